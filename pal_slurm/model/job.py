@@ -1,0 +1,125 @@
+"""Jobs as Slurm tells them. In: a backend's record. Out: Job, Shape, Request, Lease."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import cached_property
+
+from pal_slurm.model.app import NO_HINT, Hint
+
+
+class JobState(StrEnum):
+    PENDING = "pending"
+    RUNNING = "running"  # also completing, suspended, configuring: it holds its resources
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """What the job may be given. Exactly one of `gpus_per_node` and `gpus` is set."""
+
+    min_nodes: int = 1
+    max_nodes: int = 1
+    gpus_per_node: int | None = None
+    gpus: int | None = None
+    cpus_per_node: int = 0  # least CPUs on each node, when the request is per node
+    cpus: int = 1  # least CPUs in total
+    mem_per_node_mb: int = 0
+    mem_per_cpu_mb: int = 0
+    tasks_per_gpu_bound: bool = False  # --gpus-per-task: the typed form needs the task count kept
+
+    def ways(self, width: int) -> Iterator[tuple[int, int]]:
+        """(nodes, GPUs per node) that can be asked for with equal slots on each node, fewest nodes first."""
+        if self.gpus_per_node is not None:
+            for m in range(self.min_nodes, self.max_nodes + 1):
+                yield m, self.gpus_per_node
+        elif self.gpus is not None:
+            for m in range(self.min_nodes, min(self.max_nodes, self.gpus) + 1):
+                if self.gpus % m == 0 and self.gpus // m <= width:
+                    yield m, self.gpus // m
+
+    @property
+    def least_gpus(self) -> int:
+        if self.gpus is not None:
+            return self.gpus
+        return (self.gpus_per_node or 0) * self.min_nodes
+
+    def cpus_on_each(self, nodes: int) -> int:
+        return max(self.cpus_per_node, -(-self.cpus // nodes))
+
+    def mem_on_each(self, nodes: int) -> int:
+        return max(self.mem_per_node_mb, self.mem_per_cpu_mb * self.cpus_on_each(nodes))
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The resource request in Slurm's own words, as it has to be restored to un-pin."""
+
+    per_node: str = ""
+    per_job: str = ""
+    per_task: str = ""
+    per_socket: str = ""
+    min_nodes: int = 1
+    max_nodes: int = 1
+    partition: str = ""
+    features: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Our mark on a job: when the lease that lua gave would have ended, and the request as it was."""
+
+    end: int
+    original: Request
+
+
+@dataclass(frozen=True)
+class Job:
+    """One record of the queue: a job, or the part of an array that has not started."""
+
+    id: int
+    state: JobState
+    submit: int  # epoch seconds, as all times here
+    user: str
+    account: str = ""
+    qos: str = ""
+    partitions: tuple[str, ...] = ()
+    priority: int = 0
+    reason: str = "None"
+    eligible: int | None = None
+    start: int | None = None  # running: when it started; pending: Slurm's plan, or the end of its begin time
+    time_limit_s: int | None = None  # None: no limit
+    end: int | None = None  # running: start + limit
+    shape: Shape | None = None  # None: asks for no GPU, or in a way that we can't express
+    gpu_job: bool = False
+    request: Request = Request()  # as it stands now
+    required_nodes: str = ""
+    excluded_nodes: str = ""
+    features: str = ""
+    reservation: str = ""
+    dependency: str = ""
+    planned_nodes: str = ""
+    hint: Hint = NO_HINT
+    lease: Lease | None = None
+    array_id: int | None = None
+    array_task: int | None = None  # set once the task has a record of its own
+    array_tasks: tuple[int, ...] = ()  # indices that still wait in this record, in order
+    array_limit: int | None = None  # %N of --array
+    het: bool = False
+    requeue: bool = False
+    restarts: int = 0
+    nodes: tuple[str, ...] = ()  # running
+    gpus: tuple[tuple[int, ...], ...] = ()  # running: device indices per node
+    cpus_alloc: int = 0
+    exclusive: bool = False  # --exclusive, or a whole-node partition
+
+    @cached_property
+    def key(self) -> tuple[int, int]:
+        """A job id may come round again; with its submit time it is one job for ever."""
+        return (self.id, self.submit)
+
+    @property
+    def pending(self) -> bool:
+        return self.state is JobState.PENDING

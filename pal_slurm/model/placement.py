@@ -1,0 +1,61 @@
+"""Where a job goes, and what was decided about it. In: a planner's choice. Out: Placement, Decision."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """Nodes and the devices expected on each. `exact`: the devices are asked for by slot; else Slurm picks the
+    lowest free ones and `gpus` is what the planner reckons it will pick."""
+
+    nodes: tuple[str, ...]
+    gpus: tuple[tuple[int, ...], ...]
+    exact: bool
+    partition: str | None = None  # for a job that named several
+
+    @property
+    def n_gpus(self) -> int:
+        return sum(map(len, self.gpus))
+
+    @property
+    def slots(self) -> tuple[int, ...] | None:
+        """The common slots of an exact pin: no Slurm can be asked for different slots on different nodes."""
+        return self.gpus[0] if self.exact else None
+
+
+class Action(StrEnum):
+    PIN = "pin"  # rewrite nodes (and slots) and start now
+    PLAIN = "plain"  # let Slurm start it now, where it likes
+    WAIT = "wait"  # keep the lease
+    LEAVE = "leave"  # not ours to touch
+
+
+class Reason(StrEnum):
+    """Why a decision came out as it did; stable words for logs, reports and `palctl why`."""
+
+    BEST_SPAN = "best-span"  # least step time over every span that can be asked for
+    NO_ROOM = "no-room"  # nothing that it may be given is free now
+    BEHIND_HEAD = "behind-head"  # it fits, but would delay a job ahead of it
+    BETTER_SPAN_SOON = "better-span-soon"  # patience
+    CANT_PIN = "cant-pin"  # heterogeneous, odd shape, own node list ...: released plain in its turn
+    WANTS_OFF = "wants-off"  # pal:off
+    NOT_ELIGIBLE = "not-eligible"  # dependency, limits, user's own begin time
+    NEUTRAL = "neutral"  # nothing is known that could tell one GPU from another
+    PAST_PLANNED_START = "past-planned-start"  # jobs we don't lease keep it waiting: Slurm's backfill shall reserve
+    FOREIGN = "foreign"  # no lease of ours
+    HELD = "held"
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    job: int
+    task: int | None  # array task, where the record still holds several
+    action: Action
+    reason: Reason
+    placement: Placement | None = None
+    step_time: float | None = None  # predicted by the one equation
+    slurm_step_time: float | None = None  # the same for what Slurm itself would choose
+    rank: int = 0  # its place in the order

@@ -1,0 +1,51 @@
+"""PM-scores aligned with a Cluster. In: what the store knows of each device. Out: one (class, node, slot) cube.
+
+1.0 is the median GPU of its model, 1.2 is 20 % slower. Unknown or stale scores are 1.0: neutral placement (P7).
+Two GPUs in the same bin of a class count as equal; `bins` holds bin numbers, 0 the fastest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from pal_slurm.model.cluster import BoolArray, Cluster, FloatArray, IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class ScoreTable:
+    classes: tuple[str, ...]  # most sensitive first: A, B, C ...
+    score: FloatArray  # (C, N, S)
+    bins: IntArray  # (C, N, S)
+    known: BoolArray  # (C, N, S) False: neutral, because missing or stale
+    class_index: dict[str, int] = field(init=False)
+
+    def __post_init__(self) -> None:
+        if not (self.score.shape == self.bins.shape == self.known.shape):
+            raise ValueError("score, bins and known must have one shape")
+        object.__setattr__(self, "class_index", {name: i for i, name in enumerate(self.classes)})
+        for array in (self.score, self.bins, self.known):
+            array.setflags(write=False)
+
+    def index(self, cls: str) -> int:
+        """Row of a class; an unknown class is taken for the most sensitive one."""
+        return self.class_index.get(cls, 0)
+
+    @cached_property
+    def bin_value(self) -> FloatArray:
+        """(C, B) mean score of each bin: what a member of that bin counts as."""
+        n_bins = int(self.bins.max(initial=0)) + 1
+        values = np.ones((len(self.classes), n_bins))
+        for c in range(len(self.classes)):
+            sums = np.bincount(self.bins[c].ravel(), weights=self.score[c].ravel(), minlength=n_bins)
+            counts = np.bincount(self.bins[c].ravel(), minlength=n_bins)
+            np.divide(sums, counts, out=values[c], where=counts > 0)
+        return values
+
+
+def neutral_scores(cluster: Cluster, classes: tuple[str, ...] = ("A", "B", "C")) -> ScoreTable:
+    """Nothing is known: every GPU counts as the median."""
+    shape = (len(classes), cluster.n_nodes, cluster.width)
+    return ScoreTable(classes, np.ones(shape), np.zeros(shape, dtype=np.int16), np.zeros(shape, dtype=np.bool_))

@@ -1,0 +1,80 @@
+"""The `Slurm` protocol that every backend implements. In: edits. Out: snapshots, pulses, edit results.
+
+Any method may raise SlurmUnavailable (no trustworthy answer within its deadline); nothing else leaves a backend.
+`apply` never raises for one job's sake: each edit has its result, judged by re-reading that job and comparing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pal_slurm.model import Edit, EditResult, Job, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class Capabilities:
+    """What this release can do; the table is in capabilities.py, shown by `palctl status`."""
+
+    release: str  # "22.05.8"
+    repin: bool  # a pin can be moved to other slots before the start
+    restore_untyped: bool  # a typed request can be turned back to the untyped original (23.02.6 on)
+    exact_slots: bool  # typed slot requests work at all
+    cross_field: bool  # a per-node request must be pinned by a per-job one and the reverse (before 23.02.6)
+    tres_separator: str  # "gres:gpu" or "gres/gpu"
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSetup:
+    """What slurm.conf says that matters to us."""
+
+    cluster_name: str
+    disable_job_shrink: bool
+    accrue_always: bool
+    scheduler_parameters: str
+    plugins: str  # JobSubmitPlugins
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """A cheap look: has anything happened that is worth a cycle, and how does slurmctld fare."""
+
+    pending: int
+    running: int
+    newest_job: int  # greatest job id in the queue
+    digest: int  # changes whenever the set of (job, state, reason) does
+
+
+@dataclass(frozen=True, slots=True)
+class Passes:
+    """Counts of Slurm's own passes since slurmctld started, from sdiag; "did not start" is judged by these."""
+
+    main: int  # main scheduler cycles
+    backfill: int  # backfill cycles
+    server_threads: int
+    rpc_time_us: int  # time spent serving our user's RPCs (root counts too)
+    started: int  # epoch of sdiag's data start
+
+
+class Slurm(Protocol):
+    name: str
+
+    def capabilities(self) -> Capabilities: ...
+
+    def setup(self) -> SchedulerSetup: ...
+
+    def snapshot(self) -> Snapshot:
+        """Nodes, partitions, reservations and the whole queue, once."""
+
+    def jobs(self, ids: Sequence[int]) -> dict[int, Job]:
+        """These jobs only, as they are now; one that is gone is missing from the answer."""
+
+    def apply(self, edits: Sequence[Edit]) -> list[EditResult]:
+        """Write, re-read, compare; one result per edit, in order."""
+
+    def pulse(self) -> Pulse: ...
+
+    def passes(self) -> Passes: ...
+
+    def close(self) -> None: ...
