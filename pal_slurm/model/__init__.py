@@ -3,6 +3,7 @@
 from pal_slurm.model.app import APP_NAME, NO_HINT, App, Apps, Hint, read_hint
 from pal_slurm.model.cluster import BoolArray, Cluster, FloatArray, IntArray, Tier, homogeneous
 from pal_slurm.model.edit import Edit, EditKind, EditResult, Outcome
+from pal_slurm.model.intent import Intent
 from pal_slurm.model.job import Job, JobState, Lease, Request, Shape
 from pal_slurm.model.placement import Action, Decision, Placement, Reason
 from pal_slurm.model.scores import ScoreTable, neutral_scores
@@ -11,7 +12,7 @@ from pal_slurm.model.speed import base_of, comm_of, predict, step_time
 
 __all__ = [
     "APP_NAME", "NO_HINT", "Action", "App", "Apps", "BoolArray", "Cluster", "Decision", "Edit", "EditKind",
-    "EditResult", "FloatArray", "Hint", "IntArray", "Job", "JobState", "Knowledge", "Lease", "Outcome", "Placement",
+    "EditResult", "FloatArray", "Hint", "IntArray", "Intent", "Job", "JobState", "Knowledge", "Lease", "Outcome", "Placement",
     "Reason", "Request", "Reservation", "ScoreTable", "Shape", "Snapshot", "Tier", "base_of", "comm_of",
     "homogeneous", "neutral_scores", "predict", "read_hint", "step_time",
 ]  # fmt: skip
