@@ -12,7 +12,8 @@ from pal_slurm.model.speed import base_of, comm_of, predict, step_time
 
 __all__ = [
     "APP_NAME", "NO_HINT", "Action", "App", "Apps", "BoolArray", "Cluster", "Decision", "Edit", "EditKind",
-    "EditResult", "FloatArray", "Hint", "IntArray", "Intent", "Job", "JobState", "Knowledge", "Lease", "Outcome", "Placement",
+    "EditResult", "FloatArray", "Hint", "IntArray", "Intent", "Job", "JobState", "Knowledge", "Lease", "Outcome",
+    "Placement",
     "Reason", "Request", "Reservation", "ScoreTable", "Shape", "Snapshot", "Tier", "base_of", "comm_of",
     "homogeneous", "neutral_scores", "predict", "read_hint", "step_time",
 ]  # fmt: skip
