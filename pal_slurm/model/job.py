@@ -73,6 +73,7 @@ class Lease:
 
     end: int
     original: Request
+    own_nodes: bool = False  # the user gave a node list: one that stands now is not a pin of ours
 
 
 @dataclass(frozen=True)
