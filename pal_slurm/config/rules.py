@@ -1,0 +1,73 @@
+"""What must hold between several keys. In: a well-formed Config and the lines of its keys. Out: faults."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from urllib.parse import urlsplit
+
+from pal_slurm.config.read import Fault
+from pal_slurm.config.schema import Config
+
+
+def broken_rules(config: Config, lines: Mapping[str, int]) -> Iterator[Fault]:
+    """Every rule that this config breaks."""
+    for key, message in (*_times(config), *_names(config), *_places(config)):
+        line = lines.get(key) or lines.get(key.rpartition(".")[0], 0)
+        yield Fault(line, key, message)
+
+
+def _times(config: Config) -> Iterator[tuple[str, str]]:
+    lease, cycle = config.lease, config.cycle
+    if lease.length_s > lease.max_s:
+        yield "lease.length_s", f"{lease.length_s:g} is more than lease.max_s ({lease.max_s:g})"
+    if lease.margin_s * 2 > lease.length_s:
+        yield "lease.margin_s", f"{lease.margin_s:g} is more than half of lease.length_s ({lease.length_s:g})"
+    if cycle.interval_s > cycle.max_age_s:
+        yield "cycle.interval_s", f"{cycle.interval_s:g} is more than cycle.max_age_s ({cycle.max_age_s:g})"
+    if cycle.interval_s * 2 > lease.length_s:
+        yield (
+            "cycle.interval_s",
+            f"{cycle.interval_s:g} is more than half of lease.length_s ({lease.length_s:g}): leases would run out",
+        )
+    if config.leader.ttl_s < 2 * cycle.interval_s:
+        yield "leader.ttl_s", f"{config.leader.ttl_s:g} is less than two cycles ({2 * cycle.interval_s:g})"
+
+
+def _names(config: Config) -> Iterator[tuple[str, str]]:
+    classes = config.classes.names
+    for i, name in enumerate(classes):
+        if name in classes[:i]:
+            yield f"classes.names[{i}]", f"{name} is named twice"
+    if config.classes.default not in classes:
+        yield "classes.default", f"{config.classes.default} is none of the classes {', '.join(classes)}"
+    for name, entry in config.apps.items():
+        if not entry.cls:
+            yield f"apps.{name}", "has no class; add `class: " + config.classes.default + "` or another"
+        elif entry.cls not in classes:
+            near = difflib.get_close_matches(entry.cls, classes, n=1, cutoff=0.0)
+            hint = f"; did you mean `{near[0]}`?" if near else ""
+            yield f"apps.{name}.class", f"{entry.cls} is none of the classes {', '.join(classes)}{hint}"
+        costs = (entry.comm.gpu, entry.comm.node, entry.comm.rack, entry.comm.cluster)
+        if list(costs) != sorted(costs):
+            yield f"apps.{name}.comm", f"{costs}: distance can't make it faster; order gpu <= node <= rack <= cluster"
+
+
+def _places(config: Config) -> Iterator[tuple[str, str]]:
+    if config.database.url and config.database.url_file:
+        yield "database.url_file", "given beside database.url; keep one"
+    if "@" in config.database.url and urlsplit(config.database.url).password:
+        yield "database.url", "holds a password; put the URL into database.url_file or PAL_DATABASE_URL"
+    for key, path in (
+        ("state_dir", config.state_dir),
+        ("cluster.bin_dir", config.cluster.bin_dir),
+        ("cycle.wake_file", config.cycle.wake_file),
+        ("cycle.alive_file", config.cycle.alive_file),
+        ("leader.lock_file", config.leader.lock_file),
+        ("database.url_file", config.database.url_file),
+    ):
+        if path and not path.startswith("/"):
+            yield key, f"{path!r} must be an absolute path: pald may start in any directory"
+    host, _, port = config.metrics.listen.rpartition(":")
+    if config.metrics.listen and (not host or not port.isdigit() or not 0 < int(port) < 65536):
+        yield "metrics.listen", f"{config.metrics.listen!r} must be ADDRESS:PORT, for example 127.0.0.1:9752"

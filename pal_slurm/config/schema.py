@@ -1,0 +1,200 @@
+"""Every key of pal.yaml: type, default, unit and one line of why. In: nothing. Out: `Config` and its sections.
+
+This is the only place where a key is described: the checker, `palctl config explain`, the sample file and its tests
+all read these annotations.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from pal_slurm.model import App, Apps
+
+
+def why(text: str, unit: str = "", **limits: Any) -> msgspec.Meta:
+    """What a key is for, its unit, and the limits that msgspec enforces (ge, le, gt, min_length, pattern ...)."""
+    return msgspec.Meta(description=text, extra={"unit": unit}, **limits)
+
+
+class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of all sections: strict and immutable."""
+
+
+class ClusterSection(Section, frozen=True):
+    backend: Annotated[
+        Literal["auto", "cli", "pyslurm"],
+        why("How to talk to Slurm; auto takes pyslurm where its worker starts and matches the release, else cli."),
+    ] = "auto"
+    bin_dir: Annotated[str, why("Where squeue, scontrol, sinfo and sdiag are; empty: found on PATH.")] = ""
+    worker_command: Annotated[
+        tuple[str, ...], why("Words put before worker_python, for example a wrapper that enters a container.")
+    ] = ()
+    worker_python: Annotated[
+        str, why("Interpreter that has pyslurm built against this site's Slurm.", min_length=1)
+    ] = "python3"
+    timeout_s: Annotated[
+        float, why("No answer from Slurm in this time counts as slurmctld being unreachable.", "s", ge=0.1, le=300)
+    ] = 10.0
+
+
+class DatabaseSection(Section, frozen=True):
+    url: Annotated[
+        str,
+        why("SQLAlchemy URL without a password; empty: SQLite at state_dir/pal.sqlite. PAL_DATABASE_URL wins over it."),
+    ] = ""
+    url_file: Annotated[
+        str, why("File whose first line is the URL, for URLs with a password; readable by its owner only.")
+    ] = ""
+
+
+class PolicySection(Section, frozen=True):
+    name: Annotated[
+        str, why("A named composition: pal (ours), packed, pm-first, random ...; the keys below change parts of it.")
+    ] = "pal"
+    order: Annotated[
+        str, why("In which order jobs are considered; slurm is Slurm's own priority. Empty: as named.")
+    ] = ""
+    placement: Annotated[str, why("Which GPUs; lv is the least step time over every span. Empty: as named.")] = ""
+    patience: Annotated[str, why("Start now or wait for a better span. Empty: as named.")] = ""
+    preemption: Annotated[str, why("Whether running jobs may be stopped. Empty: as named.")] = ""
+    backfill: Annotated[
+        bool | None, why("Later jobs may fill holes where that delays no job ahead of them; null: as named.")
+    ] = None
+
+
+class LeaseSection(Section, frozen=True):
+    length_s: Annotated[
+        float, why("How long a new job waits for pald at most; the same as `lease` in pal_lua.conf.", "s", ge=2, le=600)
+    ] = 20.0
+    max_s: Annotated[
+        float, why("Longest renewed lease: if pald dies, no job waits longer than this.", "s", ge=2, le=600)
+    ] = 600.0
+    margin_s: Annotated[
+        float,
+        why(
+            "A lease that ends within this time is renewed before it is used, so no edit meets a start.",
+            "s",
+            ge=0.5,
+            le=60,
+        ),
+    ] = 3.0
+
+
+class CycleSection(Section, frozen=True):
+    interval_s: Annotated[float, why("A cycle runs at least this often.", "s", ge=0.2, le=60)] = 5.0
+    wake_file: Annotated[
+        str, why("A byte appended here starts a cycle at once (job_submit.lua does so); empty: not watched.")
+    ] = "/run/pal-slurm/wake"
+    alive_file: Annotated[
+        str, why("Gets the time of each cycle; job_submit.lua gives no lease when it is old. Empty: not written.")
+    ] = "/run/pal-slurm/alive"
+    max_age_s: Annotated[
+        float, why("Nothing is written to Slurm on the strength of a snapshot older than this.", "s", ge=1, le=60)
+    ] = 15.0
+
+
+class BudgetSection(Section, frozen=True):
+    edits_per_s: Annotated[float, why("Most job updates sent to slurmctld, averaged.", "edits/s", gt=0, le=1000)] = 20.0
+    read_share: Annotated[
+        float,
+        why(
+            "Most of the wall time that reading the queue may take; cycles are spaced to keep it.",
+            "share",
+            gt=0,
+            le=0.5,
+        ),
+    ] = 0.05
+
+
+class LeaderSection(Section, frozen=True):
+    lock_file: Annotated[str, why("Held by the one pald that writes; empty: state_dir/pald.lock.")] = ""
+    ttl_s: Annotated[
+        float,
+        why(
+            "The database row of a leader that is silent for this long may be taken by another host.", "s", ge=5, le=600
+        ),
+    ] = 30.0
+
+
+class ClassesSection(Section, frozen=True):
+    names: Annotated[
+        tuple[Annotated[str, msgspec.Meta(pattern=r"^[A-Z][A-Za-z0-9_-]{0,15}$")], ...],
+        why("Classes of applications, most sensitive to a slow GPU first.", min_length=1),
+    ] = ("A", "B", "C")
+    default: Annotated[str, why("What an application that nobody has described is taken for.")] = "A"
+
+
+class CommEntry(Section, frozen=True):
+    gpu: Annotated[float, why("Factor when all its GPUs are one.", "factor", ge=1, le=100)] = 1.0
+    node: Annotated[float, why("Factor when its GPUs are in one node.", "factor", ge=1, le=100)] = 1.0
+    rack: Annotated[float, why("Factor when its nodes are in one rack.", "factor", ge=1, le=100)] = 1.0
+    cluster: Annotated[float, why("Factor when its nodes are in several racks.", "factor", ge=1, le=100)] = 1.0
+
+
+class AppEntry(Section, frozen=True):
+    cls: Annotated[str, why("Its class.")] = msgspec.field(default="", name="class")
+    base: Annotated[
+        dict[str, Annotated[float, msgspec.Meta(gt=0, le=1e6)]],
+        why("Seconds per step on a median GPU of each model; a model that is missing counts as 1.0.", "s"),
+    ] = msgspec.field(default_factory=dict)
+    comm: Annotated[CommEntry, why("What distance between its GPUs costs it: a factor on the step time.")] = (
+        msgspec.field(default_factory=CommEntry)
+    )
+
+    def app(self, name: str, default_class: str) -> App:
+        comm = (self.comm.gpu, self.comm.node, self.comm.rack, self.comm.cluster)
+        return App(name, self.cls or default_class, dict(self.base), comm)
+
+
+class ScoresSection(Section, frozen=True):
+    stale_after_days: Annotated[
+        float, why("A score older than this counts as unknown: neutral placement.", "days", gt=0, le=3650)
+    ] = 30.0
+
+
+class MetricsSection(Section, frozen=True):
+    listen: Annotated[str, why("ADDRESS:PORT for Prometheus; empty: none. 9341 belongs to Slurm's own exporters.")] = (
+        "127.0.0.1:9752"
+    )
+
+
+class Config(Section, frozen=True):
+    cluster: Annotated[ClusterSection, why("How pald reaches Slurm.")] = ClusterSection()
+    database: Annotated[DatabaseSection, why("Where scores, intents and outcomes are kept.")] = DatabaseSection()
+    actuator: Annotated[
+        Literal["shadow", "pin"], why("shadow decides and changes nothing in Slurm; pin places jobs.")
+    ] = "shadow"
+    policy: Annotated[PolicySection, why("How jobs and GPUs are chosen.")] = PolicySection()
+    precision: Annotated[
+        Literal["auto", "slots", "node"],
+        why("What a pin names: exact devices where each has a GRES type of its own, or nodes; auto: as found."),
+    ] = "auto"
+    partitions: Annotated[tuple[str, ...], why("Partitions that pald manages; empty: all.")] = ()
+    lease: Annotated[LeaseSection, why("The start time a little in the future that lets a job wait for pald.")] = (
+        LeaseSection()
+    )
+    cycle: Annotated[CycleSection, why("When pald looks and decides.")] = CycleSection()
+    budget: Annotated[BudgetSection, why("How much of slurmctld's time pald may take.")] = BudgetSection()
+    leader: Annotated[LeaderSection, why("Only one pald writes.")] = LeaderSection()
+    classes: Annotated[ClassesSection, why("Families of applications with the same sensitivity.")] = ClassesSection()
+    apps: Annotated[
+        dict[Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z")], AppEntry],
+        why("Known applications by the NAME of their `app:NAME` tag; these win over what the database says."),
+    ] = msgspec.field(default_factory=dict)
+    scores: Annotated[ScoresSection, why("How scores are judged.")] = ScoresSection()
+    state_dir: Annotated[str, why("pald's own directory, on a local disk.", min_length=1)] = "/var/lib/pal-slurm"
+    metrics: Annotated[MetricsSection, why("Figures for Prometheus.")] = MetricsSection()
+
+    def lock_file(self) -> str:
+        return self.leader.lock_file or f"{self.state_dir}/pald.lock"
+
+    def pause_file(self) -> str:
+        """Its presence pauses pald even when the database can't be written."""
+        return f"{self.state_dir}/paused"
+
+    def known_apps(self) -> Apps:
+        """The admin's own map, and what an unknown application is taken for."""
+        known = {name: entry.app(name, self.classes.default) for name, entry in self.apps.items()}
+        return Apps(known, App("?", self.classes.default))
