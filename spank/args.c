@@ -1,0 +1,53 @@
+/* The option table: --pal-app=NAME comes in from the command line, an #SBATCH line or (in slurmstepd) the launch message. */
+#include <string.h>
+
+#include "app.h"
+#include "args.h"
+#include "log.h"
+
+static char app_name[PAL_APP_MAX + 1];
+
+static struct spank_option options[] = {
+	{
+		.name = "pal-app",
+		.arginfo = "NAME",
+		.usage = "name the application, so that the job gets GPUs that suit it",
+		.has_arg = 1,
+		.val = 0,
+		.cb = pal_args_set_app,
+	},
+	SPANK_OPTIONS_TABLE_END,
+};
+
+void pal_args_register(spank_t sp)
+{
+	for (int i = 0; options[i].name != NULL; i++) {
+		if (spank_option_register(sp, &options[i]) != ESPANK_SUCCESS)
+			pal_error("can't register --%s", options[i].name);
+	}
+}
+
+const char *pal_args_app(void)
+{
+	return (app_name[0] == '\0' ? NULL : app_name);
+}
+
+int pal_args_set_app(int val, const char *optarg, int remote)
+{
+	char sentence[256];
+	size_t at;
+
+	(void)val;
+	if (pal_app_check(optarg, &at) == PAL_APP_OK) {
+		(void)strncpy(app_name, optarg, sizeof(app_name) - 1);
+		return (0);
+	}
+
+	/* On a node an error would cost the job, or the node: a name that got there all the same is only forgotten. */
+	if (remote)
+		return (0);
+
+	pal_app_explain(optarg, sentence, sizeof(sentence));
+	pal_error("%s", sentence);
+	return (-1);
+}

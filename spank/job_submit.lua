@@ -1,0 +1,457 @@
+--[[ job_submit.lua: what pal-slurm does inside slurmctld, at submission and never later.
+
+In: the request of one job, the settings of pal_lua.conf (which lies beside this file), the clock.
+Out: the same request with
+  1. the application of --pal-app as the word app:NAME in the comment,
+  2. GPU models written as node features, where the cluster names its devices by slot (slots = yes),
+  3. a lease: a begin time a little ahead, and a mark in the AdminComment that says it is ours and
+     keeps the original request.
+Whatever goes wrong in here, the job is submitted as if this file were not there.
+
+It runs under slurmctld's locks: no waiting, no subprocess, no directory. It is written in the common part of
+Lua 5.1 to 5.4, because Debian's Slurm 22.05 embeds 5.1. Numbers that are not set are 0 or NO_VAL, texts are nil.
+docs/tagging.md explains it, docs/decisions/0003-tagging-and-leases.md says why and what was tried. ]]
+
+pal = {} -- the one global besides Slurm's two callbacks; tests/unit/test_job_submit_lua.py reaches the parts by it
+
+local TRES_FIELDS = { "tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket" }
+local MARK_KEYS = { tres_per_node = "n", tres_per_job = "j", tres_per_task = "t", tres_per_socket = "s" }
+local LONGEST_VALUE = 512 -- of one field of the mark; longer requests are left alone
+local LONGEST_LEASE = 600 -- DESIGN: a lease never exceeds ten minutes
+local ALIVE_FOR = 60 -- seconds that pald's sign of life is believed
+local OPTION = "_SLURM_SPANK_OPTION_pal_pal_app=" -- how Slurm hands a SPANK option of plugin `pal` to job_submit
+local KEEP_OFF = "PAL_KEEP_OFF=" -- set by our SPANK plugin for what job_submit can't see: --deadline, -I SECONDS
+
+-- Words -------------------------------------------------------------------------------------------------------------
+
+-- The pattern of DESIGN's glossary, shared with C and Python through spank/tests/vectors.txt.
+function pal.is_app(name)
+	return type(name) == "string" and #name <= 64 and name:find("^[A-Za-z0-9][A-Za-z0-9._+%-]*$") ~= nil
+end
+
+-- Puts app:NAME where the user's first app: word stands, or at the end; every other byte stays as it was.
+function pal.tagged(comment, app)
+	local word = "app:" .. app
+	if comment == nil or comment == "" then
+		return word
+	end
+	local before, start = comment:match("^(app:)()")
+	if before then
+		start = 1
+	else
+		start = comment:match("[ \t\r\n\v\f]()app:")
+	end
+	if not start then
+		return comment .. " " .. word
+	end
+	local finish = comment:match("()[ \t\r\n\v\f]", start) or #comment + 1
+	return comment:sub(1, start - 1) .. word .. comment:sub(finish)
+end
+
+local function split(list)
+	local items = {}
+	for item in (list or ""):gmatch("[^,%s]+") do
+		items[#items + 1] = item
+	end
+	return items
+end
+
+local function set_of(list)
+	local set = {}
+	for _, item in ipairs(split(list)) do
+		set[item] = true
+	end
+	return set
+end
+
+-- A number as Slurm gives it, or nil for its several ways of saying "not set" (0, NO_VAL, INFINITE).
+local function given(number)
+	if type(number) ~= "number" or number <= 0 or number >= 4294967294 then
+		return nil
+	end
+	return number
+end
+
+-- Settings ----------------------------------------------------------------------------------------------------------
+
+local READERS = {
+	enabled = function(v) return ({ yes = true, no = false })[v] end,
+	slots = function(v) return ({ yes = true, no = false })[v] end,
+	partitions = set_of,
+	models = set_of,
+	preempt_qos = set_of,
+	alive_file = function(v) return v:match("^/.*$") end,
+	wake_file = function(v) return v:match("^/.*$") end,
+	lease = function(v)
+		local n = v:match("^%d+$") and tonumber(v)
+		return n and n >= 1 and n <= LONGEST_LEASE and n or nil
+	end,
+}
+
+-- "key = value" lines; returns the settings, or nil and a sentence.
+function pal.parse_settings(text)
+	local s = { enabled = true, slots = false, partitions = {}, models = {}, preempt_qos = {}, lease = 20 }
+	local number = 0
+	for line in (text .. "\n"):gmatch("(.-)\r?\n") do
+		number = number + 1
+		line = line:gsub("^%s+", ""):gsub("%s+$", "")
+		if line ~= "" and line:sub(1, 1) ~= "#" then
+			local key, value = line:match("^([a-z_]+)%s*=%s*(.-)$")
+			if not key or not READERS[key] then
+				return nil, ("line %d: no such setting"):format(number)
+			end
+			local read = nil
+			if value ~= "" then
+				read = READERS[key](value)
+				if read == nil then
+					return nil, ("line %d: %s can't have this value"):format(number, key)
+				end
+				s[key] = read
+			end
+		end
+	end
+	return s
+end
+
+local function read_file(path)
+	local file = io.open(path, "r")
+	if not file then
+		return nil
+	end
+	local text = file:read("*a")
+	file:close()
+	return text
+end
+
+local function log(sentence)
+	slurm.log_info("%s", "pal: " .. sentence:gsub("[^\32-\126]", "?"):sub(1, 300))
+end
+
+local settings_path = (debug.getinfo(1, "S").source:match("^@(.*/)") or "./") .. "pal_lua.conf"
+local settings, settings_text = nil, false
+
+-- Reads the small file anew for every job, so that an edit counts at once; a bad one leaves the last good one.
+local function current_settings()
+	local text = read_file(settings_path)
+	if text ~= settings_text then
+		settings_text = text
+		local fresh, fault
+		if text then
+			fresh, fault = pal.parse_settings(text)
+		else
+			fault = "can't be read"
+		end
+		if fresh then
+			settings = fresh
+		else
+			log(("%s: %s; %s"):format(settings_path, fault,
+				settings and "the former settings stay" or "jobs are left alone"))
+		end
+	end
+	return settings
+end
+
+-- GPU requests ------------------------------------------------------------------------------------------------------
+
+-- One item of a TRES list: "gres/gpu:a100:2" -> "gres/", "a100", "2". Nil when it isn't about whole GPUs.
+local function gpu_item(item)
+	local prefix, rest = item:match("^(gres[:/])gpu(.*)$")
+	if not prefix then
+		prefix, rest = "", item:match("^gpu(.*)$")
+	end
+	if not rest or (rest ~= "" and not rest:match("^[:=]")) then
+		return nil
+	end
+	local model, count = rest:match("^:([^:=]+)[:=](%d+)$")
+	if not model then
+		count = rest:match("^[:=](%d+)$")
+		model = not count and rest:match("^:([^:=]+)$") or nil
+	end
+	return prefix, model, count or "1"
+end
+
+function pal.wants_gpus(tres)
+	for _, item in ipairs(split(tres)) do
+		local prefix, _, count = gpu_item(item)
+		if prefix and tonumber(count) > 0 then
+			return true
+		end
+	end
+	return false
+end
+
+-- "gres/gpu:a100:2,license:x" -> "gres/gpu:2,license:x", "a100". Returns nil when no known model is named or when two
+-- GPU items stand side by side: those can't be said without types.
+function pal.without_model(tres, models)
+	local items, gpus, found = split(tres), 0, nil
+	for i, item in ipairs(items) do
+		local prefix, model, count = gpu_item(item)
+		if prefix then
+			gpus = gpus + 1
+		end
+		if model and models[model] then
+			found = model
+			items[i] = prefix .. "gpu:" .. count
+		end
+	end
+	if not found or gpus > 1 then
+		return nil
+	end
+	return table.concat(items, ","), found
+end
+
+-- The user's feature expression and one more feature; nil when it can't be joined without changing its meaning.
+function pal.with_feature(features, model)
+	if features == nil or features == "" then
+		return model
+	end
+	if not features:match("^[A-Za-z0-9_.:|&=+-]+$") then
+		return nil
+	end
+	if features:find("|", 1, true) then
+		return "(" .. features .. ")&" .. model
+	end
+	for name in features:gmatch("[^&]+") do
+		if name == model then
+			return features
+		end
+	end
+	return features .. "&" .. model
+end
+
+-- The lease ---------------------------------------------------------------------------------------------------------
+
+-- True when the #SBATCH lines ask for a deadline: job_submit has no field for it on any release.
+function pal.script_has_deadline(script)
+	for line in ((script or "") .. "\n"):gmatch("(.-)\n") do
+		if line:match("^#SBATCH%s") then
+			if line:match("%s%-%-dea%a*[=%s]") then -- getopt takes any abbreviation that is clear
+				return true
+			end
+		elseif not line:match("^%s*$") and not line:match("^%s*#") then
+			return false -- sbatch reads its options up to the first command
+		end
+	end
+	return false
+end
+
+local function spank_word(job, prefix)
+	local env, size = job.spank_job_env, job.spank_job_env_size
+	for i = 0, (given(size) or 0) - 1 do
+		local word = env and env[i]
+		local at = word and word:find(prefix, 1, true)
+		if at then
+			return word:sub(at + #prefix)
+		end
+	end
+	return nil
+end
+
+local function managed(job, s, partitions)
+	if next(s.partitions) == nil then
+		return true
+	end
+	if job.partition and job.partition ~= "" then
+		for _, name in ipairs(split(job.partition)) do
+			if s.partitions[name] then
+				return true
+			end
+		end
+		return false
+	end
+	for name, record in pairs(partitions) do
+		if s.partitions[name] and record.flag_default == 1 then
+			return true
+		end
+	end
+	return false
+end
+
+local function pald_is_alive(s, now)
+	if not s.alive_file then
+		return true
+	end
+	local beat = tonumber(((read_file(s.alive_file) or ""):match("^%s*(%d+)")))
+	return beat ~= nil and math.abs(now - beat) <= ALIVE_FOR
+end
+
+-- Whom a lease would hurt. A begin time that has passed asks for nothing, so it is no exemption.
+local function exempt(job, s, now)
+	return (given(job.immediate) ~= nil)
+		or ((given(job.begin_time) or 0) > now)
+		or (job.reservation ~= nil and job.reservation ~= "")
+		or (s.preempt_qos[job.qos or job.default_qos or ""] == true)
+		or (spank_word(job, KEEP_OFF) ~= nil)
+		or pal.script_has_deadline(job.script)
+end
+
+-- The mark: who holds the job until when, and what to give back. Nil when a value could be misread.
+function pal.mark(job, lease_end)
+	local parts = { ("b=%d"):format(lease_end) }
+	local function add(key, value)
+		if value == nil or value == "" then
+			return true
+		end
+		if #value > LONGEST_VALUE or value:find("[^\33-\126]") or value:find("[;{}]") then
+			return false
+		end
+		parts[#parts + 1] = key .. "=" .. value
+		return true
+	end
+	for _, field in ipairs(TRES_FIELDS) do
+		if not add(MARK_KEYS[field], job[field]) then
+			return nil
+		end
+	end
+	local least, most = given(job.min_nodes), given(job.max_nodes)
+	if least or most then
+		add("N", (least and ("%d"):format(least) or "") .. "-" .. (most and ("%d"):format(most) or ""))
+	end
+	if not (add("P", job.partition) and add("f", job.features)) then
+		return nil
+	end
+	if job.req_nodes and job.req_nodes ~= "" then
+		add("r", "1") -- the user's own node list: one that stands there later is no pin of ours
+	end
+	return "pal1{" .. table.concat(parts, ";") .. "}"
+end
+
+local last_leader = { uid = -1, lease_end = 0 } -- of the last heterogeneous job seen
+
+-- All components of a heterogeneous job share the leader's lease, though the clock may tick between them.
+local function lease_end_of(job, s, now)
+	local offset = job.het_job_offset
+	local is_component = type(offset) == "number" and offset > 0 and offset < 4294967294
+	if is_component and last_leader.uid == job.user_id and math.abs(last_leader.lease_end - now - s.lease) <= 5 then
+		return last_leader.lease_end
+	end
+	last_leader = { uid = job.user_id, lease_end = now + s.lease }
+	return last_leader.lease_end
+end
+
+local function wake(s)
+	-- "r+" never creates a file and never waits for a pipe's reader; seeking fails on a pipe.
+	local file = s.wake_file and io.open(s.wake_file, "r+")
+	if file then
+		if file:seek("end") then
+			file:write(".")
+		end
+		file:close()
+	end
+end
+
+-- The three steps ---------------------------------------------------------------------------------------------------
+
+local function tag(job, set)
+	local app = spank_word(job, OPTION)
+	if app and pal.is_app(app) then
+		set("comment", pal.tagged(job.comment, app))
+	end
+end
+
+local function fix_environment(job, models, set_environment)
+	if not job.script then
+		return -- only batch jobs bring their environment here
+	end
+	for _, name in ipairs({ "SLURM_GPUS", "SLURM_GPUS_PER_NODE", "SLURM_GPUS_PER_TASK", "SLURM_GPUS_PER_SOCKET" }) do
+		local value = job.environment[name]
+		local plain = value and pal.without_model("gpu:" .. value, models)
+		if plain then
+			set_environment(name, plain:sub(5))
+		end
+	end
+	for _, name in ipairs({ "SLURM_TRES_PER_TASK", "SLURM_GRES" }) do
+		local plain = pal.without_model(job.environment[name], models)
+		if plain then
+			set_environment(name, plain)
+		end
+	end
+end
+
+-- Users never see slots: gpu:a100:2 becomes gpu:2 on nodes with feature a100.
+local function drop_models(job, s, set, set_environment)
+	local plain, model = {}, nil
+	for _, field in ipairs(TRES_FIELDS) do
+		local tres, found = pal.without_model(job[field], s.models)
+		if tres then
+			if model and model ~= found then
+				return
+			end
+			plain[field], model = tres, found
+		end
+	end
+	local features = model and pal.with_feature(job.features, model)
+	if not features then
+		return
+	end
+	for field, tres in pairs(plain) do
+		set(field, tres)
+	end
+	set("features", features)
+	fix_environment(job, s.models, set_environment)
+end
+
+local function lease(job, s, set)
+	local now = os.time()
+	local gpus = false
+	for _, field in ipairs(TRES_FIELDS) do
+		gpus = gpus or pal.wants_gpus(job[field])
+	end
+	if not gpus or not pald_is_alive(s, now) or exempt(job, s, now) then
+		return
+	end
+	local lease_end = lease_end_of(job, s, now)
+	local mark = pal.mark(job, lease_end)
+	if not mark then
+		return
+	end
+	local rest = job.admin_comment
+	set("admin_comment", (rest and rest ~= "") and (mark .. " " .. rest) or mark)
+	set("begin_time", lease_end)
+	wake(s)
+end
+
+local function submit(job, partitions, set, set_environment)
+	local s = current_settings()
+	if not s or not s.enabled then
+		return
+	end
+	tag(job, set)
+	if managed(job, s, partitions) then
+		if s.slots then
+			drop_models(job, s, set, set_environment)
+		end
+		lease(job, s, set)
+	end
+end
+
+-- Slurm's callbacks -------------------------------------------------------------------------------------------------
+
+function slurm_job_submit(job, partitions, submit_uid)
+	local undo = {}
+	local function set(field, value)
+		local old = job[field]
+		undo[#undo + 1] = function() job[field] = old or "" end -- "" clears a text
+		job[field] = value
+	end
+	local function set_environment(name, value)
+		local old = job.environment[name]
+		undo[#undo + 1] = function() job.environment[name] = old end
+		job.environment[name] = value
+	end
+	local fine, fault = pcall(submit, job, partitions, set, set_environment)
+	if not fine then
+		for i = #undo, 1, -1 do
+			pcall(undo[i])
+		end
+		pcall(log, "a job is left alone: " .. tostring(fault))
+	end
+	return slurm.SUCCESS
+end
+
+-- A user's own later edits always win (DESIGN P2), and AdminComment is closed to users, so there is nothing to guard.
+function slurm_job_modify(job, record, partitions, modify_uid)
+	return slurm.SUCCESS
+end
+
+return slurm.SUCCESS

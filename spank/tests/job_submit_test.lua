@@ -1,0 +1,406 @@
+--[[ Tries job_submit.lua outside Slurm, on tables that mimic job_desc as the real releases were seen to fill it
+(docs/decisions/0003-tagging-and-leases.md).
+In: the directory of a copy of job_submit.lua (arg[1], writable), vectors.txt (arg[2]). Out: "ok NAME" or
+"not ok NAME: WHY" lines; exit status 1 when one was not. ]]
+
+local dir, vectors = arg[1], arg[2]
+local logged = {}
+slurm = { SUCCESS = 0, ERROR = -1, NO_VAL = 4294967294, log_info = function(...) logged[#logged + 1] = string.format(...) end }
+
+local function write(name, text)
+	local file = assert(io.open(dir .. "/" .. name, "w"))
+	file:write(text)
+	file:close()
+end
+
+local function read(name)
+	local file = assert(io.open(dir .. "/" .. name))
+	local text = file:read("*a")
+	file:close()
+	return text
+end
+
+local STANDARD = "partitions = gpu\nlease = 20\nslots = yes\nmodels = a100,v100\n"
+local PARTITIONS = { gpu = { flag_default = 1 }, cpu = { flag_default = 0 } }
+
+local function fresh(settings)
+	write("pal_lua.conf", settings or STANDARD)
+	logged = {}
+	dofile(dir .. "/job_submit.lua")
+end
+
+-- What 24.11 hands over for `sbatch --gres=gpu:2`.
+local function job(fields)
+	local j = {
+		begin_time = 0, immediate = 0, min_nodes = 4294967294, max_nodes = 4294967294, user_id = 1000,
+		het_job_offset = 4294967294, spank_job_env_size = 0, spank_job_env = {}, environment = {}, script = "#!/bin/sh\n",
+		tres_per_node = "gres/gpu:2",
+	}
+	for key, value in pairs(fields or {}) do
+		j[key] = value
+	end
+	return j
+end
+
+local function submit(fields, partitions)
+	local j = job(fields)
+	assert(slurm_job_submit(j, partitions or PARTITIONS, 1000) == slurm.SUCCESS)
+	return j
+end
+
+local function same(got, wanted)
+	if got ~= wanted then
+		error(("got <%s>, wanted <%s>"):format(tostring(got), tostring(wanted)), 2)
+	end
+end
+
+local function leased(j)
+	return type(j.admin_comment) == "string" and j.admin_comment:match("^pal1{b=%d+") ~= nil and j.begin_time > os.time()
+end
+
+local function unescape(text)
+	return (text:gsub("\\(x?)(%x?%x?)", function(x, hex)
+		if x == "x" then
+			return string.char(tonumber(hex, 16))
+		end
+		return nil
+	end):gsub("\\\\", "\\"))
+end
+
+local cases = {}
+
+function cases.names_agree_with_the_shared_vectors()
+	fresh()
+	local count = 0
+	for line in io.lines(vectors) do
+		local wanted, text = line:match("^name\t(%a+)\t(.*)$")
+		if wanted then
+			count = count + 1
+			if pal.is_app(unescape(text)) ~= (wanted == "yes") then
+				error("judged otherwise: " .. line)
+			end
+		end
+		local app, before, after = line:match("^tag\t([^\t]*)\t([^\t]*)\t([^\t]*)$")
+		if app then
+			count = count + 1
+			same(pal.tagged(unescape(before), app), unescape(after))
+		end
+	end
+	assert(count > 50, "no vectors")
+	same(pal.is_app("a\0b"), false)
+end
+
+function cases.the_option_becomes_a_word_of_the_comment()
+	fresh()
+	local env = { [0] = "_SLURM_SPANK_OPTION_pal_pal_app=resnet" }
+	same(submit({ spank_job_env = env, spank_job_env_size = 1 }).comment, "app:resnet")
+	same(submit({ spank_job_env = env, spank_job_env_size = 1, comment = "mine app:bert too" }).comment, "mine app:resnet too")
+	same(submit({ spank_job_env = env, spank_job_env_size = 1, tres_per_node = "" }).comment, "app:resnet")
+end
+
+function cases.a_forged_option_is_ignored()
+	fresh()
+	local env = { [0] = "_SLURM_SPANK_OPTION_pal_pal_app=$(id) x" }
+	same(submit({ spank_job_env = env, spank_job_env_size = 1, comment = "c" }).comment, "c")
+end
+
+function cases.a_gpu_job_gets_a_lease_and_a_mark()
+	fresh()
+	local before = os.time()
+	local j = submit({ partition = "gpu", features = "rack1", min_nodes = 2, max_nodes = 4 })
+	assert(j.begin_time >= before + 20 and j.begin_time <= os.time() + 20)
+	same(j.admin_comment, ("pal1{b=%d;n=gres/gpu:2;N=2-4;P=gpu;f=rack1}"):format(j.begin_time))
+end
+
+function cases.unset_values_are_left_out_of_the_mark()
+	fresh()
+	local j = submit({ min_nodes = 1, max_nodes = 0, tres_per_node = false })
+	same(j.admin_comment, nil)
+	j = submit({ tres_per_job = "gres:gpu:4", tres_per_node = "", min_nodes = 2 })
+	same(j.admin_comment, ("pal1{b=%d;j=gres:gpu:4;N=2-}"):format(j.begin_time))
+end
+
+function cases.the_users_own_node_list_is_marked()
+	fresh()
+	local j = submit({ req_nodes = "n[1-2]" })
+	same(j.admin_comment, ("pal1{b=%d;n=gres/gpu:2;r=1}"):format(j.begin_time))
+end
+
+function cases.what_stood_in_the_admin_comment_stays_behind_the_mark()
+	fresh()
+	local j = submit({ admin_comment = "JS1:abc" })
+	same(j.admin_comment, ("pal1{b=%d;n=gres/gpu:2} JS1:abc"):format(j.begin_time))
+end
+
+function cases.jobs_without_gpus_are_left_alone()
+	fresh()
+	for _, tres in ipairs({ "", "gres/shard:2", "gres:mps:50", "gres/gpu:0", "license:gpus:1", "cpu=2", "gres/gpux:1" }) do
+		local j = submit({ tres_per_node = tres })
+		if j.admin_comment ~= nil or j.begin_time ~= 0 then
+			error("leased: " .. tres)
+		end
+	end
+end
+
+function cases.every_form_of_a_gpu_request_is_seen()
+	fresh("")
+	for _, tres in ipairs({ "gres/gpu:2", "gres:gpu:2", "gpu:2", "gpu", "gres/gpu", "gres/gpu=2", "cpu:1,gres/gpu:1",
+			"cpu=1,gres/gpu=1", "gres:gpu:a100:2", "gres/gpu:a100", "gres:gpu:a100:2K", "gres/nic:1,gres/gpu:1" }) do
+		for _, field in ipairs({ "tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket" }) do
+			if not leased(submit({ tres_per_node = "", [field] = tres })) then
+				error("not leased: " .. field .. " " .. tres)
+			end
+		end
+	end
+end
+
+function cases.only_managed_partitions_count()
+	fresh()
+	assert(leased(submit({ partition = "cpu,gpu" })))
+	assert(not leased(submit({ partition = "cpu" })))
+	assert(leased(submit({})), "the default partition is managed")
+	assert(not leased(submit({}, { gpu = { flag_default = 0 }, cpu = { flag_default = 1 } })))
+	fresh("partitions =\n")
+	assert(leased(submit({ partition = "cpu" })), "no list: all are managed")
+end
+
+function cases.jobs_that_a_lease_would_hurt_are_left_alone()
+	fresh("preempt_qos = high, urgent\n")
+	local later = os.time() + 3600
+	local alone = {
+		immediate = { immediate = 1 },
+		begin = { begin_time = later },
+		reservation = { reservation = "maint" },
+		qos = { qos = "urgent" },
+		default_qos = { default_qos = "high" },
+		deadline_line = { script = "#!/bin/sh\n# x\n\n#SBATCH -n1 --deadline=now+1hour\nsrun x\n" },
+		short_deadline_line = { script = "#!/bin/sh\n#SBATCH --dead now\n" },
+		told_by_the_plugin = { spank_job_env = { [0] = "SPANK_PAL_KEEP_OFF=immediate" }, spank_job_env_size = 1 },
+	}
+	for name, fields in pairs(alone) do
+		local j = submit(fields)
+		if j.admin_comment ~= nil or j.begin_time ~= (fields.begin_time or 0) then
+			error("leased: " .. name)
+		end
+	end
+	assert(leased(submit({ begin_time = os.time() - 1 })), "a begin time in the past asks for nothing")
+	assert(leased(submit({ comment = "pal:off" })), "nobody jumps the queue")
+	assert(leased(submit({ priority = 0 })), "a held job is leased")
+	assert(leased(submit({ script = "#!/bin/sh\necho\n#SBATCH --deadline=now\n" })), "not an option: after a command")
+	assert(leased(submit({ script = "#!/bin/sh\n#SBATCH --dependency=afterok:1\n" })))
+	assert(leased(submit({ qos = "normal" })))
+end
+
+function cases.models_become_features_where_slots_are_on()
+	fresh()
+	local j = submit({ tres_per_node = "gres/gpu:a100:2" })
+	same(j.tres_per_node, "gres/gpu:2")
+	same(j.features, "a100")
+	same(j.admin_comment, ("pal1{b=%d;n=gres/gpu:2;f=a100}"):format(j.begin_time))
+	same(submit({ tres_per_node = "gres:gpu:v100" }).tres_per_node, "gres:gpu:1")
+	same(submit({ tres_per_node = "gpu:v100:3" }).tres_per_node, "gpu:3")
+	same(submit({ tres_per_node = "", tres_per_task = "cpu:2,gres/gpu:a100:1" }).tres_per_task, "cpu:2,gres/gpu:1")
+	same(submit({ tres_per_node = "", tres_per_job = "gres/gpu=a100" }).features, nil)
+	same(submit({ tres_per_node = "", tres_per_socket = "gres/gpu:a100=4" }).tres_per_socket, "gres/gpu:4")
+	same(submit({ tres_per_node = "gres/gpu:h100:2" }).tres_per_node, "gres/gpu:h100:2")
+	same(submit({ tres_per_node = "gres/gpu:g1:1" }).tres_per_node, "gres/gpu:g1:1")
+	same(submit({ partition = "cpu", tres_per_node = "gres/gpu:a100:2" }).tres_per_node, "gres/gpu:a100:2")
+	fresh("slots = no\nmodels = a100\n")
+	same(submit({ tres_per_node = "gres/gpu:a100:2" }).tres_per_node, "gres/gpu:a100:2")
+end
+
+function cases.a_request_that_needs_its_types_keeps_them()
+	fresh()
+	same(submit({ tres_per_node = "gres/gpu:a100:1,gres/gpu:v100:1" }).tres_per_node, "gres/gpu:a100:1,gres/gpu:v100:1")
+	local j = submit({ tres_per_node = "gres/gpu:a100:1", tres_per_job = "gres/gpu:v100:2" })
+	same(j.tres_per_node .. j.tres_per_job, "gres/gpu:a100:1gres/gpu:v100:2")
+	j = submit({ tres_per_node = "gres/gpu:a100:1", tres_per_job = "gres/gpu:a100:2" })
+	same(j.tres_per_node .. j.tres_per_job .. j.features, "gres/gpu:1gres/gpu:2a100")
+end
+
+function cases.features_are_joined_without_changing_their_meaning()
+	fresh()
+	for before, after in pairs({ rack1 = "rack1&a100", a100 = "a100", ["a100&x"] = "a100&x", ["a|b"] = "(a|b)&a100" }) do
+		same(submit({ features = before, tres_per_node = "gres/gpu:a100:2" }).features, after)
+	end
+	for _, odd in ipairs({ "[rack1|rack2]", "rack1*2&rack2*2", "(a|b)", "a b", "a,b" }) do
+		local j = submit({ features = odd, tres_per_node = "gres/gpu:a100:2" })
+		same(j.features .. j.tres_per_node, odd .. "gres/gpu:a100:2")
+	end
+end
+
+function cases.the_batch_jobs_environment_follows()
+	fresh()
+	local j = submit({ tres_per_node = "", tres_per_job = "gres/gpu:a100:4", environment = {
+		SLURM_GPUS = "a100:4", SLURM_GPUS_PER_NODE = "a100", SLURM_TRES_PER_TASK = "cpu=1,gres/gpu:a100=1",
+		SLURM_GPUS_PER_TASK = "2", SLURM_GRES = "gpu:v100:1", OTHER = "a100:4" } })
+	same(j.environment.SLURM_GPUS, "4")
+	same(j.environment.SLURM_GPUS_PER_NODE, "1")
+	same(j.environment.SLURM_TRES_PER_TASK, "cpu=1,gres/gpu:1")
+	same(j.environment.SLURM_GPUS_PER_TASK, "2")
+	same(j.environment.SLURM_GRES, "gpu:1")
+	same(j.environment.OTHER, "a100:4")
+	j = submit({ script = false, tres_per_node = "gres/gpu:a100:1", environment = setmetatable({}, {
+		__index = function() error("asked for the environment of a job that has none") end }) })
+	same(j.features, "a100")
+end
+
+function cases.the_components_of_a_het_job_share_one_lease()
+	fresh()
+	local real, now = os.time, os.time()
+	os.time = function() return now end
+	local leader = submit({ het_job_offset = 0 })
+	now = now + 2
+	local second = submit({ het_job_offset = 1 })
+	local stranger = submit({ het_job_offset = 1, user_id = 1001 })
+	os.time = real
+	same(second.begin_time, leader.begin_time)
+	same(stranger.begin_time, now + 20)
+end
+
+function cases.no_lease_when_pald_shows_no_sign_of_life()
+	local settings = "alive_file = " .. dir .. "/alive\n"
+	fresh(settings)
+	os.remove(dir .. "/alive")
+	assert(not leased(submit()), "no file")
+	for text, wanted in pairs({
+		[("%d\n"):format(os.time())] = true, [("%d"):format(os.time() - 50)] = true,
+		[("%d"):format(os.time() - 70)] = false, [("%d"):format(os.time() + 70)] = false,
+		[""] = false, ["nonsense"] = false, ["nan"] = false,
+	}) do
+		write("alive", text)
+		same(leased(submit()), wanted)
+	end
+end
+
+function cases.pald_is_woken_by_one_byte()
+	write("wake", "")
+	fresh("wake_file = " .. dir .. "/wake\n")
+	submit()
+	submit()
+	submit({ tres_per_node = "" })
+	same(read("wake"), "..")
+	os.remove(dir .. "/wake")
+	submit()
+	assert(not io.open(dir .. "/wake"), "it must not create the file")
+	fresh("wake_file = /dev/full\n")
+	assert(leased(submit()))
+end
+
+function cases.values_that_could_be_misread_cost_the_lease_only()
+	fresh()
+	for _, odd in ipairs({ "a;b", "a}b", "a b", "a\nb", "\255", "a{", ("x"):rep(600) }) do
+		local j = submit({ features = odd })
+		same(j.admin_comment, nil)
+		same(j.begin_time, 0)
+		same(j.features, odd)
+	end
+end
+
+function cases.hostile_comments_break_neither_the_submit_nor_the_mark()
+	fresh()
+	local env = { [0] = "_SLURM_SPANK_OPTION_pal_pal_app=resnet" }
+	for _, text in ipairs({ "a\nJobId=1 JobName=x", "\255\254", ("x"):rep(60000), (" "):rep(60000), ("app:"):rep(15000),
+			("app: "):rep(12000), "$(id) `id`", "\27[31m", "pal1{b=1}", "@group", "%s%d%1", "'; DROP TABLE x" }) do
+		local j = submit({ comment = text, spank_job_env = env, spank_job_env_size = 1 })
+		assert(leased(j))
+		assert(j.comment:find("app:resnet", 1, true), text:sub(1, 20))
+		same(j.admin_comment, ("pal1{b=%d;n=gres/gpu:2}"):format(j.begin_time))
+		same(#logged, 0)
+	end
+end
+
+function cases.an_error_undoes_everything_and_says_one_line()
+	fresh()
+	for _, broken in ipairs({ "begin_time", "admin_comment", "features", "comment" }) do
+		logged = {}
+		local stored = job({ comment = "mine", tres_per_node = "gres/gpu:a100:2",
+			spank_job_env = { [0] = "_SLURM_SPANK_OPTION_pal_pal_app=resnet" }, spank_job_env_size = 1,
+			environment = { SLURM_GPUS_PER_NODE = "a100:2" } })
+		local armed = true
+		local proxy = setmetatable({}, {
+			__index = stored,
+			__newindex = function(_, key, value)
+				if key == broken and armed then
+					armed = false
+					error("bad \27[31m thing\nJobId=1")
+				end
+				stored[key] = value
+			end,
+		})
+		same(slurm_job_submit(proxy, PARTITIONS, 1000), slurm.SUCCESS)
+		same(stored.comment, "mine")
+		same(stored.tres_per_node, "gres/gpu:a100:2")
+		same(stored.features or "", "")
+		same(stored.admin_comment or "", "")
+		same(stored.environment.SLURM_GPUS_PER_NODE, "a100:2")
+		same(#logged, 1)
+		assert(logged[1]:match("^pal: a job is left alone: [\32-\126]+$"), logged[1])
+	end
+end
+
+function cases.missing_fields_of_another_release_are_no_error()
+	fresh()
+	local bare = {}
+	same(slurm_job_submit(bare, {}, 0), slurm.SUCCESS)
+	same(next(bare), nil)
+	same(slurm_job_submit({ tres_per_node = "gres/gpu:1" }, PARTITIONS, 0), slurm.SUCCESS)
+	same(slurm_job_submit(nil, nil, nil), slurm.SUCCESS)
+end
+
+function cases.bad_settings_leave_jobs_alone_or_keep_the_former_ones()
+	for _, text in ipairs({ "leese = 20\n", "lease = 0\n", "lease = 601\n", "lease = -5\n", "lease = 1e2\n", "slots = maybe\n",
+			"alive_file = relative\n", "just words\n", "= 3\n", "\255\n" }) do
+		fresh(text)
+		if leased(submit()) then
+			error("leased with: " .. text)
+		end
+		submit()
+		same(#logged, 1)
+	end
+	fresh("lease = 20\n")
+	assert(leased(submit()))
+	write("pal_lua.conf", "lease = never\n")
+	assert(leased(submit()))
+	same(#logged, 1)
+	assert(logged[1]:match("line 1: lease can't have this value; the former settings stay$"), logged[1])
+	write("pal_lua.conf", "# all off\n  enabled = no  \r\n")
+	assert(not leased(submit({ tres_per_node = "gres/gpu:a100:1" })))
+	write("pal_lua.conf", "lease = 5")
+	same(submit().begin_time - os.time() <= 5, true)
+end
+
+function cases.without_settings_nothing_happens()
+	fresh()
+	os.remove(dir .. "/pal_lua.conf")
+	dofile(dir .. "/job_submit.lua")
+	local j = submit({ tres_per_node = "gres/gpu:a100:1", spank_job_env_size = 1,
+		spank_job_env = { [0] = "_SLURM_SPANK_OPTION_pal_pal_app=resnet" } })
+	same(j.comment, nil)
+	same(j.begin_time, 0)
+	same(#logged, 1)
+end
+
+function cases.a_users_later_edit_passes()
+	fresh()
+	local edit = { begin_time = 1, tres_per_node = "gres/gpu:4" }
+	same(slurm_job_modify(edit, {}, PARTITIONS, 1000), slurm.SUCCESS)
+	same(edit.begin_time, 1)
+	same(edit.tres_per_node, "gres/gpu:4")
+end
+
+local names, failed = {}, 0
+for name in pairs(cases) do
+	names[#names + 1] = name
+end
+table.sort(names)
+for _, name in ipairs(names) do
+	local fine, why = pcall(cases[name])
+	if fine then
+		print("ok " .. name)
+	else
+		failed = failed + 1
+		print("not ok " .. name .. ": " .. tostring(why))
+	end
+end
+os.exit(failed == 0 and 0 or 1)

@@ -1,0 +1,51 @@
+"""Builds the SPANK plugin and tries its parts under AddressSanitizer and UBSan. Needs gcc, make and Slurm's headers."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+SPANK = Path(__file__).parents[2] / "spank"
+
+
+def make(target: str, out: Path) -> str:
+    run = subprocess.run(
+        ["make", "-C", SPANK, target, f"OUT={out}"], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert run.returncode == 0, run.stdout + run.stderr
+    return run.stdout
+
+
+@pytest.fixture(scope="module")
+def plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("spank")
+    make("all", out)
+    return out / "pal.so"
+
+
+def tool(*command: str | Path) -> str:
+    return subprocess.run(command, capture_output=True, text=True, timeout=60, check=True).stdout
+
+
+def test_the_parts_pass_their_own_cases_under_the_sanitizers(tmp_path: Path) -> None:
+    assert "names" in make("check", tmp_path)
+
+
+def test_the_plugin_exports_only_what_slurm_looks_for(plugin: Path) -> None:
+    symbols = {line.split()[-1].split("@")[0] for line in tool("nm", "-D", "--defined-only", plugin).splitlines()}
+    symbols.discard("PAL_1")  # the version node itself
+    own = {"plugin_name", "plugin_type", "plugin_version"}
+    assert own < symbols
+    assert all(name.startswith("slurm_spank_") for name in symbols - own)
+
+
+def test_the_plugin_is_hardened(plugin: Path) -> None:
+    headers, dynamic = tool("readelf", "-lW", plugin), tool("readelf", "-dW", plugin)
+    stack = next(line for line in headers.splitlines() if "GNU_STACK" in line)
+    assert "GNU_RELRO" in headers
+    assert " E " not in stack
+    assert "RWE" not in stack
+    assert "BIND_NOW" in dynamic or "NOW" in dynamic
+    assert "__stack_chk_fail" in tool("nm", "-D", plugin)
