@@ -1,0 +1,139 @@
+"""Slurm's configuration files: Spec, ports, paths -> text. docs/minicluster.md says why each setting is as it is."""
+
+from .layout import Layout
+from .ports import Ports
+from .spec import Spec
+
+CPUS_PER_GPU = 8
+_QUICK = "batch_sched_delay=0,sched_interval=2,bf_interval=2,bf_continue"
+
+
+def _gres(spec: Spec, node: int) -> str:
+    if spec.gres == "slots":
+        return ",".join(f"gpu:{slot}:1" for slot in spec.slots)
+    if spec.gres == "typed":
+        return f"gpu:{spec.model_of(node)}:{spec.gpus}"
+    return f"gpu:{spec.gpus}"
+
+
+def _node_lines(spec: Spec, ports: Ports) -> list[str]:
+    cores = max(4, CPUS_PER_GPU * spec.gpus // 2)
+    lines = [f"NodeName=DEFAULT Sockets=2 CoresPerSocket={cores} ThreadsPerCore=1 RealMemory={8000 * cores} State=UNKNOWN"]
+    for i, name in enumerate(spec.node_names, 1):
+        gres = f" Gres={_gres(spec, i)}" if spec.gpus else ""
+        lines.append(
+            f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports.slurmd(i)}{gres} "
+            f"Features={spec.model_of(i)},{spec.rack_of(i)}"
+        )
+    return lines
+
+
+def _accounting(spec: Spec, ports: Ports) -> list[str]:
+    if not spec.dbd:
+        return ["PriorityType=priority/basic"]
+    return [
+        "PriorityType=priority/multifactor",
+        "PriorityWeightAge=1000",
+        "PriorityWeightFairshare=1000",
+        "PriorityWeightQOS=10000",
+        "PriorityMaxAge=1-0",
+        "AccountingStorageTRES=gres/gpu",
+        "AccountingStorageType=accounting_storage/slurmdbd",
+        "AccountingStorageHost=localhost",
+        f"AccountingStoragePort={ports.slurmdbd}",
+        "AccountingStoreFlags=job_comment",
+    ]
+
+
+def slurm_conf(spec: Spec, ports: Ports, layout: Layout) -> str:
+    """The same text is accepted by 22.05, 24.11 and 26.05."""
+    scheduler = "disable_job_shrink" + ("" if spec.stock_scheduling else "," + _QUICK)
+    lines = [
+        f"ClusterName=pal-{spec.name.replace('.', '-')}".lower(),
+        "SlurmctldHost=localhost(127.0.0.1)",
+        f"SlurmctldPort={ports.slurmctld}",
+        "SlurmUser=root",
+        "SlurmdUser=root",
+        "AuthType=auth/munge",
+        "CredType=cred/munge",
+        f"AuthInfo=socket={layout.munge_socket}",
+        "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny",
+        f"StateSaveLocation={layout.spool}/slurmctld",
+        f"SlurmdSpoolDir={layout.spool}/%n",
+        f"SlurmctldPidFile={layout.run}/slurmctld.pid",
+        f"SlurmdPidFile={layout.run}/slurmd.%n.pid",
+        f"SlurmctldLogFile={layout.log}/slurmctld.log",
+        f"SlurmdLogFile={layout.log}/slurmd.%n.log",
+        "SlurmdParameters=config_overrides",
+        "ProctrackType=proctrack/pgid",
+        "TaskPlugin=task/none",
+        "JobAcctGatherType=jobacct_gather/none",
+        "MpiDefault=none",
+        "MailProg=/bin/true",
+        "ReturnToService=2",
+        "KillWait=3",
+        "PropagateResourceLimits=NONE",
+        "MaxJobCount=20000",
+        "SelectType=select/cons_tres",
+        "SelectTypeParameters=CR_Core_Memory",
+        "DefMemPerCPU=100",
+        "TopologyPlugin=topology/tree",
+        "SchedulerType=sched/backfill",
+        f"SchedulerParameters={scheduler}",
+        "PriorityFlags=ACCRUE_ALWAYS",
+        f"PlugStackConfig={layout.etc}/plugstack.conf",
+        "GresTypes=gpu",
+        *_accounting(spec, ports),
+    ]
+    lines += [f"{key}={value}" for key, value in spec.settings.items()]
+    taken = {key.lower() for key in spec.settings}
+    first = len(lines) - len(spec.settings)
+    lines = [line for i, line in enumerate(lines) if i >= first or line.partition("=")[0].lower() not in taken]
+    lines += _node_lines(spec, ports)
+    lines.append("PartitionName=DEFAULT MaxTime=UNLIMITED DefaultTime=01:00:00 State=UP")
+    lines.append(f"PartitionName=gpu Nodes=n[1-{spec.nodes}] Default=YES")
+    lines += [f"PartitionName={name} Nodes={nodes}" for name, nodes in spec.partitions.items()]
+    return "\n".join(lines) + "\n"
+
+
+def gres_conf(spec: Spec, layout: Layout) -> str:
+    """Every node shares the same device files: nobody opens them."""
+    nodes = f"n[1-{spec.nodes}]"
+    lines = ["AutoDetect=off"] if spec.gpus else []
+    if spec.gres == "slots":
+        lines += [f"NodeName={nodes} Name=gpu Type=g{i} File={layout.dev}/gpu{i}" for i in range(spec.gpus)]
+    elif spec.gpus:
+        for i, name in enumerate(spec.node_names, 1):
+            model = f" Type={spec.model_of(i)}" if spec.gres == "typed" else ""
+            lines.append(f"NodeName={name} Name=gpu{model} File={layout.dev}/gpu[0-{spec.gpus - 1}]")
+    return "\n".join(lines) + "\n"
+
+
+def topology_conf(spec: Spec) -> str:
+    racks: dict[str, list[int]] = {}
+    for i in range(1, spec.nodes + 1):
+        racks.setdefault(spec.rack_of(i), []).append(i)
+    lines = [f"SwitchName={rack} Nodes=n[{members[0]}-{members[-1]}]" for rack, members in racks.items()]
+    lines.append(f"SwitchName=spine Switches=rack[1-{len(racks)}]")
+    return "\n".join(lines) + "\n"
+
+
+def slurmdbd_conf(ports: Ports, layout: Layout) -> str:
+    return "\n".join(
+        [
+            "AuthType=auth/munge",
+            f"AuthInfo=socket={layout.munge_socket}",
+            "DbdHost=localhost",
+            "DbdAddr=127.0.0.1",
+            f"DbdPort={ports.slurmdbd}",
+            "SlurmUser=root",
+            f"LogFile={layout.log}/slurmdbd.log",
+            f"PidFile={layout.run}/slurmdbd.pid",
+            "StorageType=accounting_storage/mysql",
+            "StorageHost=127.0.0.1",
+            f"StoragePort={ports.mariadb}",
+            "StorageUser=slurm",
+            "StoragePass=slurm",
+            "StorageLoc=slurm_acct_db",
+        ]
+    ) + "\n"

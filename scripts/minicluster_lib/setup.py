@@ -1,0 +1,88 @@
+"""Makes a cluster's directory: Spec -> files, ready for the keeper. Nothing is started here."""
+
+import json
+import os
+import secrets
+import shutil
+import stat
+import subprocess
+from pathlib import Path
+
+from . import config, wrappers
+from .errors import MiniclusterError
+from .layout import PROJECT, Layout, cache, home
+from .ports import Ports
+from .spec import Spec
+from .speeds import Speeds
+
+_NULL_DEVICE = os.makedev(1, 3)
+
+
+def check_machine(spec: Spec) -> None:
+    """Say at once what is missing, before anything is made."""
+    if os.geteuid() != 0:
+        raise MiniclusterError("a mini-cluster needs root: private mounts, device files, daemons that change user")
+    wanted = ["nsenter", "setpriv", *(["mariadbd", "mariadb-install-db"] if spec.dbd else [])]
+    if spec.release == "native":
+        wanted += ["slurmctld", "slurmd", "munged", *(["slurmdbd"] if spec.dbd else [])]
+    missing = [tool for tool in wanted if not shutil.which(tool, path=wrappers.INSIDE_PATH)]
+    if missing:
+        raise MiniclusterError(f"not installed: {', '.join(missing)}: run scripts/install-slurm")
+
+
+def release_root(release: str) -> Path | None:
+    """The release's root, built now if this is the first time; None for this machine's own."""
+    if release == "native":
+        return None
+    done = subprocess.run([PROJECT / "scripts" / "rootfs", release], stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode != 0:
+        raise MiniclusterError(f"scripts/rootfs {release} failed, see above")
+    return Path(done.stdout.strip())
+
+
+def make(layout: Layout, spec: Spec, ports: Ports, speeds: Speeds, root: Path | None) -> str:
+    """Write everything; returns the mark of the new world."""
+    home().mkdir(mode=0o755, parents=True, exist_ok=True)
+    mark = f"pal-minicluster-{secrets.token_hex(8)}"
+    layout.dir.mkdir(mode=0o755)
+    layout.facts.write_text(json.dumps({"base_port": ports.base, "root": str(root) if root else None, "mark": mark}))
+    layout.spec.write_text(spec.to_json())
+    for path in (layout.etc, layout.log, layout.run, layout.bin, layout.tools, layout.dev, layout.spool):
+        path.mkdir()
+    for path in (layout.munge_socket.parent, layout.world, layout.run / "root", layout.spool / "slurmctld"):
+        path.mkdir()
+    for node in spec.node_names:
+        (layout.spool / node).mkdir()
+    _make_devices(layout, spec)
+    _write_config(layout, spec, ports)
+    (layout.dir / "speeds.json").write_text(json.dumps(speeds, indent=1))
+    wrappers.install(layout, root, cache())
+    return mark
+
+
+def _make_devices(layout: Layout, spec: Spec) -> None:
+    for i in range(spec.gpus):
+        path = layout.dev / f"gpu{i}"
+        try:
+            os.mknod(path, 0o666 | stat.S_IFCHR, _NULL_DEVICE)
+        except OSError as error:
+            raise MiniclusterError(
+                f"cannot make the device file {path}: {error.strerror}. It needs CAP_MKNOD and a file system that takes "
+                "devices; PAL_MINICLUSTER_HOME chooses another place, --gpus 0 does without GPUs"
+            ) from error
+
+
+def _write_config(layout: Layout, spec: Spec, ports: Ports) -> None:
+    files = {
+        "slurm.conf": config.slurm_conf(spec, ports, layout),
+        "gres.conf": config.gres_conf(spec, layout),
+        "topology.conf": config.topology_conf(spec),
+        "cgroup.conf": "" if spec.release == "native" else "CgroupPlugin=disabled\n",
+        "plugstack.conf": "",
+        "hosts": "127.0.0.1 localhost\n",
+    }
+    for name, text in files.items():
+        (layout.etc / name).write_text(text)
+    key = layout.etc / "munge.key"
+    key.touch(mode=0o600)
+    key.write_bytes(secrets.token_bytes(1024))

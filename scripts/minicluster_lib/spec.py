@@ -1,0 +1,92 @@
+"""What a mini-cluster is to be: command line -> `Spec`, checked, and to JSON and back."""
+
+import json
+import re
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from .errors import MiniclusterError
+
+RELEASES = ("native", "24.11", "26.05")
+GRES_KINDS = ("slots", "typed", "none")
+MAX_NODES = 512
+MAX_GPUS = 16
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """One cluster, as asked for. Nodes are n1..nN; a rack is `rack_size` nodes in a row."""
+
+    name: str
+    release: str = "native"
+    nodes: int = 16
+    gpus: int = 4
+    gres: str = "slots"
+    models: dict[str, int] = field(default_factory=dict)
+    rack_size: int = 8
+    partitions: dict[str, str] = field(default_factory=dict)
+    dbd: bool = False
+    pal: bool = True
+    stock_scheduling: bool = False
+    settings: dict[str, str] = field(default_factory=dict)
+    port: int | None = None
+
+    def __post_init__(self) -> None:
+        checks = [
+            (_NAME.fullmatch(self.name), f"--name {self.name!r}: letters, digits, '.', '_' and '-' only, at most 32"),
+            (self.release in RELEASES, f"--slurm {self.release!r}: choose one of {', '.join(RELEASES)}"),
+            (1 <= self.nodes <= MAX_NODES, f"--nodes {self.nodes}: must be 1 to {MAX_NODES}"),
+            (0 <= self.gpus <= MAX_GPUS, f"--gpus {self.gpus}: must be 0 to {MAX_GPUS} per node"),
+            (self.gres in GRES_KINDS, f"--gres {self.gres!r}: choose one of {', '.join(GRES_KINDS)}"),
+            (self.rack_size >= 1, f"--rack-size {self.rack_size}: must be at least 1"),
+            (self.port is None or 1024 <= self.port <= 65000, f"--port {self.port}: must be 1024 to 65000"),
+        ]
+        checks += [(_WORD.fullmatch(m), f"--models: {m!r} is not a GPU model's name") for m in self.models]
+        if self.models:
+            total = sum(self.models.values())
+            checks.append((total == self.nodes, f"--models names {total} nodes, but the cluster has {self.nodes}"))
+        for ok, sentence in checks:
+            if not ok:
+                raise MiniclusterError(sentence)
+
+    @property
+    def node_names(self) -> list[str]:
+        return [f"n{i}" for i in range(1, self.nodes + 1)]
+
+    @property
+    def slots(self) -> list[str]:
+        return [f"g{i}" for i in range(self.gpus)]
+
+    def model_of(self, node: int) -> str:
+        """GPU model of node number `node` (from 1)."""
+        seen = 0
+        for model, count in self.models.items():
+            seen += count
+            if node <= seen:
+                return model
+        return "a100"
+
+    def rack_of(self, node: int) -> str:
+        """Rack of node number `node` (from 1)."""
+        return f"rack{(node - 1) // self.rack_size + 1}"
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> "Spec":
+        fields: dict[str, Any] = json.loads(text)
+        return cls(**fields)
+
+
+def pairs(text: str, option: str) -> dict[str, str]:
+    """`a=1,b=2` -> {"a": "1", "b": "2"}; commas within brackets (`n[1,3]`) do not separate."""
+    found: dict[str, str] = {}
+    for item in re.split(r",(?![^\[]*\])", text):
+        key, equals, value = item.partition("=")
+        if not (key and equals and value):
+            raise MiniclusterError(f"{option} {text!r}: {item!r} is not of the form key=value")
+        found[key] = value
+    return found

@@ -1,0 +1,100 @@
+"""The private world of a cluster: a mount namespace and a host name, made of the release's root.
+
+In: Layout, the release's root (if it is not this machine's own), a mark. Out: the calling process is inside, together with all
+that it starts; nothing is mounted as seen from outside, so nothing stays mounted when the processes end.
+The mark is the source name of a small tmpfs: who sees it among its mounts belongs to the cluster, whatever it did with
+its environment, session or parent.
+"""
+
+import ctypes
+import os
+from pathlib import Path
+
+from .errors import MiniclusterError
+from .layout import Layout, cache
+
+_CLONE_NEWNS, _CLONE_NEWUTS = 0x20000, 0x4000000
+_MS_RDONLY, _MS_NOSUID, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 2, 32, 4096, 16384, 1 << 18
+_PR_SET_CHILD_SUBREAPER = 36
+# At the top of the release's root: what is its own, what starts empty; all the rest is this machine's.
+_ITS_OWN, _EMPTY, _KERNEL = ("usr", "etc"), ("run", "var", "var/cache", "var/lib", "var/log", "var/spool"), ("proc", "sys", "dev")
+_NOT_SHARED = {*_ITS_OWN, *_KERNEL, "run", "var", "boot", "lost+found"}
+
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _call(what: str, result: int) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise MiniclusterError(
+            f"{what}: {os.strerror(number)}. A mini-cluster needs root with CAP_SYS_ADMIN (private mounts and host name); "
+            "in a container: --privileged or --cap-add SYS_ADMIN --security-opt apparmor=unconfined"
+        )
+
+
+def _mount(source: str, target: Path, kind: str | None, flags: int, options: str | None = None) -> None:
+    result = _libc.mount(
+        source.encode(),
+        str(target).encode(),
+        kind.encode() if kind else None,
+        ctypes.c_ulong(flags),
+        options.encode() if options else None,
+    )
+    _call(f"cannot mount {target}", result)
+
+
+def _bind(source: Path, target: Path) -> None:
+    if source.is_dir():
+        target.mkdir(parents=True, exist_ok=True)
+    else:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.touch()
+    _mount(str(source), target, None, _MS_BIND | _MS_REC)
+
+
+def enter(layout: Layout, mark: str) -> int:
+    """Move this process into a new world, and make it the reaper of its orphans. Returns the way back, for `leave`."""
+    way_back = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+    _call("cannot make namespaces", _libc.unshare(_CLONE_NEWNS | _CLONE_NEWUTS))
+    _mount("none", Path("/"), None, _MS_REC | _MS_PRIVATE)
+    _call("cannot set the host name", _libc.sethostname(b"localhost", 9))
+    _call("cannot become a subreaper", _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+    _mount(mark, layout.world, "tmpfs", _MS_NOSUID, "size=64k,mode=755")
+    (layout.world / "inside").write_text(mark)
+    _mount(str(layout.etc / "hosts"), Path("/etc/hosts"), None, _MS_BIND)
+    os.chdir("/")
+    return way_back
+
+
+def leave(way_back: int) -> None:
+    """Back to the mounts that `enter` left; the world ends when its last process does."""
+    _call("cannot leave the world", _libc.setns(way_back, _CLONE_NEWNS))
+
+
+def change_root(layout: Layout, root: Path) -> None:
+    """A new root of the release's /usr and /etc (read-only), an empty /var and /run, and this machine's everything else."""
+    new = layout.run / "root"
+    _mount("pal-minicluster-root", new, "tmpfs", _MS_NOSUID, "size=4m,mode=755")
+    for name in _EMPTY:
+        (new / name).mkdir()
+    for name in _ITS_OWN:
+        _bind(root / name, new / name)
+        _mount("none", new / name, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY)
+    for entry in root.iterdir():
+        if entry.is_symlink():  # bin, lib, lib64, sbin
+            (new / entry.name).symlink_to(os.readlink(entry))
+    for name in _KERNEL:
+        _bind(Path("/") / name, new / name)
+    for entry in Path("/").iterdir():
+        if entry.is_dir() and not entry.is_symlink() and entry.name not in _NOT_SHARED:
+            _bind(entry, new / entry.name)
+    for path in (Path("/var/tmp"), cache(), layout.dir):
+        if path.parts[1] in _ITS_OWN:
+            raise MiniclusterError(f"{path} lies in /{path.parts[1]}, which is another one inside {root}: choose another")
+        if path.parts[1] in ("var", "run") and path.exists():
+            _bind(path, new / path.relative_to("/"))
+    for name in ("passwd", "group", "resolv.conf"):
+        if (root / "etc" / name).exists():
+            _mount(f"/etc/{name}", new / "etc" / name, None, _MS_BIND)
+    os.chroot(new)
+    os.chdir("/")
