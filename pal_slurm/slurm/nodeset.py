@@ -14,19 +14,25 @@ _RANGE = re.compile(r"(\d+)-(\d+)")
 
 
 @lru_cache(maxsize=4096)
-def expand(text: str) -> frozenset[str]:
-    """The names in a node list; empty for text that is not one."""
+def unfold(text: str) -> tuple[str, ...]:
+    """The names in a node list, in order; none for text that is not one."""
     if not text or text == "(null)" or not _SAFE.fullmatch(text):
-        return frozenset()
+        return ()
     size = 1
     for low, high in _RANGE.findall(text):
         size += max(0, int(high[:9]) - int(low[:9]))
     if size > MOST_NODES:
-        return frozenset()
+        return ()
     try:
-        return frozenset(NodeSet(text, resolver=RESOLVER_NOGROUP))
+        return tuple(NodeSet(text, resolver=RESOLVER_NOGROUP))
     except NodeSetException:
-        return frozenset()
+        return ()
+
+
+@lru_cache(maxsize=4096)
+def expand(text: str) -> frozenset[str]:
+    """The names in a node list; empty for text that is not one."""
+    return frozenset(unfold(text))
 
 
 def fold(names: Iterable[str]) -> str:

@@ -1,0 +1,85 @@
+"""Texts of GRES and TRES. In: `gres/gpu:g1:1,cpu=1`, `gpu:g0:1(IDX:0),gpu:g1:0(IDX:N/A)`. Out: counts, device indices.
+
+Slurm writes one thing in many ways: `gres:gpu:2` up to 23.02, `gres/gpu:2` later, `gpu:2` in a node's record, `=`
+for `:` before a per-task count, no count at all for one, `2K` for 2048 and `(S:0-1)` for sockets.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import NamedTuple
+
+_ITEM = re.compile(
+    r"(?:gres[/:])?gpu"
+    r"(?::(?P<type>[A-Za-z_][A-Za-z0-9_.+-]*))?"
+    r"(?:[:=](?P<count>\d+)(?P<unit>[KMG]?))?"
+    r"(?P<rest>(?:\([^)]*\))*)"
+)
+_INDICES = re.compile(r"\(IDX:([0-9,-]+)\)")
+_SPLIT = re.compile(r",(?![^(]*\))")  # a comma in (IDX:0,2) separates nothing
+_UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
+
+
+class Gpus(NamedTuple):
+    """One item of a GRES text."""
+
+    type: str  # "" when untyped
+    n: int
+    indices: tuple[int, ...] = ()
+
+
+@lru_cache(maxsize=4096)
+def gpus_in(text: str) -> tuple[Gpus, ...]:
+    """The GPU items of a text; everything else in it (cpu=1, gres/shard:2, licences) is passed over."""
+    found = []
+    for item in _SPLIT.split(text):
+        match = _ITEM.fullmatch(item.strip())
+        if match:
+            count = int(match["count"] or 1) * _UNITS[match["unit"] or ""]
+            found.append(Gpus(match["type"] or "", count, _indices(match["rest"])))
+    return tuple(found)
+
+
+def _indices(text: str) -> tuple[int, ...]:
+    listed = _INDICES.search(text)
+    if not listed:
+        return ()
+    numbers: list[int] = []
+    for part in listed[1].split(","):
+        low, _, high = part.partition("-")
+        numbers.extend(range(int(low), int(high or low) + 1))
+    return tuple(numbers)
+
+
+def count_of(text: str) -> int:
+    """All GPUs that a text asks for."""
+    return sum(item.n for item in gpus_in(text))
+
+
+@lru_cache(maxsize=4096)
+def indices_of(text: str) -> tuple[int, ...]:
+    """All device indices in a text, in order."""
+    return tuple(sorted(index for item in gpus_in(text) for index in item.indices))
+
+
+def amount_per_gpu(text: str) -> int:
+    """The number in `gres/gpu:4096` as mem_per_tres and cpus_per_tres carry it; 0 for none."""
+    return count_of(text) if text else 0
+
+
+def ask_for(slots: tuple[int, ...], of_each: int, separator: str) -> str:
+    """`gres/gpu:g1:1,gres/gpu:g3:1`: these slots, `of_each` devices of each type in all."""
+    return ",".join(f"{separator}:g{slot}:{of_each}" for slot in slots)
+
+
+def same(asked: str, found: str) -> bool:
+    """Whether two texts ask for the same GPUs, however they are written."""
+    return _normal(asked) == _normal(found)
+
+
+def _normal(text: str) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for item in gpus_in(text):
+        counts[item.type] = counts.get(item.type, 0) + item.n
+    return {kind: count for kind, count in counts.items() if count}

@@ -1,0 +1,175 @@
+"""Nodes, partitions and reservations as backends read them. In: records. Out: Cluster, Reservation.
+
+A device is free when no job holds it (GresUsed of the node) and its node may start a job now. Nodes inside a
+maintenance reservation, or one that keeps others out, may not.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+
+from pal_slurm.model import BoolArray, Cluster, Reservation
+from pal_slurm.slurm import gres
+from pal_slurm.slurm.nodeset import expand, unfold
+
+UNFIT = frozenset(
+    "DOWN DRAIN DRAINED DRAINING FAIL FAILING ERROR UNKNOWN FUTURE MAINT MAINTENANCE NOT_RESPONDING NO_RESPOND "
+    "POWERED_DOWN POWERING_DOWN POWER_DOWN POWERING_UP POWER_UP REBOOT REBOOT_ISSUED REBOOT_REQUESTED RES BLOCKED "
+    "PLANNED_DOWN INVALID INVALID_REG PERFCTRS COMPLETING_DOWN".split()
+)
+_SLOT = re.compile(r"g(\d{1,3})")
+_SUFFIX = "*~#!%$@^-"
+
+
+class NodeRecord(msgspec.Struct, array_like=True):
+    """Facts of one node."""
+
+    name: str
+    state: str  # `IDLE+DRAIN`, `mixed*`
+    cpus: int = 0
+    cpus_alloc: int = 0
+    mem_mb: int = 0
+    mem_alloc_mb: int = 0
+    features: str = ""  # active ones
+    gres: str = ""  # configured: `gpu:g0:1,gpu:g1:1`
+    gres_used: str = ""  # `gpu:g0:1(IDX:0),gpu:g1:0(IDX:N/A)`
+
+
+class PartitionRecord(msgspec.Struct, array_like=True):
+    name: str
+    nodes: str
+    up: bool = True
+    exclusive: bool = False
+
+
+class ReservationRecord(msgspec.Struct, array_like=True):
+    name: str
+    nodes: str
+    start: int
+    end: int
+    flags: list[str] = []
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """How this site words things that Slurm has no word for."""
+
+    models: tuple[str, ...] = ()  # node features that name a GPU model; none: the GRES type, else "gpu"
+    rack_prefix: str = "rack"  # a feature of this prefix and a number is the node's rack
+    racks: Mapping[str, int] | None = None  # node -> rack, where it is known otherwise (topology)
+
+
+def to_reservation(record: ReservationRecord) -> Reservation:
+    flags = frozenset(flag.upper() for flag in record.flags)
+    return Reservation(
+        name=record.name,
+        nodes=expand(record.nodes),
+        start=record.start,
+        end=record.end,
+        maintenance=not flags.isdisjoint({"MAINT", "MAINTENANCE"}),
+        flags=flags,
+    )
+
+
+def to_cluster(
+    nodes: Sequence[NodeRecord],
+    partitions: Sequence[PartitionRecord],
+    reservations: Sequence[Reservation] = (),
+    site: Site = Site(),
+    now: float = 0.0,
+) -> Cluster:
+    names = tuple(node.name for node in nodes)
+    kinds = [gres.gpus_in(node.gres) for node in nodes]
+    widths = [sum(item.n for item in items) for items in kinds]
+    slots = any(kinds) and all(_is_slotted(items) for items in kinds if items)
+    shape = (len(nodes), max(widths, default=0))
+    exists = np.zeros(shape, dtype=np.bool_)
+    free = np.zeros(shape, dtype=np.bool_)
+    model = np.zeros(shape, dtype=np.int16)
+    models: dict[str, int] = {}
+    features = tuple(frozenset(word for word in node.features.split(",") if word) for node in nodes)
+    for row, node in enumerate(nodes):
+        width = widths[row]
+        if not width:
+            continue
+        exists[row, :width] = True
+        used = [index for index in gres.indices_of(node.gres_used) if index < width]
+        free[row, :width] = True
+        free[row, used] = False
+        column = 0
+        for item in kinds[row]:
+            name = _model(features[row], item.type, slots, site)
+            model[row, column : column + item.n] = models.setdefault(name, len(models))
+            column += item.n
+    ok = np.array([_may_start(node.state) for node in nodes], dtype=np.bool_)
+    ok &= ~_closed(names, reservations, now)
+    cpus = np.array([node.cpus for node in nodes], dtype=np.int32)
+    memory = np.array([node.mem_mb for node in nodes], dtype=np.int64)
+    return Cluster(
+        node_names=names,
+        node_ok=ok,
+        rack=np.array(_racks(names, features, site), dtype=np.int32),
+        cpus=cpus,
+        cpus_free=np.maximum(cpus - np.array([node.cpus_alloc for node in nodes], dtype=np.int32), 0),
+        mem_mb=memory,
+        mem_free_mb=np.maximum(memory - np.array([node.mem_alloc_mb for node in nodes], dtype=np.int64), 0),
+        features=features,
+        partitions=_masks(names, partitions),
+        gpu_exists=exists,
+        gpu_free=free,
+        gpu_model=model,
+        models=tuple(models) or ("gpu",),
+        slots=slots,
+    )
+
+
+def _is_slotted(items: tuple[gres.Gpus, ...]) -> bool:
+    """One device per type, and the types are g0, g1 ... in order."""
+    return all(item.n == 1 and item.type == f"g{place}" for place, item in enumerate(items))
+
+
+def _model(features: frozenset[str], kind: str, slots: bool, site: Site) -> str:
+    for name in site.models:
+        if name in features:
+            return name
+    return kind if kind and not slots and not _SLOT.fullmatch(kind) else "gpu"
+
+
+def _may_start(state: str) -> bool:
+    words = (word.strip(_SUFFIX) for word in state.upper().split("+"))
+    return "*" not in state and UNFIT.isdisjoint(words)
+
+
+def _closed(names: tuple[str, ...], reservations: Sequence[Reservation], now: float) -> BoolArray:
+    """Nodes that a reservation keeps for others at this moment."""
+    taken = [r.nodes for r in reservations if r.start <= now < r.end and "FLEX" not in r.flags]
+    return np.array([any(name in nodes for nodes in taken) for name in names], dtype=np.bool_)
+
+
+def _racks(names: tuple[str, ...], features: tuple[frozenset[str], ...], site: Site) -> list[int]:
+    """Rack numbers from 0 on, in order of appearance; nodes of no known rack share one."""
+    found: dict[object, int] = {}
+    racks = []
+    for name, words in zip(names, features, strict=True):
+        if site.racks is not None:
+            rack: object = site.racks.get(name)
+        else:
+            rack = next((w for w in sorted(words) if w.removeprefix(site.rack_prefix).isdigit() and w.startswith(site.rack_prefix)), None)
+        racks.append(found.setdefault(rack, len(found)))
+    return racks
+
+
+def _masks(names: tuple[str, ...], partitions: Sequence[PartitionRecord]) -> dict[str, BoolArray]:
+    place = {name: row for row, name in enumerate(names)}
+    masks = {}
+    for partition in partitions:
+        mask = np.zeros(len(names), dtype=np.bool_)
+        rows = [place[name] for name in unfold(partition.nodes) if name in place]
+        mask[rows] = partition.up
+        masks[partition.name] = mask
+    return masks

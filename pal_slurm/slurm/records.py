@@ -1,0 +1,239 @@
+"""One job as a backend reads it, and what the model makes of it. In: JobRecord, Slurm's own words. Out: Job.
+
+Both backends fill a JobRecord; only this file knows what its words mean. The order of its fields is the order in
+which the pyslurm worker sends them (`JOB_FIELDS` in worker/read.py), checked when the worker says hello.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+
+import msgspec
+
+from pal_slurm.model import NO_HINT, Hint, Job, JobState, Lease, Request, Shape, read_hint
+from pal_slurm.slurm import gres
+from pal_slurm.slurm.nodeset import unfold
+
+HOLDS_RESOURCES = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED"})
+MOST_TASKS = 4_000_001  # Slurm's own greatest MaxArraySize
+_MARK = re.compile(r"pal1\{([^{}\s]*)\}")
+_TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+
+
+class JobRecord(msgspec.Struct, array_like=True):
+    """Facts of one job. An absent text is "", an absent number None; times are epoch seconds."""
+
+    id: int
+    state: str
+    submit: int
+    user: str
+    account: str = ""
+    qos: str = ""
+    partition: str = ""
+    priority: int | None = None
+    reason: str = ""
+    eligible: int | None = None
+    start: int | None = None
+    end: int | None = None
+    time_limit_min: int | None = None  # None: no limit
+    num_nodes: int | None = None  # pending: the least number
+    max_nodes: int | None = None
+    cpus: int | None = None
+    ntasks: int | None = None
+    ntasks_per_node: int | None = None
+    cpus_per_task: int | None = None
+    min_cpus_per_node: int | None = None
+    mem_per_node_mb: int | None = None
+    mem_per_cpu_mb: int | None = None
+    per_node: str = ""
+    per_job: str = ""
+    per_task: str = ""
+    per_socket: str = ""
+    mem_per_gpu: str = ""  # `gres/gpu:4096`
+    cpus_per_gpu: str = ""
+    features: str = ""
+    required_nodes: str = ""
+    excluded_nodes: str = ""
+    reservation: str = ""
+    dependency: str = ""
+    planned_nodes: str = ""
+    comment: str | None = ""  # None: there is one, and it can't be read
+    admin_comment: str = ""
+    array_id: int | None = None
+    array_task: int | None = None
+    array_tasks: str = ""  # `0-9`, `1,3-9:2`
+    array_limit: int | None = None
+    het_id: int | None = None
+    requeue: bool = False
+    restarts: int = 0
+    nodes: str = ""
+    gres_detail: list[str] = []  # one text per node that it runs on
+    exclusive: bool = False
+
+
+def to_job(record: JobRecord) -> Job:
+    state = _state(record.state)
+    pending = state is JobState.PENDING
+    request, shape, asks = _asked(
+        record.per_node, record.per_job, record.per_task, record.per_socket, record.mem_per_gpu, record.cpus_per_gpu,
+        record.num_nodes, record.max_nodes, record.ntasks, record.ntasks_per_node, record.cpus_per_task,
+        record.min_cpus_per_node, record.cpus, record.mem_per_node_mb, record.mem_per_cpu_mb,
+        record.partition, record.features,
+    )  # fmt: skip
+    nodes = () if pending else unfold(record.nodes)
+    return Job(
+        id=record.id,
+        state=state,
+        submit=record.submit,
+        user=record.user,
+        account=record.account,
+        qos=record.qos,
+        partitions=_words(record.partition),
+        priority=record.priority or 0,
+        reason=record.reason or "None",
+        eligible=record.eligible,
+        start=record.start,
+        time_limit_s=None if record.time_limit_min is None else record.time_limit_min * 60,
+        end=None if pending else record.end,
+        shape=None if record.het_id is not None else shape,
+        gpu_job=asks,
+        request=request,
+        required_nodes=record.required_nodes,
+        excluded_nodes=record.excluded_nodes,
+        features=record.features,
+        reservation=record.reservation,
+        dependency=record.dependency,
+        planned_nodes=record.planned_nodes,
+        hint=_hint(record.comment),
+        lease=read_mark(record.admin_comment) if record.admin_comment else None,
+        array_id=record.array_id,
+        array_task=record.array_task,
+        array_tasks=read_tasks(record.array_tasks),
+        array_limit=record.array_limit,
+        het=record.het_id is not None,
+        requeue=record.requeue,
+        restarts=record.restarts,
+        nodes=nodes,
+        gpus=_devices(record.gres_detail, len(nodes)) if nodes else (),
+        cpus_alloc=0 if pending else record.cpus or 0,
+        exclusive=record.exclusive,
+    )
+
+
+def _state(word: str) -> JobState:
+    if word == "PENDING":
+        return JobState.PENDING
+    return JobState.RUNNING if word in HOLDS_RESOURCES else JobState.OTHER
+
+
+@lru_cache(maxsize=1024)
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(word for word in text.split(",") if word)
+
+
+@lru_cache(maxsize=4096)
+def _hint_of(comment: str) -> Hint:
+    return read_hint(comment)
+
+
+def _hint(comment: str | None) -> Hint:
+    if comment is None:
+        return Hint(dropped=True)
+    if not comment:
+        return NO_HINT
+    return _hint_of(comment) if len(comment) <= 256 else read_hint(comment)
+
+
+def _devices(detail: list[str], nodes: int) -> tuple[tuple[int, ...], ...]:
+    """Device indices per node; a job without devices, or of unknown ones, has none on each."""
+    if len(detail) != nodes:
+        return ((),) * nodes
+    return tuple(gres.indices_of(text or "") for text in detail)
+
+
+@lru_cache(maxsize=8192)
+def _asked(
+    per_node: str, per_job: str, per_task: str, per_socket: str, mem_per_gpu: str, cpus_per_gpu: str,
+    num_nodes: int | None, max_nodes: int | None, ntasks: int | None, ntasks_per_node: int | None,
+    cpus_per_task: int | None, min_cpus: int | None, cpus: int | None, mem_per_node: int | None,
+    mem_per_cpu: int | None, partition: str, features: str,
+) -> tuple[Request, Shape | None, bool]:  # fmt: skip
+    """Request, shape, and whether any GPU is asked for; jobs that ask alike share one answer."""
+    least = num_nodes or 1
+    request = Request(per_node, per_job, per_task, per_socket, least, max_nodes or least, partition, features)
+    counts = [gres.count_of(text) for text in (per_node, per_job, per_task, per_socket)]
+    if not any(counts):
+        return request, None, False
+    each, total, of_task, of_socket = counts
+    if of_socket:
+        return request, None, True
+    bound = False
+    if of_task and not each and not total:
+        total, bound = of_task * (ntasks or 1), True
+    if each and total:
+        if total % each:
+            return request, None, True
+        least = max_nodes = total // each
+    # Without -N Slurm takes the fewest nodes that do; a per-node request must not grow with their number.
+    most = max(least, max_nodes or (least if each else total))
+    # Only a hint for planners of a job-wide request: the even split over the fewest nodes.
+    on_each = each or -(-total // least)
+    shape = Shape(
+        min_nodes=least,
+        max_nodes=most,
+        gpus_per_node=each or None,
+        gpus=None if each else total,
+        cpus_per_node=max(
+            min_cpus or 0,
+            (ntasks_per_node or 0) * (cpus_per_task or 1),
+            gres.amount_per_gpu(cpus_per_gpu) * each,
+        ),
+        cpus=max(cpus or 1, gres.amount_per_gpu(cpus_per_gpu) * total),
+        mem_per_node_mb=max(mem_per_node or 0, gres.amount_per_gpu(mem_per_gpu) * on_each),
+        mem_per_cpu_mb=mem_per_cpu or 0,
+        tasks_per_gpu_bound=bound,
+    )
+    return request, shape, True
+
+
+@lru_cache(maxsize=1024)
+def read_tasks(text: str) -> tuple[int, ...]:
+    """`1,3-9:2%4` as 1, 3, 5, 7, 9; nothing when it is not that, or when Slurm cut it short with `...`."""
+    if not text:
+        return ()
+    tasks: list[int] = []
+    for part in text.partition("%")[0].split(","):
+        match = _TASKS.fullmatch(part.strip("[]"))
+        if not match:
+            return ()
+        low, high, step = int(match[1]), int(match[2] or match[1]), int(match[3] or 1)
+        if high >= MOST_TASKS or step < 1:
+            return ()
+        tasks.extend(range(low, high + 1, step))
+    return tuple(tasks)
+
+
+def read_mark(admin_comment: str) -> Lease | None:
+    """The lease mark, the first word of AdminComment; users can't write there."""
+    match = _MARK.match(admin_comment)
+    if not match:
+        return None
+    fields = dict(part.partition("=")[::2] for part in match[1].split(";") if part)
+    try:
+        end = int(fields["b"])
+        least, _, most = fields.get("N", "1-1").partition("-")
+        nodes = (int(least), int(most or least))
+    except (KeyError, ValueError):
+        return None
+    original = Request(
+        per_node=fields.get("n", ""),
+        per_job=fields.get("j", ""),
+        per_task=fields.get("t", ""),
+        per_socket=fields.get("s", ""),
+        min_nodes=nodes[0],
+        max_nodes=nodes[1],
+        partition=fields.get("P", ""),
+        features=fields.get("f", ""),
+    )
+    return Lease(end, original, own_nodes=fields.get("r") == "1")
