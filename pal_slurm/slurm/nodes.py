@@ -17,11 +17,13 @@ from pal_slurm.model import BoolArray, Cluster, Reservation
 from pal_slurm.slurm import gres
 from pal_slurm.slurm.nodeset import expand, unfold
 
-UNFIT = frozenset(
-    "DOWN DRAIN DRAINED DRAINING FAIL FAILING ERROR UNKNOWN FUTURE MAINT MAINTENANCE NOT_RESPONDING NO_RESPOND "
-    "POWERED_DOWN POWERING_DOWN POWER_DOWN POWERING_UP POWER_UP REBOOT REBOOT_ISSUED REBOOT_REQUESTED RES BLOCKED "
-    "PLANNED_DOWN INVALID INVALID_REG PERFCTRS COMPLETING_DOWN".split()
-)
+# fmt: off
+UNFIT = frozenset({
+    "DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "UNKNOWN", "INVALID", "INVALID_REG",
+    "MAINT", "MAINTENANCE", "NOT_RESPONDING", "NO_RESPOND", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN",
+    "POWERING_UP", "POWER_UP", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "BLOCKED",
+})
+# fmt: on
 _SLOT = re.compile(r"g(\d{1,3})")
 _SUFFIX = "*~#!%$@^-"
 
@@ -159,9 +161,13 @@ def _racks(names: tuple[str, ...], features: tuple[frozenset[str], ...], site: S
         if site.racks is not None:
             rack: object = site.racks.get(name)
         else:
-            rack = next((w for w in sorted(words) if w.removeprefix(site.rack_prefix).isdigit() and w.startswith(site.rack_prefix)), None)
+            rack = next((word for word in sorted(words) if _names_rack(word, site.rack_prefix)), None)
         racks.append(found.setdefault(rack, len(found)))
     return racks
+
+
+def _names_rack(word: str, prefix: str) -> bool:
+    return word.startswith(prefix) and word[len(prefix) :].isdigit()
 
 
 def _masks(names: tuple[str, ...], partitions: Sequence[PartitionRecord]) -> dict[str, BoolArray]:
