@@ -1,0 +1,23 @@
+"""Which waiting job starts now, and on which GPUs. In: Snapshot, Knowledge, Composition. Out: a Plan of Decisions.
+
+Pure: no clock, no I/O, no global random numbers. The daemon and the simulator drive the same objects.
+"""
+
+from pal_slurm.policy.composition import NAMED, Composition, compose
+from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.seams import (
+    Order,
+    Patience,
+    Placer,
+    Preemption,
+    Progress,
+    orders,
+    patiences,
+    placements,
+    preemptions,
+)
+
+__all__ = [
+    "NAMED", "Composition", "Floor", "Order", "Patience", "Placer", "Preemption", "Progress", "compose", "orders",
+    "patiences", "placements", "preemptions",
+]  # fmt: skip

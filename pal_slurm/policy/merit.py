@@ -1,0 +1,56 @@
+"""How good each GPU is, in whole numbers. In: scores of one class. Out: ranks to compare, values to compute with.
+
+`rank` orders GPUs by the value of their bin: two GPUs of one bin are a tie. `worth` says what a GPU is worth to the
+jobs that wait: taking it costs each class the gap between its bin and that class's worst bin. Among ties the GPUs of
+least worth are taken, so scarce good GPUs stay for the classes that feel the difference, and a class without any
+spread never counts.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pal_slurm.model import BoolArray, Cluster, FloatArray, IntArray, ScoreTable
+
+WORTH_LEVELS = 4095  # of the most precious GPU; a job's GPUs add up to at most 63 * 4095 < 2**18
+
+
+@dataclass(frozen=True, eq=False)
+class Merit:
+    rank: IntArray  # (N, S)
+    levels: tuple[float, ...]  # rank -> the score that its bin counts as
+    worth: IntArray  # (N, S)
+    informed: bool  # something is known that tells GPUs apart
+
+
+def flat_merit(cluster: Cluster) -> Merit:
+    """All GPUs alike: for placements that don't look at scores."""
+    zeros = np.zeros(cluster.gpu_exists.shape, dtype=np.int32)
+    return Merit(zeros, (1.0,), zeros, False)
+
+
+def class_merit(scores: ScoreTable, cls: int, worth: IntArray) -> Merit:
+    values = _values(scores, cls)
+    levels, inverse = np.unique(values, return_inverse=True)
+    rank = inverse.reshape(values.shape).astype(np.int32)
+    return Merit(rank, tuple(levels.tolist()), worth, bool(scores.known[cls].any()))
+
+
+def worth_to_others(scores: ScoreTable, exists: BoolArray, waiting: tuple[int, ...]) -> IntArray:
+    """(N, S) 0..WORTH_LEVELS: summed over the classes that wait, how much a GPU beats the worst bin."""
+    total = np.zeros(exists.shape)
+    for cls in waiting:
+        values = _values(scores, cls)
+        total += values.max(initial=0.0, where=exists) - values
+    top = float(total.max(initial=0.0, where=exists))
+    if top <= 0.0:
+        return np.zeros(exists.shape, dtype=np.int32)
+    scaled: IntArray = np.rint(np.clip(total / top, 0.0, 1.0) * WORTH_LEVELS).astype(np.int32)
+    return scaled
+
+
+def _values(scores: ScoreTable, cls: int) -> FloatArray:
+    values: FloatArray = scores.bin_value[cls][scores.bins[cls]]
+    return values

@@ -1,0 +1,119 @@
+"""What a job may be given, worked out once per kind of job. In: Job, Cluster, reservations. Out: Need (masks, ways).
+
+Thousands of waiting jobs are of a few kinds: same shape, same constraints. All that does not depend on what is free is
+kept in one Need per kind, and the floor remembers per Need that nothing fits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pal_slurm.model import BoolArray, Cluster, Job, Reservation, Shape
+from pal_slurm.model.hostlist import expand_hosts
+from pal_slurm.policy.features import feature_mask
+
+
+@dataclass(frozen=True, eq=False)
+class Site:
+    """Nodes that one choice of partition allows. `mask` None: all of them."""
+
+    partition: str | None
+    mask: BoolArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Need:
+    """Equal only to itself: one object per kind of job."""
+
+    shape: Shape
+    ways: tuple[tuple[int, int, int, int], ...]  # (nodes, GPUs, CPUs, MB on each)
+    sites: tuple[Site, ...]
+
+
+def usual_ways(shape: Shape, width: int) -> tuple[tuple[int, int, int, int], ...]:
+    """(nodes, GPUs, CPUs, MB on each) worth asking for.
+
+    With a fixed count per node the fewest nodes are never slower than more: leave one node out of any choice and its
+    worst GPU is no worse and its span no wider. So only the least node count is tried there.
+    """
+    ways = []
+    for nodes, gpus in shape.ways(width):
+        if 0 < gpus <= width and nodes > 0:
+            ways.append((nodes, gpus, shape.cpus_on_each(nodes), shape.mem_on_each(nodes)))
+        if shape.gpus_per_node is not None:
+            break
+    return tuple(ways)
+
+
+class Needs:
+    """All kinds of jobs seen so far, for one cluster at one moment."""
+
+    def __init__(self, cluster: Cluster, reservations: Sequence[Reservation], now: float) -> None:
+        self._cluster = cluster
+        self._now = now
+        self._windows = sorted((r for r in reservations if r.end > now), key=lambda r: (r.start, r.name))
+        self._kinds: dict[tuple[object, ...], Need | None] = {}
+
+    def of(self, job: Job) -> Need | None:
+        """None: the job asks for what we can't express, or has constraints that we can't honour exactly."""
+        if job.shape is None or job.exclusive:
+            return None
+        return self.rough(job, job.shape)
+
+    def rough(self, job: Job, shape: Shape) -> Need | None:
+        """The same for a shape that stands in for the job's own."""
+        kind = (shape, job.partitions, job.features, job.excluded_nodes, job.reservation, self._reach(job))
+        if kind not in self._kinds:
+            self._kinds[kind] = self._work_out(job, shape)
+        return self._kinds[kind]
+
+    def _reach(self, job: Job) -> int:
+        """How many reservations begin before the job would end by its limit."""
+        if job.time_limit_s is None:
+            return len(self._windows)
+        end = self._now + job.time_limit_s
+        return sum(1 for r in self._windows if r.start < end)
+
+    def _work_out(self, job: Job, shape: Shape) -> Need | None:
+        common = self._common_mask(job)
+        if common is None:
+            return None
+        sites: list[Site] = []
+        for name in job.partitions or ("",):
+            allowed = self._cluster.partitions.get(name)
+            if name and allowed is None:
+                continue  # that partition is down or unknown; another may do
+            mask = common if allowed is None else common & allowed
+            if any(s.mask is not None and bool((s.mask == mask).all()) for s in sites):
+                continue  # the partition named first serves the same nodes
+            sites.append(Site(name if len(job.partitions) > 1 else None, mask))
+        return Need(shape, usual_ways(shape, self._cluster.width), tuple(map(_simplify, sites)))
+
+    def _common_mask(self, job: Job) -> BoolArray | None:
+        cluster = self._cluster
+        mask = np.ones(cluster.n_nodes, dtype=np.bool_)
+        if job.features:
+            having = feature_mask(job.features, cluster)
+            if having is None:
+                return None
+            mask &= having
+        closed = expand_hosts(job.excluded_nodes)
+        if closed is None:
+            return None
+        for window in self._windows[: self._reach(job)]:
+            if window.name != job.reservation:
+                closed |= window.nodes
+            else:
+                closed |= set(cluster.node_names) - window.nodes
+        for name in closed:
+            row = cluster.node_index.get(name)
+            if row is not None:
+                mask[row] = False
+        return mask
+
+
+def _simplify(site: Site) -> Site:
+    return Site(site.partition, None) if site.mask is not None and bool(site.mask.all()) else site

@@ -1,0 +1,1 @@
+"""In which order jobs are considered; one file per order."""

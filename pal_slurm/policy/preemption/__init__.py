@@ -1,0 +1,1 @@
+"""Whether running jobs are stopped for others; one file per rule."""

@@ -1,0 +1,124 @@
+"""The least step time over every placement that can be asked for. In: job, app, floor. Out: Placement or None.
+
+What can be asked for: any GPUs of one node; on several nodes the same slots on each, or whatever is lowest on each
+(a pin without slots). `Ranking` looks at all of it: per partition, per way to split the job over nodes, per span
+(one node, one rack, several racks) and, where GPU models differ in speed, per slowest model let in.
+
+`lv`, `pm-first` and `packed` are this search with other eyes: without the cost of the span, without the scores.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pal_slurm.model import App, BoolArray, Job, Placement, Tier, base_of, comm_of, step_time
+from pal_slurm.policy.floor import Floor, Models
+from pal_slurm.policy.needs import Need, Site
+from pal_slurm.policy.spans import Gang, best_gang
+from pal_slurm.policy.tables import LEFT_BITS, NEVER, RANK_SHIFT
+
+Way = tuple[int, int, int, int]
+COST_MASK = (1 << RANK_SHIFT) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One placement and why it may be the best: compared by step time, then span, then what it costs others."""
+
+    step: float
+    tier: Tier
+    cost: int  # summed worth and GPUs left over
+    rows: tuple[int, ...]
+    slots: tuple[tuple[int, ...], ...]
+    exact: bool
+    partition: str | None
+
+    @property
+    def merit(self) -> tuple[float, int, int]:
+        return (self.step, self.tier, self.cost)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """`scores`: tell GPUs apart. `spans`: count the cost of distance."""
+
+    scores: bool = True
+    spans: bool = True
+
+    def place(self, job: Job, app: App, floor: Floor) -> Placement | None:
+        need = floor.needs.of(job)
+        if need is None or need in floor.unfit:
+            return None
+        best = self._best(need, app, floor)
+        if best is None:
+            floor.unfit.add(need)
+            return None
+        names = floor.cluster.node_names
+        return Placement(tuple(names[row] for row in best.rows), best.slots, best.exact, best.partition)
+
+    def _best(self, need: Need, app: App, floor: Floor) -> Candidate | None:
+        best: Candidate | None = None
+        for site in need.sites:
+            for base, models in self._bases(app, floor):
+                for way in need.ways:
+                    found = self._on_one(floor, app, site, way, base, models)
+                    if found is not None and (best is None or found.merit < best.merit):
+                        best = found
+        return best
+
+    def _bases(self, app: App, floor: Floor) -> list[tuple[float, Models]]:
+        """(seconds per step on the slowest model let in, models let in), fastest first.
+
+        The equation takes the slowest base and the worst score of a set, whichever GPUs they belong to; so for each
+        slowest model in turn the least worst score among the models up to it is sought, and the best of these wins.
+        """
+        names = floor.cluster.models
+        if not self.scores or not app.base:
+            return [(1.0, None)]
+        speeds = [base_of(app, name) for name in names]
+        steps = sorted(set(speeds))
+        if len(steps) == 1:
+            return [(steps[0], None)]
+        return [(s, frozenset(i for i, speed in enumerate(speeds) if speed <= s)) for s in steps]
+
+    def _on_one(self, floor: Floor, app: App, site: Site, way: Way, base: float, models: Models) -> Candidate | None:
+        nodes, gpus, cpus, mem_mb = way
+        cls = app.cls if self.scores else None
+        levels = floor.merit(cls).levels
+        if nodes > 1:
+            gang = self._gang(floor, app, site, way, models)
+            if gang is None:
+                return None
+            step = step_time(base, levels[gang.rank], self._comm(app, gang.tier))
+            return Candidate(step, gang.tier, gang.cost, gang.rows, gang.slots, gang.exact, site.partition)
+        table = floor.node_table(cls, gpus, models)
+        row = int(table.key.argmin())
+        if table.key[row] == NEVER:
+            return None
+        allowed = site.mask is None or site.mask[row]
+        if not allowed or floor.cpus_free[row] < cpus or floor.mem_free[row] < mem_mb:
+            keys = np.where(floor.room(site.mask, cpus, mem_mb), table.key, NEVER)
+            row = int(keys.argmin())
+            if keys[row] == NEVER:
+                return None
+        key = int(table.key[row])
+        tier = Tier.GPU if gpus == 1 else Tier.NODE
+        step = step_time(base, levels[key >> RANK_SHIFT], self._comm(app, tier))
+        slots = (table.slots(floor, row),)
+        return Candidate(step, tier, key & COST_MASK, (row,), slots, floor.cluster.slots, site.partition)
+
+    def _gang(self, floor: Floor, app: App, site: Site, way: Way, models: Models) -> Gang | None:
+        nodes, gpus, cpus, mem_mb = way
+        table = floor.set_table(app.cls if self.scores else None, gpus, models)
+        room: BoolArray = floor.room(site.mask, cpus, mem_mb)
+        levels = floor.merit(app.cls if self.scores else None).levels
+        comm = (self._comm(app, Tier.RACK), self._comm(app, Tier.CLUSTER))
+        return best_gang(floor, table, room, nodes, levels, comm)
+
+    def _comm(self, app: App, tier: Tier) -> float:
+        return float(comm_of(app, tier)) if self.spans else 1.0
+
+
+__all__ = ["LEFT_BITS", "Candidate", "Ranking"]

@@ -1,0 +1,48 @@
+"""The four seams of a policy. In: jobs, an application, the floor. Out: an order, a placement, a yes or no.
+
+All are pure: no clock, no I/O, no global random numbers. The daemon and the simulator drive the same objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from pal_slurm.model import App, Job, Placement, Tier
+from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.registry import Registry
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a job has come, where somebody knows: the simulator always, the daemon for requeued jobs."""
+
+    attained_s: float = 0.0
+    remaining_s: float | None = None
+
+
+class Order(Protocol):
+    def sort(self, jobs: Sequence[Job], progress: Mapping[int, Progress]) -> list[Job]:
+        """The jobs in the order in which they are considered. `progress` is by job id; a missing one never ran."""
+
+
+class Placer(Protocol):
+    def place(self, job: Job, app: App, floor: Floor) -> Placement | None:
+        """What fits best now, or None: nothing that the job may be given and that can be asked for is free."""
+
+
+class Patience(Protocol):
+    def waits(self, job: Job, tier: Tier, waited_s: float) -> bool:
+        """Whether a job that could start now at this span should wait for a better one."""
+
+
+class Preemption(Protocol):
+    def victims(self, job: Job, floor: Floor, running: Sequence[Job]) -> tuple[Job, ...]:
+        """Running jobs to stop so that `job`, which is first in the order and does not fit, can start."""
+
+
+orders: Registry[Order] = Registry("order", "pal_slurm.policy.orders")
+placements: Registry[Placer] = Registry("placement", "pal_slurm.policy.placements")
+patiences: Registry[Patience] = Registry("patience", "pal_slurm.policy.patience")
+preemptions: Registry[Preemption] = Registry("preemption", "pal_slurm.policy.preemption")

@@ -1,0 +1,81 @@
+"""Several nodes for one job. In: a SetTable and the nodes with room. Out: the best Gang, over slot sets and racks.
+
+For one slot set the best m nodes are those with the lowest worst rank; so per slot set (and rack) only the m-th lowest
+matters. The winner's nodes are then chosen among all that are no worse than it, by what they cost others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pal_slurm.model import BoolArray, IntArray, Tier
+from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.tables import NO_RANK, SetTable
+
+DEAR = np.int64(1) << 40  # more than the cost of any set of nodes
+
+
+@dataclass(frozen=True, slots=True)
+class Gang:
+    rank: int  # of its worst GPU
+    tier: Tier
+    cost: int
+    rows: tuple[int, ...]
+    slots: tuple[tuple[int, ...], ...]
+    exact: bool
+
+
+def best_gang(
+    floor: Floor, table: SetTable, room: BoolArray, nodes: int, levels: tuple[float, ...], comm: tuple[float, float]
+) -> Gang | None:
+    """`comm`: the cost of a rack and of the cluster. Least step time first, then the narrower span, then the cost."""
+    rows = room.nonzero()[0]
+    if len(rows) < nodes:
+        return None
+    rank, cost = table.rank[:, rows], table.cost[:, rows]
+    wide = np.partition(rank, nodes - 1, axis=1)[:, nodes - 1].min()
+    if wide == NO_RANK:
+        return None
+    racks = floor.cluster.rack[rows]
+    groups = _groups(racks, nodes)
+    narrow = min((_least(rank[:, g], nodes) for g in groups), default=NO_RANK)
+    if narrow != NO_RANK and levels[narrow] * comm[0] <= levels[wide] * comm[1]:
+        choices = [_cheapest(rank[:, g], cost[:, g], nodes, int(narrow), g) for g in groups]
+        found = min((c for c in choices if c is not None), key=lambda c: c[:2])
+        worst, tier = int(narrow), Tier.RACK
+    else:
+        every = np.arange(len(rows))
+        chosen = _cheapest(rank, cost, nodes, int(wide), every)
+        assert chosen is not None  # `wide` was reached by some set
+        found, worst, tier = chosen, int(wide), Tier.CLUSTER
+    total, choice, picked = found
+    taken = tuple(int(rows[i]) for i in sorted(picked))
+    exact = choice < len(table.sets)
+    return Gang(worst, tier, total, taken, tuple(table.slots(floor, choice, row) for row in taken), exact)
+
+
+def _groups(racks: IntArray, nodes: int) -> list[IntArray]:
+    """Positions of the nodes of each rack that has enough of them."""
+    order = np.argsort(racks, kind="stable")
+    cuts = np.flatnonzero(np.diff(racks[order])) + 1
+    return [part for part in np.split(order, cuts) if len(part) >= nodes]
+
+
+def _least(rank: IntArray, nodes: int) -> int:
+    return int(np.partition(rank, nodes - 1, axis=1)[:, nodes - 1].min())
+
+
+def _cheapest(
+    rank: IntArray, cost: IntArray, nodes: int, worst: int, where: IntArray
+) -> tuple[int, int, list[int]] | None:
+    """(cost, slot set, positions) of the m nodes that cost others least among those no worse than `worst`."""
+    sets = np.flatnonzero((rank <= worst).sum(axis=1) >= nodes)
+    if not len(sets):
+        return None
+    prices = np.where(rank[sets] <= worst, cost[sets], DEAR)
+    totals = np.partition(prices, nodes - 1, axis=1)[:, :nodes].sum(axis=1)
+    i = int(totals.argmin())
+    picked = np.argsort(prices[i], kind="stable")[:nodes]
+    return int(totals[i]), int(sets[i]), [int(p) for p in where[picked]]
