@@ -62,7 +62,7 @@ class Request:
     per_task: str = ""
     per_socket: str = ""
     min_nodes: int = 1
-    max_nodes: int = 1
+    max_nodes: int = 1  # 0: no most was given
     partition: str = ""
     features: str = ""
 
@@ -114,6 +114,7 @@ class Job:
     nodes: tuple[str, ...] = ()  # running
     gpus: tuple[tuple[int, ...], ...] = ()  # running: device indices per node
     cpus_alloc: int = 0
+    ntasks: int = 1
     exclusive: bool = False  # --exclusive, or a whole-node partition
 
     @cached_property

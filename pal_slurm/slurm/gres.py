@@ -18,6 +18,7 @@ _ITEM = re.compile(
 )
 _INDICES = re.compile(r"\(IDX:([0-9,-]+)\)")
 _SPLIT = re.compile(r",(?![^(]*\))")  # a comma in (IDX:0,2) separates nothing
+_SLOT = re.compile(r"g\d{1,3}")
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 
 
@@ -61,6 +62,16 @@ def count_of(text: str) -> int:
 def indices_of(text: str) -> tuple[int, ...]:
     """All device indices in a text, in order."""
     return tuple(sorted(index for item in gpus_in(text) for index in item.indices))
+
+
+def names_slots(*texts: str) -> bool:
+    """Whether a request names slots: users don't, so it is a pin of ours."""
+    return any(_SLOT.fullmatch(item.type) for text in texts for item in gpus_in(text))
+
+
+def beside(text: str) -> str:
+    """What a TRES text asks for beside GPUs."""
+    return ",".join(item for item in _SPLIT.split(text) if item and not gpus_in(item))
 
 
 def amount_per_gpu(text: str) -> int:

@@ -7,6 +7,7 @@ which the pyslurm worker sends them (`JOB_FIELDS` in worker/read.py), checked wh
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 
 import msgspec
@@ -75,11 +76,15 @@ class JobRecord(msgspec.Struct, array_like=True):
 def to_job(record: JobRecord) -> Job:
     state = _state(record.state)
     pending = state is JobState.PENDING
-    request, shape, asks = _asked(
-        record.per_node, record.per_job, record.per_task, record.per_socket, record.mem_per_gpu, record.cpus_per_gpu,
-        record.num_nodes, record.max_nodes, record.ntasks, record.ntasks_per_node, record.cpus_per_task,
-        record.min_cpus_per_node, record.cpus, record.mem_per_node_mb, record.mem_per_cpu_mb,
-        record.partition, record.features,
+    lease = read_mark(record.admin_comment) if record.admin_comment else None
+    request = _request(
+        record.per_node, record.per_job, record.per_task, record.per_socket,
+        record.num_nodes or 1, record.max_nodes or 0, record.partition, record.features,
+    )  # fmt: skip
+    shape, asks = _asked(
+        _as_made(request, lease, bool(record.required_nodes)), record.mem_per_gpu, record.cpus_per_gpu, record.ntasks,
+        record.ntasks_per_node, record.cpus_per_task, record.min_cpus_per_node, record.cpus, record.mem_per_node_mb,
+        record.mem_per_cpu_mb,
     )  # fmt: skip
     nodes = () if pending else unfold(record.nodes)
     return Job(
@@ -106,7 +111,7 @@ def to_job(record: JobRecord) -> Job:
         dependency=record.dependency,
         planned_nodes=record.planned_nodes,
         hint=_hint(record.comment),
-        lease=read_mark(record.admin_comment) if record.admin_comment else None,
+        lease=lease,
         array_id=record.array_id,
         array_task=record.array_task,
         array_tasks=read_tasks(record.array_tasks),
@@ -117,8 +122,31 @@ def to_job(record: JobRecord) -> Job:
         nodes=nodes,
         gpus=_devices(record.gres_detail, len(nodes)) if nodes else (),
         cpus_alloc=0 if pending else record.cpus or 0,
+        ntasks=record.ntasks or 1,
         exclusive=record.exclusive,
     )
+
+
+@lru_cache(maxsize=8192)
+def _request(
+    per_node: str, per_job: str, per_task: str, per_socket: str, least: int, most: int, partition: str, features: str
+) -> Request:
+    return Request(per_node, per_job, per_task, per_socket, least, most, partition, features)
+
+
+def _as_made(request: Request, lease: Lease | None, nodes_named: bool) -> Request:
+    """The request as the user made it: what stands now, unless it is a pin of ours."""
+    if lease is None:
+        return request
+    made = lease.original
+    if gres.names_slots(request.per_node, request.per_job, request.per_task, request.per_socket):
+        return made
+    if nodes_named and not lease.own_nodes:
+        return replace(request, min_nodes=made.min_nodes, max_nodes=made.max_nodes)
+    # squeue can't say "no most": it shows the least number twice.
+    if made.max_nodes == 0 and made.min_nodes == request.min_nodes == request.max_nodes:
+        return replace(request, max_nodes=0)
+    return request
 
 
 def _state(word: str) -> JobState:
@@ -154,29 +182,27 @@ def _devices(detail: list[str], nodes: int) -> tuple[tuple[int, ...], ...]:
 
 @lru_cache(maxsize=8192)
 def _asked(
-    per_node: str, per_job: str, per_task: str, per_socket: str, mem_per_gpu: str, cpus_per_gpu: str,
-    num_nodes: int | None, max_nodes: int | None, ntasks: int | None, ntasks_per_node: int | None,
+    request: Request, mem_per_gpu: str, cpus_per_gpu: str, ntasks: int | None, ntasks_per_node: int | None,
     cpus_per_task: int | None, min_cpus: int | None, cpus: int | None, mem_per_node: int | None,
-    mem_per_cpu: int | None, partition: str, features: str,
-) -> tuple[Request, Shape | None, bool]:  # fmt: skip
-    """Request, shape, and whether any GPU is asked for; jobs that ask alike share one answer."""
-    least = num_nodes or 1
-    request = Request(per_node, per_job, per_task, per_socket, least, max_nodes or least, partition, features)
-    counts = [gres.count_of(text) for text in (per_node, per_job, per_task, per_socket)]
-    if not any(counts):
-        return request, None, False
-    each, total, of_task, of_socket = counts
+    mem_per_cpu: int | None,
+) -> tuple[Shape | None, bool]:  # fmt: skip
+    """Shape, and whether any GPU is asked for; jobs that ask alike share one answer."""
+    texts = (request.per_node, request.per_job, request.per_task, request.per_socket)
+    each, total, of_task, of_socket = map(gres.count_of, texts)
+    if not (each or total or of_task or of_socket):
+        return None, False
+    least, max_nodes = request.min_nodes, request.max_nodes
     if of_socket:
-        return request, None, True
+        return None, True
     bound = False
     if of_task and not each and not total:
         total, bound = of_task * (ntasks or 1), True
     if each and total:
         if total % each:
-            return request, None, True
+            return None, True
         least = max_nodes = total // each
     # Without -N Slurm takes the fewest nodes that do; a per-node request must not grow with their number.
-    most = max(least, max_nodes or (least if each else total))
+    most = max(least, max_nodes or (least if each else min(total, ntasks or total)))
     # Only a hint for planners of a job-wide request: the even split over the fewest nodes.
     on_each = each or -(-total // least)
     shape = Shape(
@@ -194,7 +220,7 @@ def _asked(
         mem_per_cpu_mb=mem_per_cpu or 0,
         tasks_per_gpu_bound=bound,
     )
-    return request, shape, True
+    return shape, True
 
 
 @lru_cache(maxsize=1024)
@@ -222,8 +248,8 @@ def read_mark(admin_comment: str) -> Lease | None:
     fields = dict(part.partition("=")[::2] for part in match[1].split(";") if part)
     try:
         end = int(fields["b"])
-        least, _, most = fields.get("N", "1-1").partition("-")
-        nodes = (int(least), int(most or least))
+        least, _, most = fields.get("N", "").partition("-")
+        nodes = (int(least or 1), int(most or 0))
     except (KeyError, ValueError):
         return None
     original = Request(

@@ -1,0 +1,145 @@
+"""What one edit sets in a job. In: Edit, the job as it stands, the release's capabilities. Out: Rewrite, or a refusal.
+
+Both backends write exactly these fields in one update. Slurm's updates are not atomic, so there is never a second one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from pal_slurm.model import Edit, EditKind, Job, Request
+from pal_slurm.slurm import gres
+from pal_slurm.slurm.port import Capabilities
+
+NOW = 0
+# Nothing else ever reaches slurmctld: no blank, quote, newline, bracket beyond a node list's, or leading dash.
+_NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
+_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,254}")
+_PARTITIONS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(?:,[A-Za-z0-9][A-Za-z0-9._+-]*)*")
+_TRES = re.compile(r"[A-Za-z0-9][A-Za-z0-9:/=,._+-]{0,510}|")
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """Fields by the names of Slurm's job description; an empty text clears its field."""
+
+    texts: Mapping[str, str] = field(default_factory=dict)  # nodes, partition, tres_per_{node,job,task,socket}
+    begin: int = NOW  # epoch seconds
+    min_nodes: int | None = None
+    max_nodes: int | None = None
+    exact: bool = True  # False: an un-pin that has to leave the typed request in place
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The edit can't be made; nothing was written."""
+
+    why: str
+
+
+def rewrite(edit: Edit, job: Job, caps: Capabilities) -> Rewrite | Refused:
+    if edit.kind is EditKind.PIN:
+        return _pin(edit, job, caps)
+    begin = NOW if edit.until is None else edit.until
+    if edit.kind is EditKind.RENEW and edit.until is None:
+        return Refused("a renewal needs the time until when")
+    if edit.kind is EditKind.UNPIN:
+        return _unpin(edit, job, caps, begin)
+    return Rewrite(begin=begin)
+
+
+def original_of(edit: Edit, job: Job) -> Request:
+    """The request as the user made it."""
+    return edit.original or (job.lease.original if job.lease else job.request)
+
+
+def asks_for_slots(request: Request) -> bool:
+    return gres.names_slots(request.per_node, request.per_job, request.per_task, request.per_socket)
+
+
+def _pin(edit: Edit, job: Job, caps: Capabilities) -> Rewrite | Refused:
+    if job.lease and job.lease.own_nodes:
+        return Refused("the user named the nodes himself")
+    bad = next((name for name in edit.nodes if not _NODE.fullmatch(name)), None)
+    if not edit.nodes or bad is not None:
+        return Refused(f"not a node name: {bad!r}" if edit.nodes else "a pin needs nodes")
+    if len(set(edit.nodes)) != len(edit.nodes):
+        return Refused("a pin names a node twice")
+    texts = {"nodes": ",".join(edit.nodes)}
+    if edit.partition is not None:
+        if not _WORD.fullmatch(edit.partition):
+            return Refused(f"not a partition name: {edit.partition!r}")
+        texts["partition"] = edit.partition
+    if edit.slots is not None:
+        typed = _typed(edit, job, caps)
+        if isinstance(typed, Refused):
+            return typed
+        texts |= typed
+    return Rewrite(texts, NOW, len(edit.nodes), len(edit.nodes))
+
+
+def _typed(edit: Edit, job: Job, caps: Capabilities) -> dict[str, str] | Refused:
+    """The GRES fields that ask for these slots on each node."""
+    slots = edit.slots or ()
+    if not slots or len(set(slots)) != len(slots) or not all(0 <= slot < 1000 for slot in slots):
+        return Refused(f"not a set of slots: {slots}")
+    if not caps.exact_slots:
+        return Refused(f"Slurm {caps.release} can't be asked for slots")
+    original = original_of(edit, job)
+    if not all(_TRES.fullmatch(text) for text in (original.per_node, original.per_job, original.per_task)):
+        return Refused("the original request holds characters that are never sent")
+    node = gres.ask_for(slots, 1, caps.tres_separator)
+    whole = gres.ask_for(slots, len(edit.nodes), caps.tres_separator)
+    if not caps.repin and asks_for_slots(job.request):
+        if gres.same(node, job.request.per_node) or gres.same(whole, job.request.per_job):
+            return {}  # the same slots, maybe elsewhere: the node list says all
+        return Refused(f"Slurm {caps.release} can't move a pin to other slots")
+    on_node, on_job, on_task = map(gres.count_of, (original.per_node, original.per_job, original.per_task))
+    if gres.count_of(original.per_socket) or not (on_node or on_job or on_task) or (on_node and on_job):
+        return Refused("GPUs per socket, or both per node and in total, can't be asked for by slot")
+    if on_task:
+        # 24.11 keeps the CPUs of a task in the same field, and forgets how to give each task its GPUs without them.
+        task = gres.beside(job.request.per_task) or ("cpu=1" if caps.tres_separator == "gres/gpu" else "")
+        typed = {"tres_per_task": task, "tres_per_node": node}
+        return typed | {"tres_per_job": ""} if caps.cross_field else typed
+    if bool(on_node) is caps.cross_field:
+        typed = {"tres_per_job": _with(original.per_job, whole)}
+        return typed | {"tres_per_node": gres.beside(original.per_node)} if caps.cross_field else typed
+    typed = {"tres_per_node": _with(original.per_node, node)}
+    return typed | {"tres_per_job": gres.beside(original.per_job)} if caps.cross_field else typed
+
+
+def _unpin(edit: Edit, job: Job, caps: Capabilities, begin: int) -> Rewrite | Refused:
+    original = original_of(edit, job)
+    texts: dict[str, str] = {}
+    if not (job.lease and job.lease.own_nodes):
+        texts["nodes"] = ""
+    if original.partition and original.partition != job.request.partition:
+        if not _PARTITIONS.fullmatch(original.partition):
+            return Refused("the original partition holds characters that are never sent")
+        texts["partition"] = original.partition
+    exact = True
+    if caps.restore_untyped:
+        fields = (
+            ("tres_per_node", original.per_node, job.request.per_node),
+            ("tres_per_job", original.per_job, job.request.per_job),
+            ("tres_per_task", original.per_task, job.request.per_task),
+            ("tres_per_socket", original.per_socket, job.request.per_socket),
+        )
+        for name, was, stands in fields:
+            if not gres.same(was, stands):
+                if not _TRES.fullmatch(was):
+                    return Refused("the original request holds characters that are never sent")
+                texts[name] = was or gres.beside(stands)
+    elif asks_for_slots(job.request):
+        exact = False
+    # No Slurm takes back "no most": up to one node per task says the same.
+    most = original.max_nodes or max(original.min_nodes, job.ntasks)
+    return Rewrite(texts, begin, original.min_nodes, most, exact)
+
+
+def _with(text: str, gpus: str) -> str:
+    others = gres.beside(text)
+    return f"{others},{gpus}" if others else gpus
