@@ -1,0 +1,113 @@
+"""The last decision about each job, and why. In: Why records, once per cycle. Out: one Why, for `palctl why`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from sqlalchemy import delete, insert, select, update
+
+from pal_slurm.model import Decision, Placement
+from pal_slurm.store.engine import Store
+from pal_slurm.store.jsontext import dump, load
+from pal_slurm.store.tables import decisions
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """One placement that was looked at, with the factors of the one equation."""
+
+    what: str  # "chosen", "Slurm's own choice", "fewest nodes" ...
+    placement: Placement
+    base: float
+    worst_score: float
+    comm: float
+    step_time: float
+    tier: str
+    known: float  # share of its GPUs whose score is known
+
+
+@dataclass(frozen=True, slots=True)
+class Why:
+    """What was known and weighed when a job was decided on."""
+
+    decision: Decision
+    submit: int
+    decided_at: float
+    actuator: str
+    app: str | None  # as the user tagged it
+    app_known: bool
+    cls: str
+    gpus: int  # asked for
+    free_gpus: int  # in the partitions that it may use, when the plan began
+    ahead: int  # jobs before it in the order
+    weighed: tuple[Weighed, ...] = ()
+    pinnable: bool = True
+
+
+class DecisionRepo:
+    """The decisions of one cluster; a decision that did not change is not written again."""
+
+    def __init__(self, store: Store, cluster: str) -> None:
+        self._store = store
+        self._cluster = cluster
+        self._written: dict[tuple[int, int, int], int] = {}
+
+    def record(self, reasons: Iterable[Why]) -> int:
+        """Keep the last decision per job; how many were new or different."""
+        fresh = [(key, mark, why) for why in reasons if self._written.get(key := _key(why)) != (mark := _mark(why))]
+        if not fresh:
+            return 0
+        with self._store.writing() as db:
+            for (job, submit, task), _, why in fresh:
+                values = {
+                    "decided_at": why.decided_at,
+                    "action": why.decision.action.value,
+                    "reason": why.decision.reason.value,
+                    "why": dump(why),
+                }
+                where = (
+                    (decisions.c.cluster == self._cluster)
+                    & (decisions.c.job == job)
+                    & (decisions.c.submit == submit)
+                    & (decisions.c.task == task)
+                )
+                if not db.execute(update(decisions).where(where).values(values)).rowcount:
+                    keys = {"cluster": self._cluster, "job": job, "submit": submit, "task": task}
+                    db.execute(insert(decisions).values(keys | values))
+        self._written |= {key: mark for key, mark, _ in fresh}
+        return len(fresh)
+
+    def of_job(self, job: int) -> list[Why]:
+        """The last decisions about a job id (one per array task), newest first."""
+        return self._find(decisions.c.job == job, 1000)
+
+    def newest(self, most: int = 100) -> list[Why]:
+        return self._find(decisions.c.job >= 0, most)
+
+    def prune(self, before: float) -> int:
+        query = delete(decisions).where(decisions.c.cluster == self._cluster, decisions.c.decided_at < before)
+        with self._store.writing() as db:
+            removed = int(db.execute(query).rowcount)
+        self._written.clear()
+        return removed
+
+    def _find(self, condition: object, most: int) -> list[Why]:
+        query = (
+            select(decisions.c.why)
+            .where(decisions.c.cluster == self._cluster, condition)  # type: ignore[arg-type]
+            .order_by(decisions.c.decided_at.desc(), decisions.c.job.desc())
+            .limit(most)
+        )
+        with self._store.reading() as db:
+            return [load(text, Why) for text in db.execute(query).scalars()]
+
+
+def _key(why: Why) -> tuple[int, int, int]:
+    task = why.decision.task
+    return (why.decision.job, why.submit, -1 if task is None else task)
+
+
+def _mark(why: Why) -> int:
+    """Equal when there is nothing new to say: what changes every cycle by itself is left out."""
+    return hash(replace(why, decided_at=0.0, free_gpus=0, ahead=0, decision=replace(why.decision, rank=0)))

@@ -1,0 +1,173 @@
+"""One open database. In: a URL. Out: `Store`, whose transactions speak StoreError and nothing else.
+
+SQLite: WAL; `synchronous=FULL`, so that a committed intent survives a power cut (P3); writers take their lock when
+they begin, so that none finds out at the end that it can't have it.
+"""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.engine import make_url
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+
+from pal_slurm.errors import StoreError
+from pal_slurm.store.faults import in_sentences
+from pal_slurm.store.place import check_place
+from pal_slurm.store.tables import HEAD
+
+LOCK_WAIT_S = 5.0
+_WRITES = "pal_writes"
+
+
+class Store:
+    """A database of the right schema."""
+
+    def __init__(self, engine: Engine, shown: str, path: Path | None) -> None:
+        self.engine = engine
+        self.shown = shown  # its name, without a password
+        self._path = path
+        self._inode = path.stat().st_ino if path else 0
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        self._still_there()
+        with in_sentences(self.shown), self.engine.begin() as connection:
+            yield connection
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """One transaction: all of it is on disk when the block ends, or nothing of it."""
+        self._still_there()
+        with in_sentences(self.shown), self.engine.connect() as bare:
+            connection = bare.execution_options(**{_WRITES: True})
+            with connection.begin():
+                yield connection
+
+    def close(self) -> None:
+        self.engine.dispose()
+
+    def _still_there(self) -> None:
+        """An SQLite file that was removed can still be written, into nowhere."""
+        if self._path is None:
+            return
+        try:
+            inode = self._path.stat().st_ino
+        except OSError:
+            inode = 0
+        if inode != self._inode:
+            raise StoreError(f"database {self.shown} was removed or replaced while in use; restart what uses it")
+
+
+def open_store(url: str, *, create: bool = False) -> Store:
+    """The database at `url`. `create`: make an empty one where there is none; an older schema is never changed here."""
+    engine, shown, path = connect(url, create=create)
+    try:
+        version = schema_version(engine, shown)
+        if version is None and create:
+            from pal_slurm.store.migrate import upgrade  # Alembic takes long to import, and is rarely needed
+
+            version = upgrade(engine, shown)
+        refuse_other_schema(version, shown)
+        return Store(engine, shown, path)
+    except BaseException:
+        engine.dispose()
+        raise
+
+
+def connect(url: str, *, create: bool) -> tuple[Engine, str, Path | None]:
+    """An engine, the name to show, and the file where it is SQLite; whatever schema is in it."""
+    try:
+        parsed = make_url(url)
+        shown = parsed.render_as_string(hide_password=True)
+        if parsed.get_backend_name() != "sqlite":
+            return create_engine(parsed, pool_pre_ping=True), shown, None
+    except (ArgumentError, SQLAlchemyError, ValueError) as error:
+        raise StoreError(
+            "the database URL can't be read; examples: sqlite:////var/lib/pal-slurm/pal.sqlite, "
+            "postgresql+psycopg://pal@db/pal"
+        ) from error
+    except ImportError as error:
+        raise StoreError(f"the driver for {shown} is not installed: {error}") from error
+    if not parsed.database or parsed.database == ":memory:":
+        raise StoreError("an SQLite database needs a file: sqlite:////var/lib/pal-slurm/pal.sqlite")
+    path = Path(parsed.database).absolute()
+    check_place(path)
+    _file(path, create)
+    return _sqlite(path), str(path), path
+
+
+def _file(path: Path, create: bool) -> None:
+    """Readable by pald's group only; SQLite gives its side files the same mode."""
+    if path.exists():
+        return
+    if not create:
+        raise StoreError(f"there is no database at {path}; pald makes it when it starts, or run: palctl db upgrade")
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o640))
+    except OSError as error:
+        raise StoreError(f"database {path} can't be made: {error.strerror}") from error
+
+
+def _sqlite(path: Path) -> Engine:
+    def opened() -> sqlite3.Connection:
+        # mode=rw: a file that is gone is an error, not a new empty database
+        connection = sqlite3.connect(
+            f"file:{quote(str(path))}?mode=rw",
+            uri=True,
+            timeout=LOCK_WAIT_S,
+            isolation_level=None,
+            check_same_thread=False,
+        )
+        try:
+            for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+                connection.execute(f"PRAGMA {pragma}")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    engine = create_engine("sqlite://", creator=opened, poolclass=_pool())
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        writes = connection.get_execution_options().get(_WRITES, False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _pool() -> type:
+    from sqlalchemy.pool import QueuePool
+
+    return QueuePool
+
+
+def schema_version(engine: Engine, shown: str) -> str | None:
+    """The migration that the database stands at; None: it is empty."""
+    with in_sentences(shown), engine.begin() as connection:
+        tables = inspect(connection).get_table_names()
+        if "alembic_version" in tables:
+            return connection.execute(text("SELECT version_num FROM alembic_version")).scalar_one_or_none()
+        if tables:
+            raise StoreError(f"database {shown} belongs to another program (it has a table {sorted(tables)[0]!r})")
+        return None
+
+
+def refuse_other_schema(version: str | None, shown: str) -> None:
+    if version == HEAD:
+        return
+    if version is None:
+        raise StoreError(f"database {shown} is empty; run: palctl db upgrade")
+    if version > HEAD:  # numbers with leading zeros
+        raise StoreError(
+            f"database {shown} has schema {version}, and this pal-slurm knows {HEAD} only: it was written by a newer "
+            "one. Install that release, or restore the backup from before its upgrade"
+        )
+    raise StoreError(f"database {shown} has schema {version}, this pal-slurm needs {HEAD}; run: palctl db upgrade")

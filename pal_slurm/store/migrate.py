@@ -1,0 +1,57 @@
+"""Schema changes, by Alembic. In: an engine. Out: a database at HEAD, or as it was before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config as AlembicConfig
+from alembic.script import ScriptDirectory
+from alembic.util import CommandError
+from sqlalchemy import Engine
+
+from pal_slurm.errors import StoreError
+from pal_slurm.store.engine import connect, schema_version
+from pal_slurm.store.faults import in_sentences
+from pal_slurm.store.tables import HEAD
+
+_HERE = Path(__file__).parent / "migrations"
+
+
+def _alembic() -> AlembicConfig:
+    config = AlembicConfig()
+    config.set_main_option("script_location", str(_HERE).replace("%", "%%"))
+    config.set_main_option("path_separator", "os")
+    return config
+
+
+def head() -> str | None:
+    """The newest migration that is shipped."""
+    return ScriptDirectory.from_config(_alembic()).get_current_head()
+
+
+def upgrade(engine: Engine, shown: str) -> str:
+    """Everything to HEAD in one transaction: killed in between, the database is as it was (not so in MariaDB, whose
+    schema changes can't be rolled back: back up first)."""
+    config = _alembic()
+    with in_sentences(shown), engine.connect() as bare:
+        connection = bare.execution_options(pal_writes=True)
+        with connection.begin():
+            config.attributes["connection"] = connection
+            try:
+                command.upgrade(config, HEAD)
+            except CommandError as error:
+                raise StoreError(f"database {shown} can't be upgraded: {error}") from error
+    return HEAD
+
+
+def upgrade_url(url: str) -> tuple[str | None, str]:
+    """`palctl db upgrade`: the version before and after. Makes the database where there is none."""
+    engine, shown, _ = connect(url, create=True)
+    try:
+        before = schema_version(engine, shown)
+        if before is not None and before > HEAD:
+            raise StoreError(f"database {shown} has schema {before}, newer than {HEAD}; install that release")
+        return before, upgrade(engine, shown)
+    finally:
+        engine.dispose()

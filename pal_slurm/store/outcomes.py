@@ -1,0 +1,110 @@
+"""What jobs really got. In: JobOutcome, when a job starts and again when it ends. Out: the same, for reports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Row, delete, insert, select, update
+
+from pal_slurm.store.engine import Store
+from pal_slurm.store.jsontext import dump, load
+from pal_slurm.store.tables import outcomes
+
+
+@dataclass(frozen=True, slots=True)
+class JobOutcome:
+    job: int
+    submit: int
+    start: int
+    cls: str
+    nodes: tuple[str, ...]
+    gpus: tuple[tuple[int, ...], ...]  # device indices per node
+    task: int | None = None
+    end: int | None = None
+    app: str | None = None
+    as_pinned: bool | None = None  # None: it was not pinned
+    step_time: float | None = None  # predicted for what it got
+    slurm_step_time: float | None = None  # predicted for what Slurm itself would have chosen
+
+
+class OutcomeRepo:
+    """The jobs of one cluster."""
+
+    def __init__(self, store: Store, cluster: str) -> None:
+        self._store = store
+        self._cluster = cluster
+
+    def record(self, got: Iterable[JobOutcome]) -> None:
+        """Put these down; the same start of the same job again replaces what was said of it."""
+        with self._store.writing() as db:
+            for outcome in got:
+                values = self._values(outcome)
+                key = [outcomes.c[name] == values[name] for name in ("cluster", "job", "submit", "task", "start")]
+                if not db.execute(update(outcomes).where(*key).values(values)).rowcount:
+                    db.execute(insert(outcomes).values(values))
+
+    def ended(self, job: int, submit: int, end: int) -> None:
+        """Its newest start is over."""
+        mine = (outcomes.c.cluster == self._cluster) & (outcomes.c.job == job) & (outcomes.c.submit == submit)
+        with self._store.writing() as db:
+            db.execute(update(outcomes).where(mine, outcomes.c.end.is_(None)).values(end=end))
+
+    def running(self) -> list[JobOutcome]:
+        """Started, and not known to have ended."""
+        return self._find(outcomes.c.end.is_(None))
+
+    def of_job(self, job: int) -> list[JobOutcome]:
+        return self._find(outcomes.c.job == job)
+
+    def newest(self, most: int = 100) -> list[JobOutcome]:
+        query = select(outcomes).where(outcomes.c.cluster == self._cluster)
+        with self._store.reading() as db:
+            found = db.execute(query.order_by(outcomes.c.start.desc(), outcomes.c.job.desc()).limit(most)).all()
+        return [_outcome(row) for row in found]
+
+    def prune(self, ended_before: float) -> int:
+        query = delete(outcomes).where(outcomes.c.cluster == self._cluster, outcomes.c.end < ended_before)
+        with self._store.writing() as db:
+            return int(db.execute(query).rowcount)
+
+    def _find(self, condition: Any) -> list[JobOutcome]:
+        query = select(outcomes).where(outcomes.c.cluster == self._cluster, condition)
+        with self._store.reading() as db:
+            return [_outcome(row) for row in db.execute(query.order_by(outcomes.c.start, outcomes.c.job))]
+
+    def _values(self, o: JobOutcome) -> dict[str, object]:
+        return {
+            "cluster": self._cluster,
+            "job": o.job,
+            "submit": o.submit,
+            "task": -1 if o.task is None else o.task,
+            "start": o.start,
+            "end": o.end,
+            "app": o.app,
+            "class": o.cls,
+            "nodes": dump(o.nodes),
+            "gpus": dump(o.gpus),
+            "as_pinned": o.as_pinned,
+            "step_time": o.step_time,
+            "slurm_step_time": o.slurm_step_time,
+        }
+
+
+def _outcome(row: Row[Any]) -> JobOutcome:
+    values = row._mapping
+    return JobOutcome(
+        job=values["job"],
+        submit=values["submit"],
+        start=values["start"],
+        cls=values["class"],
+        nodes=load(values["nodes"], tuple[str, ...]),
+        gpus=load(values["gpus"], tuple[tuple[int, ...], ...]),
+        task=None if values["task"] < 0 else values["task"],
+        end=values["end"],
+        app=values["app"],
+        as_pinned=values["as_pinned"],
+        step_time=values["step_time"],
+        slurm_step_time=values["slurm_step_time"],
+    )

@@ -1,0 +1,239 @@
+"""Raw runs and the scores made of them. In: what an import or a night measured. Out: a ScoreTable for a Cluster.
+
+Runs are kept as they came; scores are derived and can be recomputed. Anything that can't be trusted counts as unknown,
+and unknown means 1.0: neutral placement (P7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlalchemy import Connection, bindparam, insert, select, update
+
+from pal_slurm.model import BoolArray, Cluster, FloatArray, IntArray, ScoreTable
+from pal_slurm.store.engine import Store
+from pal_slurm.store.gpus import Sighting, record_sightings
+from pal_slurm.store.state import bump, revision
+from pal_slurm.store.tables import gpu_slots, gpus, runs, scores
+
+LEAST_SCORE, MOST_SCORE = 0.05, 50.0  # outside: a mistake of whoever measured, not a GPU
+FUTURE_S = 86_400.0  # measured later than this from now: a clock is wrong
+
+# The scores room's binning, handed in: the store knows the model only. Labels per score, mean score per bin.
+Binning = Callable[[NDArray[np.float64]], tuple[IntArray, FloatArray]]
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One measurement; `seconds` or `score` is set."""
+
+    uuid: str
+    cls: str
+    measured_at: float
+    app: str | None = None
+    seconds: float | None = None
+    score: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """The PM-score of one GPU for one class."""
+
+    uuid: str
+    cls: str
+    score: float
+    n_runs: int
+    measured_at: float
+    ci_low: float | None = None
+    ci_high: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """Everything that came in together; it is stored whole or not at all, and once."""
+
+    digest: str  # SHA-256 of its bytes
+    source: str
+    sightings: Sequence[Sighting]
+    runs: Sequence[Run]
+    scores: Sequence[Score]
+
+
+@dataclass(frozen=True, slots=True)
+class Added:
+    gpus: int
+    runs: int
+    scores: int
+    kept: int  # scores that stay, because they are newer than the document's
+    known_before: bool  # the very same document: nothing was changed
+
+
+@dataclass(frozen=True, slots=True)
+class PlacedScore:
+    """A stored score, where its GPU sits now."""
+
+    uuid: str
+    model: str
+    node: str
+    slot: int
+    cls: str
+    score: float
+    n_runs: int
+    ci_low: float | None
+    ci_high: float | None
+    measured_at: float
+    source: str
+
+
+class ScoreRepo:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def add(self, document: Document, now: float) -> Added:
+        """Store a document in one transaction; killed in between, nothing of it is there."""
+        with self._store.writing() as db:
+            if db.execute(select(runs.c.id).where(runs.c.document == document.digest).limit(1)).first():
+                return Added(0, 0, 0, 0, True)
+            ids = record_sightings(db, document.sightings, now)
+            _insert_runs(db, document, ids)
+            written, kept = _upsert_scores(db, document, ids)
+            bump(db, "scores", now)
+        return Added(len(document.sightings), len(document.runs), written, kept, False)
+
+    def revision(self) -> int:
+        """Changes whenever a score does: as long as it stands, a table stays good (but for ageing)."""
+        with self._store.reading() as db:
+            return revision(db, "scores")
+
+    def placed(self) -> list[PlacedScore]:
+        """All scores of GPUs that sit somewhere, by node, slot and class."""
+        query = (
+            select(
+                gpus.c.uuid,
+                gpus.c.model,
+                gpu_slots.c.node,
+                gpu_slots.c.slot,
+                scores.c["class"],
+                scores.c.score,
+                scores.c.n_runs,
+                scores.c.ci_low,
+                scores.c.ci_high,
+                scores.c.measured_at,
+                scores.c.source,
+            )
+            .join_from(scores, gpus)
+            .join(gpu_slots, gpu_slots.c.gpu_id == gpus.c.id)
+            .where(gpu_slots.c.until.is_(None))
+            .order_by(gpu_slots.c.node, gpu_slots.c.slot, scores.c["class"])
+        )
+        with self._store.reading() as db:
+            return [PlacedScore(*row) for row in db.execute(query)]
+
+    def table(
+        self, cluster: Cluster, classes: tuple[str, ...], now: float, stale_after_s: float, binning: Binning
+    ) -> ScoreTable:
+        """Scores aligned with a cluster; missing, stale and absurd ones are 1.0 and not `known`."""
+        shape = (len(classes), cluster.n_nodes, cluster.width)
+        score, known = np.ones(shape), np.zeros(shape, dtype=np.bool_)
+        with self._store.reading() as db:
+            gpu_ids, rows, columns = _devices(db, cluster)
+            for c, cls in enumerate(classes):
+                found = _current_scores(db, cls)
+                at = np.searchsorted(gpu_ids, found[:, 0])
+                at[at == gpu_ids.size] = 0
+                good = _trusted(found[:, 1], found[:, 2], now, stale_after_s)
+                good &= (gpu_ids[at] == found[:, 0]) if gpu_ids.size else False
+                score[c, rows[at[good]], columns[at[good]]] = found[good, 1]
+                known[c, rows[at[good]], columns[at[good]]] = True
+        bins = np.zeros(shape, dtype=np.int16)
+        for c in range(len(classes)):
+            bins[c] = _bins(score[c], known[c], binning)
+        return ScoreTable(classes, score, bins, known)
+
+
+def _bins(score: FloatArray, known: BoolArray, binning: Binning) -> IntArray:
+    """Bin numbers of one class; a GPU of which nothing is known counts with those nearest to the median."""
+    labels = np.zeros(score.shape, dtype=np.int16)
+    if not known.any():
+        return labels
+    # Four decimals are more than anybody can measure; without them 100,000 GPUs are 100,000 points to cluster
+    known_labels, centres = binning(np.round(score[known], 4).astype(np.float64))
+    labels[known] = known_labels
+    labels[~known] = int(np.abs(centres - 1.0).argmin())
+    return labels
+
+
+def _trusted(score: FloatArray, measured_at: FloatArray, now: float, stale_after_s: float) -> BoolArray:
+    age = now - measured_at
+    with np.errstate(invalid="ignore"):
+        good: BoolArray = (score >= LEAST_SCORE) & (score <= MOST_SCORE) & (age <= stale_after_s) & (age >= -FUTURE_S)
+    return good
+
+
+def _devices(db: Connection, cluster: Cluster) -> tuple[IntArray, IntArray, IntArray]:
+    """(id, row, column) of each stored GPU that sits in a slot of this cluster, by id."""
+    query = select(gpu_slots.c.gpu_id, gpu_slots.c.node, gpu_slots.c.slot).where(gpu_slots.c.until.is_(None))
+    index, width = cluster.node_index, cluster.width
+    found = sorted(
+        (gpu_id, row, slot)
+        for gpu_id, node, slot in db.execute(query).tuples()
+        if (row := index.get(node)) is not None and 0 <= slot < width
+    )
+    array = np.array(found, dtype=np.int64).reshape(-1, 3)
+    return array[:, 0], array[:, 1], array[:, 2]
+
+
+def _current_scores(db: Connection, cls: str) -> FloatArray:
+    """(n, 3): GPU id, score, time of measurement."""
+    query = select(scores.c.gpu_id, scores.c.score, scores.c.measured_at).where(scores.c["class"] == cls)
+    return np.array([tuple(row) for row in db.execute(query)], dtype=np.float64).reshape(-1, 3)
+
+
+def _insert_runs(db: Connection, document: Document, ids: Mapping[str, int]) -> None:
+    rows = [
+        {
+            "gpu_id": ids[run.uuid],
+            "class": run.cls,
+            "app": run.app,
+            "seconds": run.seconds,
+            "score": run.score,
+            "night": int(run.measured_at // 86_400),
+            "measured_at": run.measured_at,
+            "source": document.source,
+            "document": document.digest,
+            "seq": seq,
+        }
+        for seq, run in enumerate(document.runs)
+    ]
+    if rows:
+        db.execute(insert(runs), rows)
+
+
+def _upsert_scores(db: Connection, document: Document, ids: Mapping[str, int]) -> tuple[int, int]:
+    query = select(scores.c.gpu_id, scores.c["class"], scores.c.measured_at)
+    stored = {(gpu_id, cls): at for gpu_id, cls, at in db.execute(query)}
+    fresh: list[dict[str, object]] = []
+    changed: list[dict[str, object]] = []
+    kept = 0
+    for s in document.scores:
+        key = (ids[s.uuid], s.cls)
+        if key in stored and stored[key] > s.measured_at:
+            kept += 1
+            continue
+        values: dict[str, object] = {
+            "score": s.score, "n_runs": s.n_runs, "ci_low": s.ci_low, "ci_high": s.ci_high,
+            "measured_at": s.measured_at, "source": document.source,
+        }  # fmt: skip
+        if key in stored:
+            changed.append(values | {"id_": key[0], "class_": key[1]})
+        else:
+            fresh.append(values | {"gpu_id": key[0], "class": key[1]})
+    if fresh:
+        db.execute(insert(scores), fresh)
+    if changed:
+        where = (scores.c.gpu_id == bindparam("id_")) & (scores.c["class"] == bindparam("class_"))
+        db.execute(update(scores).where(where), changed)
+    return len(fresh) + len(changed), kept

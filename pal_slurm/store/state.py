@@ -1,0 +1,54 @@
+"""Small facts about the whole database: pause, and revisions that tell whether anything changed. In, out: text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlalchemy import Connection, delete, insert, select, update
+
+from pal_slurm.store.engine import Store
+from pal_slurm.store.tables import state
+
+_PAUSE = "paused"
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    reason: str
+    since: float
+
+
+class Switches:
+    """pause and resume."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def pause(self, reason: str, now: float) -> None:
+        with self._store.writing() as db:
+            _put(db, _PAUSE, reason, now)
+
+    def resume(self) -> None:
+        with self._store.writing() as db:
+            db.execute(delete(state).where(state.c.key == _PAUSE))
+
+    def paused(self) -> Pause | None:
+        with self._store.reading() as db:
+            row = db.execute(select(state).where(state.c.key == _PAUSE)).first()
+        return None if row is None else Pause(row.value, row.written_at)
+
+
+def revision(db: Connection, key: str) -> int:
+    """How often what `key` names was changed."""
+    value = db.execute(select(state.c.value).where(state.c.key == f"revision:{key}")).scalar_one_or_none()
+    return int(value) if value is not None else 0
+
+
+def bump(db: Connection, key: str, now: float) -> None:
+    _put(db, f"revision:{key}", str(revision(db, key) + 1), now)
+
+
+def _put(db: Connection, key: str, value: str, now: float) -> None:
+    changed = db.execute(update(state).where(state.c.key == key).values(value=value, written_at=now)).rowcount
+    if not changed:
+        db.execute(insert(state).values(key=key, value=value, written_at=now))

@@ -1,0 +1,173 @@
+"""The tables. In: nothing. Out: SQLAlchemy metadata that repositories query and migrations arrive at.
+
+Times are epoch seconds. A GPU's identity is its UUID; the short integer `id` stands for it in the large tables.
+Lists and small records are JSON text: no query looks inside them, and it means the same in every database.
+"""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+
+HEAD = "0001"  # the newest migration; a test holds it against Alembic's own answer
+
+metadata = MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+_Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself for INTEGER only
+
+gpus = Table(
+    "gpus",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("uuid", String(96), nullable=False, unique=True),
+    Column("model", String(64), nullable=False),
+    Column("first_seen", Double, nullable=False),
+    Column("last_seen", Double, nullable=False),
+)
+gpu_slots = Table(
+    "gpu_slots",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("gpu_id", _Id, ForeignKey("gpus.id"), nullable=False),
+    Column("node", String(255), nullable=False),
+    Column("slot", Integer, nullable=False),
+    Column("since", Double, nullable=False),
+    Column("until", Double),  # null: it is there now
+    Index(None, "gpu_id"),
+    Index(None, "node", "slot"),
+)
+runs = Table(
+    "runs",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("gpu_id", _Id, ForeignKey("gpus.id"), nullable=False),
+    Column("class", String(32), nullable=False),
+    Column("app", String(64)),  # the application or kernel that ran, where it was one
+    Column("seconds", Double),  # as measured; either this or the score is set
+    Column("score", Double),  # as told by whoever judged it
+    Column("night", Integer, nullable=False),  # days since 1970-01-01 UTC
+    Column("measured_at", Double, nullable=False),
+    Column("source", String(32), nullable=False),  # import, probe, job ...
+    Column("document", String(64), nullable=False),  # SHA-256 of what it came in: coming twice, it counts once
+    Column("seq", Integer, nullable=False),  # its number in that document
+    Column("driver", String(64)),
+    Column("power_cap_w", Double),
+    UniqueConstraint("document", "seq"),
+    Index(None, "gpu_id", "class", "night"),
+)
+scores = Table(
+    "scores",
+    metadata,
+    Column("gpu_id", _Id, ForeignKey("gpus.id"), primary_key=True),
+    Column("class", String(32), primary_key=True),
+    Column("score", Double, nullable=False),
+    Column("n_runs", Integer, nullable=False),
+    Column("ci_low", Double),
+    Column("ci_high", Double),
+    Column("measured_at", Double, nullable=False),
+    Column("source", String(32), nullable=False),
+)
+apps = Table(
+    "apps",
+    metadata,
+    Column("name", String(64), primary_key=True),
+    Column("class", String(32), nullable=False),
+    Column("base", Text, nullable=False),  # JSON: model -> seconds per step
+    Column("comm", Text, nullable=False),  # JSON: a factor per tier
+    Column("source", String(32), nullable=False),
+    Column("set_at", Double, nullable=False),
+)
+intents = Table(
+    "intents",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("cluster", String(64), nullable=False),
+    Column("job", BigInteger, nullable=False),
+    Column("submit", BigInteger, nullable=False),
+    Column("task", Integer),
+    Column("kind", String(16), nullable=False),
+    Column("nodes", Text, nullable=False),  # JSON list
+    Column("slots", Text),  # JSON list; null: node precision
+    Column("until", BigInteger),
+    Column("partition", String(255)),
+    Column("original", Text),  # JSON: the request to restore
+    Column("fence", BigInteger, nullable=False),
+    Column("written_at", Double, nullable=False),
+    Column("outcome", String(16)),  # null: open
+    Column("said", Text, nullable=False, default=""),
+    Column("outcome_at", Double),
+    Column("step_time", Double),
+    Column("slurm_step_time", Double),
+    Column("reason", String(32)),
+    Column("decision", Text),  # JSON
+    Column("passes_main", BigInteger, nullable=False, default=0),
+    Column("passes_backfill", BigInteger, nullable=False, default=0),
+    Column("closed", Boolean, nullable=False, default=False),
+    Index(None, "cluster", "job", "submit"),
+    Index(None, "cluster", "closed"),
+    sqlite_autoincrement=True,  # an id never comes round again, also after old rows are pruned
+)
+decisions = Table(
+    "decisions",
+    metadata,
+    Column("cluster", String(64), primary_key=True),
+    Column("job", BigInteger, primary_key=True, autoincrement=False),
+    Column("submit", BigInteger, primary_key=True, autoincrement=False),
+    Column("task", Integer, primary_key=True, autoincrement=False),  # -1: the whole record
+    Column("decided_at", Double, nullable=False),
+    Column("action", String(16), nullable=False),
+    Column("reason", String(32), nullable=False),
+    Column("why", Text, nullable=False),  # JSON: what was known and weighed
+    Index(None, "cluster", "decided_at"),
+)
+leader = Table(
+    "leader",
+    metadata,
+    Column("cluster", String(64), primary_key=True),
+    Column("owner", String(255), nullable=False),
+    Column("fence", BigInteger, nullable=False),
+    Column("expires", Double, nullable=False),
+)
+outcomes = Table(
+    "job_outcomes",
+    metadata,
+    Column("cluster", String(64), primary_key=True),
+    Column("job", BigInteger, primary_key=True, autoincrement=False),
+    Column("submit", BigInteger, primary_key=True, autoincrement=False),
+    Column("task", Integer, primary_key=True, autoincrement=False),  # -1: no array task
+    Column("start", BigInteger, primary_key=True, autoincrement=False),  # a requeued job starts more than once
+    Column("end", BigInteger),
+    Column("app", String(64)),
+    Column("class", String(32), nullable=False),
+    Column("nodes", Text, nullable=False),  # JSON list: what it really got
+    Column("gpus", Text, nullable=False),  # JSON list of lists, per node
+    Column("as_pinned", Boolean),  # null: it was not pinned
+    Column("step_time", Double),  # predicted for what it got
+    Column("slurm_step_time", Double),  # predicted for what Slurm itself would have chosen
+    Index(None, "cluster", "start"),
+)
+state = Table(
+    "state",
+    metadata,
+    Column("key", String(64), primary_key=True),
+    Column("value", Text, nullable=False),
+    Column("written_at", Double, nullable=False),
+)
