@@ -1,0 +1,73 @@
+"""What became of an edit. In: what was asked, the job before and as re-read, slurmctld's words. Out: EditResult.
+
+Slurm's updates are not atomic and its rc 0 proves nothing (slurmctld accepts impossible requests): only the re-read
+record counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pal_slurm.model import Edit, EditKind, EditResult, Job, JobState, Outcome
+from pal_slurm.slurm import gres
+from pal_slurm.slurm.nodeset import expand
+from pal_slurm.slurm.rewrite import NOW, Rewrite
+
+CLOCK_SLACK_S = 2  # slurmctld's clock and ours, and the second that an update may take
+
+
+def judge(edit: Edit, asked: Rewrite, before: Job, after: Job | None, said: str, now: float) -> EditResult:
+    if after is None or after.state is JobState.OTHER:
+        return EditResult(edit, Outcome.GONE, said or "no such job waits or runs any more", after)
+    if after.state is JobState.RUNNING:
+        if edit.kind is EditKind.PIN and _runs_as_pinned(edit, after):
+            return EditResult(edit, Outcome.DONE, said, after)
+        return EditResult(edit, Outcome.STARTED, said or "it runs already", after)
+    wrong = list(_differences(asked, after, now))
+    if not wrong:
+        return EditResult(edit, Outcome.DONE if asked.exact else Outcome.PARTIAL, said, after)
+    outcome = Outcome.REFUSED if _stands_alike(before, after) else Outcome.PARTIAL
+    return EditResult(edit, outcome, "; ".join(filter(None, (said, *wrong))), after)
+
+
+def _runs_as_pinned(edit: Edit, job: Job) -> bool:
+    slots = edit.slots
+    return set(job.nodes) == set(edit.nodes) and (
+        slots is None or all(gpus == tuple(sorted(slots)) for gpus in job.gpus)
+    )
+
+
+def _differences(asked: Rewrite, job: Job, now: float) -> Iterator[str]:
+    found = {
+        "tres_per_node": job.request.per_node,
+        "tres_per_job": job.request.per_job,
+        "tres_per_task": job.request.per_task,
+        "tres_per_socket": job.request.per_socket,
+    }
+    for name, text in asked.texts.items():
+        if name == "nodes":
+            if expand(text) != expand(job.required_nodes):
+                yield f"node list is {job.required_nodes!r}, not {text!r}"
+        elif name == "partition":
+            if text != job.request.partition:
+                yield f"partition is {job.request.partition!r}, not {text!r}"
+        elif not gres.same(text, found[name]):
+            yield f"{name} is {found[name]!r}, not {text!r}"
+    if asked.min_nodes is not None and job.request.min_nodes != asked.min_nodes:
+        yield f"least number of nodes is {job.request.min_nodes}, not {asked.min_nodes}"
+    if asked.max_nodes is not None and job.request.max_nodes != asked.max_nodes:
+        yield f"most nodes are {job.request.max_nodes}, not {asked.max_nodes}"
+    eligible = job.eligible or 0
+    if asked.begin == NOW and eligible > now + CLOCK_SLACK_S:
+        yield f"start time is still {eligible - now:.0f} s away"
+    elif asked.begin != NOW and abs(eligible - asked.begin) > CLOCK_SLACK_S and asked.begin > now + CLOCK_SLACK_S:
+        yield f"start time is {eligible}, not {asked.begin}"
+
+
+def _stands_alike(before: Job, after: Job) -> bool:
+    """Whether the update changed nothing that we can write."""
+    return (before.request, before.required_nodes, before.eligible) == (
+        after.request,
+        after.required_nodes,
+        after.eligible,
+    )
