@@ -1,0 +1,11 @@
+"""The published artifact's placement in rounds, bug for bug, for conformance. In: jobs in order. Out: GPU sets.
+
+PAL (SC'24) frees every GPU each round and places the head of the queue anew; its rival `packed-sticky` leaves running
+jobs where they are. GPUs are flat numbers, node * width + slot. Semantics: docs/simulator.md.
+"""
+
+from pal_slurm.policy.artifact.board import Ask, Board, Gpus
+from pal_slurm.policy.artifact.placers import PLACERS, Placer
+from pal_slurm.policy.artifact.rounds import Anew, Packed, Round, Rounds, rounds_named
+
+__all__ = ["PLACERS", "Anew", "Ask", "Board", "Gpus", "Packed", "Placer", "Round", "Rounds", "rounds_named"]

@@ -1,0 +1,29 @@
+"""Scores of a whole cluster to a ScoreTable. In: one number per class, node and slot. Out: the same with bins."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pal_slurm.model import ScoreTable
+from pal_slurm.scores.bins import bin_scores
+
+
+def binned(
+    classes: tuple[str, ...],
+    score: NDArray[np.float64],
+    known: NDArray[np.bool_] | None = None,
+    regular: int | None = None,
+) -> ScoreTable:
+    """Bin each class by itself; devices that are not known stay at 1.0, in the bin whose mean is nearest."""
+    known = np.ones(score.shape, dtype=np.bool_) if known is None else known
+    values = np.where(known, score, 1.0)
+    bins = np.zeros(score.shape, dtype=np.int16)
+    for c in range(len(classes)):
+        mask = known[c]
+        if not mask.any():
+            continue
+        labels, centres = bin_scores(values[c][mask], regular)
+        bins[c][mask] = labels
+        bins[c][~mask] = int(np.abs(centres - 1.0).argmin())
+    return ScoreTable(classes, values, bins, known.copy())

@@ -1,0 +1,282 @@
+"""The event loop. In: a workload, the true scores and a scheduler. Out: an Outcome.
+
+Time jumps from event to event: an arrival, an end, a change of the scores. With rounds, events take effect at the next
+multiple of the round, and rounds in which nothing can change are skipped. There is no wall clock and no global RNG.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from typing import Protocol
+
+import numpy as np
+
+from pal_slurm.errors import PalError
+from pal_slurm.model import Cluster, ScoreTable
+from pal_slurm.sim.outcome import Outcome, Timeline
+from pal_slurm.sim.truth import Gpus, Truth
+from pal_slurm.sim.workload import Work, Workload
+
+NEVER = math.inf
+SLACK = 1e-9  # of a round: what floating point may add to a job that ends exactly with the round
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How the simulated cluster treats jobs."""
+
+    round_s: float = 0.0  # 0: act at once
+    restart_cost_s: float = 0.0  # a moved or restarted job does nothing for so long
+    checkpoint_s: float = 0.0  # a stopped job loses what it did since the last multiple; 0: loses nothing
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """From `at` on, GPUs really are so fast, and the scheduler believes `known` (None: as before)."""
+
+    at: float
+    truth: ScoreTable | None = None
+    known: ScoreTable | None = None
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """The state of one job. `steps` is what was left at `since`, when it (next) does its first step."""
+
+    work: Work
+    index: int
+    steps: float
+    gpus: Gpus = ()
+    step: float = 0.0
+    since: float = 0.0
+    end: float = NEVER
+    first_start: float = NEVER
+    started: float = NEVER  # the present start
+    attained: float = 0.0  # seconds that it held GPUs before the present start
+
+    @property
+    def running(self) -> bool:
+        return bool(self.gpus)
+
+    def steps_left(self, now: float) -> float:
+        if not self.gpus:
+            return self.steps
+        return max(self.steps - max(now - self.since, 0.0) / self.step, 0.0)
+
+    def attained_at(self, now: float) -> float:
+        return self.attained + (now - self.started if self.gpus else 0.0)
+
+
+class Stage(Protocol):
+    """What a scheduler may do to the cluster at one moment."""
+
+    now: float
+
+    def run_of(self, job: int) -> Run: ...
+    def start(self, run: Run, gpus: Gpus) -> None: ...
+    def stop(self, run: Run) -> None: ...
+
+
+class Scheduler(Protocol):
+    """Told of every arrival, end and change; asked once per moment to act."""
+
+    name: str
+
+    @property
+    def restless(self) -> bool:
+        """Wants to be asked in every round, also when nothing happened."""
+
+    def arrive(self, run: Run) -> None: ...
+    def ended(self, run: Run, gpus: Gpus) -> None: ...
+    def learn(self, known: ScoreTable) -> None: ...
+    def act(self, stage: Stage) -> None: ...
+
+
+class Engine:
+    """Runs one scheduler on one workload."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        truth: ScoreTable,
+        load: Workload,
+        scheduler: Scheduler,
+        rules: Rules | None = None,
+        changes: Sequence[Change] = (),
+    ) -> None:
+        self.now = 0.0
+        self._cluster = cluster
+        self._truth = Truth(cluster, truth)
+        self._load = load.fitting(cluster.n_gpus)
+        self._scheduler = scheduler
+        self._rules = rules or Rules()
+        self._changes = sorted(changes, key=lambda change: change.at)
+        self._next_change = 0
+        self._next_arrival = 0
+        self._ends: list[tuple[float, int]] = []
+        self._runs: list[Run] = []
+        self._by_job: dict[int, Run] = {}
+        self._left = set(load.tracked)
+        self._busy = 0
+        self._waiting = 0
+        self._gpu_seconds = 0.0
+        self._moves = 0
+        self._restarts = 0
+        self._timeline = Timeline()
+
+    def run(self, progress: Progress | None = None) -> Outcome:
+        began = time.process_time()
+        scheduler = self._scheduler
+        total = len(self._left)
+        while self._left:
+            self._advance(self._next_event())
+            self._finish_due()
+            if progress is not None:
+                progress(total - len(self._left), total)
+            if not self._left:
+                break
+            self._admit()
+            self._apply_changes()
+            scheduler.act(self)
+            self._note()
+        self._note()
+        return self._outcome(time.process_time() - began)
+
+    # what schedulers may do
+
+    def run_of(self, job: int) -> Run:
+        return self._by_job[job]
+
+    def start(self, run: Run, gpus: Gpus) -> None:
+        """Start a waiting job on these GPUs, or move a running one to them."""
+        if run.gpus == gpus:
+            return
+        if run.gpus:
+            self._moves += 1
+            self._bank(run)
+        else:
+            self._waiting -= 1
+            if run.first_start < NEVER:
+                self._restarts += 1
+        again = run.first_start < NEVER
+        if not again:
+            run.first_start = self.now
+        self._busy += len(gpus)
+        run.gpus = gpus
+        run.started = self.now
+        run.since = self.now + (self._rules.restart_cost_s if again else 0.0)
+        self._retime(run)
+
+    def stop(self, run: Run) -> None:
+        self._bank(run)
+        run.end = NEVER
+        self._waiting += 1
+
+    # the loop's parts
+
+    def _next_event(self) -> float:
+        times = [NEVER]
+        if self._next_arrival < len(self._load.works):
+            times.append(self._to_round(self._load.works[self._next_arrival].submit))
+        if self._next_change < len(self._changes):
+            times.append(self._to_round(self._changes[self._next_change].at))
+        while self._ends and self._runs[self._ends[0][1]].end != self._ends[0][0]:
+            heappop(self._ends)  # it was moved or stopped meanwhile
+        if self._ends:
+            times.append(self._ends[0][0])
+        if self._scheduler.restless and self._rules.round_s and (self._busy or self._waiting):
+            times.append(self.now + self._rules.round_s)
+        soonest = min(times)
+        if soonest == NEVER:
+            raise PalError(f"{self._scheduler.name} leaves {len(self._left)} jobs waiting on an idle cluster.")
+        return max(soonest, self.now)
+
+    def _to_round(self, at: float) -> float:
+        length = self._rules.round_s
+        return at if not length else math.ceil(at / length - SLACK) * length
+
+    def _advance(self, to: float) -> None:
+        self._gpu_seconds += self._busy * (to - self.now)
+        self.now = to
+
+    def _finish_due(self) -> None:
+        while self._ends and self._ends[0][0] <= self.now:
+            end, index = heappop(self._ends)
+            run = self._runs[index]
+            if run.end != end or not run.gpus:
+                continue
+            gpus, run.gpus = run.gpus, ()
+            self._busy -= len(gpus)
+            run.steps = 0.0
+            self._left.discard(index)
+            self._scheduler.ended(run, gpus)
+
+    def _admit(self) -> None:
+        works = self._load.works
+        while self._next_arrival < len(works) and works[self._next_arrival].submit <= self.now:
+            work = works[self._next_arrival]
+            run = Run(work, self._next_arrival, work.steps)
+            self._runs.append(run)
+            self._by_job[work.id] = run
+            self._waiting += 1
+            self._scheduler.arrive(run)
+            self._next_arrival += 1
+
+    def _apply_changes(self) -> None:
+        while self._next_change < len(self._changes) and self._changes[self._next_change].at <= self.now:
+            change = self._changes[self._next_change]
+            self._next_change += 1
+            if change.truth is not None:
+                self._truth = Truth(self._cluster, change.truth)
+                for run in self._runs:
+                    if run.gpus:
+                        run.steps = run.steps_left(self.now)
+                        run.since = max(run.since, self.now)
+                        self._retime(run)
+            if change.known is not None:
+                self._scheduler.learn(change.known)
+
+    def _retime(self, run: Run) -> None:
+        run.step = self._truth.step(run.work.app, run.gpus)
+        run.end = self._to_round(run.since + run.steps * run.step)
+        heappush(self._ends, (run.end, run.index))
+
+    def _bank(self, run: Run) -> None:
+        """Take a running job's GPUs away; it keeps what it did up to its last checkpoint."""
+        at = self.now
+        if self._rules.checkpoint_s and at > run.since:
+            at -= (at - run.since) % self._rules.checkpoint_s
+        run.steps = run.steps_left(at)
+        run.attained = run.attained_at(self.now)
+        self._busy -= len(run.gpus)
+        run.gpus = ()
+
+    def _note(self) -> None:
+        line = self._timeline
+        line.time.append(self.now)
+        line.queued.append(self._waiting)
+        line.busy.append(self._busy)
+
+    def _outcome(self, cpu_s: float) -> Outcome:
+        runs = [self._runs[i] for i in self._load.tracked]
+        return Outcome(
+            policy=self._scheduler.name,
+            job_ids=np.array([run.work.id for run in runs], dtype=np.int64),
+            submit_s=np.array([run.work.submit for run in runs]),
+            start_s=np.array([run.first_start for run in runs]),
+            end_s=np.array([run.end for run in runs]),
+            gpu_seconds=self._gpu_seconds,
+            n_gpus=self._cluster.n_gpus,
+            moves=self._moves,
+            restarts=self._restarts,
+            cpu_s=cpu_s,
+            timeline=self._timeline,
+        )
+
+
+class Progress(Protocol):
+    def __call__(self, done: int, total: int) -> None: ...

@@ -1,0 +1,83 @@
+"""What a simulated run came to. In: when each job started and ended. Out: the figures that tables and JSON show.
+
+Definitions, used everywhere: JCT = end - submission. Makespan = last end - first submission, of the tracked jobs.
+Utilisation = GPU-seconds held over GPUs x makespan (so a policy that ends sooner is measured over a shorter window).
+A move = a running job is put on other GPUs. A restart = a job that was stopped starts again later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(slots=True)
+class Timeline:
+    """Queue length and GPUs in use after each event."""
+
+    time: list[float] = field(default_factory=list)
+    queued: list[int] = field(default_factory=list)
+    busy: list[int] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One policy on one trace with one seed."""
+
+    policy: str
+    job_ids: NDArray[np.int64]  # tracked jobs
+    submit_s: NDArray[np.float64]
+    start_s: NDArray[np.float64]  # of the first start
+    end_s: NDArray[np.float64]
+    gpu_seconds: float  # held by any job until the last tracked job ended
+    n_gpus: int
+    moves: int
+    restarts: int
+    cpu_s: float
+    timeline: Timeline
+
+    @property
+    def jct_s(self) -> NDArray[np.float64]:
+        return self.end_s - self.submit_s
+
+    @property
+    def avg_jct_s(self) -> float:
+        return float(self.jct_s.mean())
+
+    @property
+    def makespan_s(self) -> float:
+        return float(self.end_s.max() - self.submit_s.min())
+
+    @property
+    def utilization(self) -> float:
+        return self.gpu_seconds / (self.n_gpus * self.makespan_s) if self.makespan_s else 0.0
+
+    def figures(self) -> Mapping[str, float]:
+        """The numbers of the JSON, by name."""
+        return {
+            "jobs": self.job_ids.size,
+            "avg_jct_s": self.avg_jct_s,
+            "median_jct_s": float(np.median(self.jct_s)),
+            "p99_jct_s": float(np.percentile(self.jct_s, 99)),
+            "makespan_s": self.makespan_s,
+            "utilization": self.utilization,
+            "moves": self.moves,
+            "restarts": self.restarts,
+            "cpu_s": self.cpu_s,
+        }
+
+
+DEFINITIONS: Mapping[str, str] = {
+    "jobs": "tracked jobs that ended",
+    "avg_jct_s": "mean of end - submission over the tracked jobs, in seconds",
+    "median_jct_s": "median of end - submission, in seconds",
+    "p99_jct_s": "99th percentile of end - submission, linear between ranks, in seconds",
+    "makespan_s": "last end - first submission of the tracked jobs, in seconds",
+    "utilization": "GPU-seconds held by any job until the last tracked job ended, over GPUs x makespan",
+    "moves": "times that a running job was put on other GPUs",
+    "restarts": "times that a stopped job started again",
+    "cpu_s": "processor seconds that the simulator itself used for the run",
+}

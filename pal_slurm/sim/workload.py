@@ -1,0 +1,84 @@
+"""What the simulated users submit. In: a trace reader or generator. Out: Work items in order of submission."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from pal_slurm.errors import BadInput
+from pal_slurm.model import App, Job, JobState, Shape
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Work:
+    """One job of a trace: what its user asks for, and how much there really is to do."""
+
+    id: int
+    submit: float
+    gpus: int
+    steps: float
+    app: App
+    limit_s: float | None = None  # the user's time limit; never enforced, only planned with
+    user: str = ""
+    requeue: bool = True  # may be moved once it runs
+
+    def ideal_s(self, model: str = "gpu") -> float:
+        """Run time on median GPUs of that model with no cost of distance."""
+        return self.steps * self.app.base.get(model, 1.0)
+
+    def as_job(self) -> Job:
+        """The record of the queue that a policy would see."""
+        return Job(
+            id=self.id,
+            state=JobState.PENDING,
+            submit=int(self.submit),
+            user=self.user,
+            partitions=("gpu",),
+            time_limit_s=None if self.limit_s is None else int(self.limit_s),
+            shape=Shape(min_nodes=1, max_nodes=self.gpus, gpus=self.gpus),
+            gpu_job=True,
+            requeue=self.requeue,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """Work in order of submission, and which part of it the results are about."""
+
+    works: tuple[Work, ...]
+    tracked: range  # positions in `works`; the run ends when all of these have ended
+    skipped: int = 0  # rows that the reader counted instead of keeping
+    notes: tuple[str, ...] = ()
+
+    def told(self, skipped: int, notes: Iterable[str], tracked: int | None) -> Workload:
+        """With what the reader has to say of it, and only its first `tracked` jobs counting."""
+        kept = self.tracked if tracked is None else self.tracked[:tracked]
+        return replace(self, skipped=skipped, notes=tuple(notes), tracked=kept)
+
+    def from_zero(self) -> Workload:
+        """The same with the first submission at 0."""
+        if not self.works:
+            return self
+        first = self.works[0].submit
+        return replace(self, works=tuple(replace(work, submit=work.submit - first) for work in self.works))
+
+    def fitting(self, n_gpus: int) -> Workload:
+        """Refuse jobs that the cluster could never hold."""
+        for work in self.works:
+            if work.gpus > n_gpus:
+                raise BadInput(
+                    f"Job {work.id} asks for {work.gpus} GPUs and the cluster has {n_gpus}; give a larger --cluster."
+                )
+        return self
+
+
+def workload(works: Iterable[Work], tracked: range | None = None) -> Workload:
+    """Sort by submission (ties keep their order) and track everything unless told otherwise."""
+    ordered = tuple(sorted(works, key=lambda work: work.submit))
+    if not ordered:
+        raise BadInput("The trace holds no job.")
+    if len({work.id for work in ordered}) < len(ordered):
+        twice, _ = Counter(work.id for work in ordered).most_common(1)[0]
+        raise BadInput(f"Job id {twice} comes twice in the trace.")
+    return Workload(ordered, range(len(ordered)) if tracked is None else tracked)

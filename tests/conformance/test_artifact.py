@@ -1,0 +1,38 @@
+"""The published artifact, to the digit: 16 average JCTs and makespans that its own code gives.
+
+In: the artifact's job lists and the scores that it draws with seed 42 (public data beside the project).
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from pal_slurm.model import homogeneous
+from pal_slurm.sim.engine import Engine, Rules
+from pal_slurm.sim.in_rounds import InRounds
+from pal_slurm.sim.profiles import read_scores
+from pal_slurm.sim.traces import read_trace
+
+DATA = Path(__file__).parents[2] / "../shared/data/pal"
+pytestmark = pytest.mark.skipif(not DATA.exists(), reason="the public data of the artifact are not at ../shared/data")
+
+EXPECTED = {  # policy -> per workload: average JCT s, makespan s
+    "artifact/pal": ((25320.99, 225982), (263712.11, 678213), (106396.16, 257642), (17323.81, 198605)),
+    "artifact/pm-first": ((25467.24, 226342), (274210.61, 686133), (111521.66, 257642), (20611.06, 198605)),
+    "artifact/packed-sticky": ((30243.99, 545302), (583340.36, 1700613), (214576.16, 381122), (19535.56, 526205)),
+    "artifact/packed-nonsticky": ((30034.74, 267022), (365774.36, 1223613), (234043.16, 414602), (18527.56, 236405)),
+}
+
+
+@pytest.mark.parametrize("workload", [1, 2, 3, 4])
+@pytest.mark.parametrize("policy", EXPECTED)
+def test_the_artifact_is_reproduced_to_the_digit(policy: str, workload: int) -> None:
+    cluster = homogeneous(16, 4)
+    scores = read_scores(DATA / "artifact_seed42_scores.csv", 16, 4, regular=2)
+    load = read_trace(DATA / f"traces/artifact_jobs_w{workload}.csv").told(0, (), tracked=160)
+    outcome = Engine(cluster, scores, load, InRounds(policy, cluster, scores, 1.7), Rules(round_s=360)).run()
+    jct, makespan = EXPECTED[policy][workload - 1]
+    assert outcome.avg_jct_s == pytest.approx(jct, abs=0.01)
+    assert outcome.makespan_s == pytest.approx(makespan, abs=0.01)
