@@ -1,0 +1,65 @@
+"""Lease keeping. In: waiting jobs in their order. Out: how long each lease should be, and which are due for renewal.
+
+A lease grows with the distance from the job's turn: should pald die, the head of the queue starts first. It never
+exceeds `most_s` (10 minutes), and ends are spread by job id, so that 10,000 waiting jobs cost under 20 edits a second:
+the sum of 1/length over ranks 0..9,999 with the defaults is 18.7 (test_ten_thousand_waiting_jobs_cost_under_20_edits).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pal_slurm.model import Edit, EditKind, Job
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRules:
+    least_s: int = 40
+    per_rank_s: float = 2.0
+    most_s: int = 600
+    margin_s: int = 15  # a lease that ends sooner than this is renewed; nothing else may be written to that job then
+
+    def length(self, rank: int, job_id: int) -> int:
+        """Seconds from now; spread over the last 5 % by job id, so that equal ranks don't end together."""
+        full = min(float(self.most_s), self.least_s + self.per_rank_s * rank)
+        return int(full * (1.0 - 0.05 * (job_id * 2654435761 % 1024) / 1024))
+
+
+def lease_end(job: Job, written: int | None) -> int | None:
+    """When the lease of a waiting job ends, as far as it can be known.
+
+    Slurm shows the begin time as the eligible time. A job whose dependency is unmet has none; there we go by what we
+    last wrote, or by the mark that lua left.
+    """
+    if job.lease is None:
+        return None
+    if job.eligible is not None:
+        return job.eligible
+    return max(written or 0, job.lease.end)
+
+
+def is_leased(job: Job, now: float) -> bool:
+    """Ours to place: it bears our mark and its begin time is still to come, or its dependency is unmet."""
+    if job.lease is None or not job.pending:
+        return False
+    return job.eligible is None or job.eligible > now
+
+
+def renewals(
+    waiting: Iterable[tuple[int, Job]],
+    written: Mapping[tuple[int, int], int],
+    rules: LeaseRules,
+    now: float,
+    slack_s: float,
+) -> list[Edit]:
+    """Edits for the leases that end within `slack_s`, the soonest first. `waiting`: (rank, job) that stay leased."""
+    due: list[tuple[int, Edit]] = []
+    for rank, job in waiting:
+        end = lease_end(job, written.get(job.key))
+        if end is None or end - now > slack_s:
+            continue
+        until = int(now) + rules.length(rank, job.id)
+        due.append((end, Edit(job.id, EditKind.RENEW, until=until)))
+    due.sort(key=lambda pair: pair[0])
+    return [edit for _, edit in due]

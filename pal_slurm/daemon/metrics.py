@@ -1,0 +1,63 @@
+"""Figures for Prometheus. In: cycle reports. Out: `pal_*` metrics on one address, loopback unless told otherwise.
+
+Only our own: Slurm exports its own figures. Labels are bounded: no job, user or application names.
+"""
+
+from __future__ import annotations
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+
+from pal_slurm import __version__
+from pal_slurm.daemon.outcome import CycleReport
+from pal_slurm.errors import ConfigError
+
+
+class Metrics:
+    def __init__(self) -> None:
+        self.registry = CollectorRegistry()
+        r = self.registry
+        Gauge("pal_build_info", "Version of pal-slurm.", ["version"], registry=r).labels(__version__).set(1)
+        self.last = Gauge("pal_last_cycle_timestamp_seconds", "When the last cycle ended.", registry=r)
+        self.leader = Gauge("pal_leader", "1 while this pald is the one that writes.", registry=r)
+        self.waiting = Gauge("pal_jobs_leased", "Jobs that wait under a lease.", registry=r)
+        self.watched = Gauge("pal_pins_watched", "Pins that have not started yet.", registry=r)
+        self.cycles = Counter("pal_cycles_total", "Cycles by how they ended.", ["end"], registry=r)
+        self.edits = Counter("pal_edits_total", "Edits by kind and outcome.", ["kind", "outcome"], registry=r)
+        self.refusals = Counter("pal_refusals_total", "Decisions that the guard refused.", ["reason"], registry=r)
+        self.undos = Counter("pal_undos_total", "Pins taken back.", registry=r)
+        self.dropped = Gauge("pal_hints_dropped", "Jobs in the queue whose comment can't be trusted.", registry=r)
+        self.unread = Gauge("pal_records_unread", "Records of the queue that could not be understood.", registry=r)
+        buckets = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
+        self.duration = Histogram("pal_cycle_duration_seconds", "A cycle, whole.", buckets=buckets, registry=r)
+        self.reading = Histogram(
+            "pal_snapshot_duration_seconds", "Reading the queue once.", buckets=buckets, registry=r
+        )
+
+    def observe(self, report: CycleReport) -> None:
+        self.last.set(report.ended)
+        self.leader.set(report.leader)
+        self.cycles.labels(report.end).inc()
+        self.duration.observe(report.took_s)
+        if report.read_s is not None:
+            self.reading.observe(report.read_s)
+            self.waiting.set(report.leased)
+            self.watched.set(report.expected)
+            self.dropped.set(report.dropped_hints)
+            self.unread.set(report.unread)
+        for (kind, outcome), n in report.edits.items():
+            self.edits.labels(kind, outcome).inc(n)
+        for reason, n in report.refusals.items():
+            self.refusals.labels(reason).inc(n)
+        self.undos.inc(report.undone)
+
+    def serve(self, listen: str) -> None:
+        """Answer on ADDRESS:PORT; empty: don't."""
+        if not listen:
+            return
+        address, _, port = listen.rpartition(":")
+        try:
+            start_http_server(int(port), addr=address or "127.0.0.1", registry=self.registry)
+        except (OSError, ValueError) as e:
+            raise ConfigError(
+                f"metrics.listen: can't answer on {listen!r}: {e}; choose another port, or '' for none"
+            ) from e

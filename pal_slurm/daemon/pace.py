@@ -1,0 +1,58 @@
+"""How hard we may lean on slurmctld (P8). In: what calls cost. Out: when to look again, how much to write."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass
+class WriteBudget:
+    """A token bucket of edits: `rate` a second, at most `burst` at once."""
+
+    rate: float
+    burst: float
+    tokens: float = field(default=-1.0)
+    at: float = 0.0
+
+    def allowance(self, monotonic: float) -> int:
+        """Edits that may be written now."""
+        if self.tokens < 0:
+            self.tokens, self.at = self.burst, monotonic
+        self.tokens = min(self.burst, self.tokens + (monotonic - self.at) * self.rate)
+        self.at = monotonic
+        return int(self.tokens)
+
+    def spend(self, edits: int) -> None:
+        self.tokens = max(0.0, self.tokens - edits)
+
+
+@dataclass
+class ReadPace:
+    """Spaces snapshots so that answering them takes at most `share` of slurmctld's time.
+
+    The cost of one snapshot is learnt from sdiag's own count of time spent on our RPCs; until that is known, the
+    wall time of the call stands in for it, which is an upper bound (it holds the client's start-up too).
+    """
+
+    share: float = 0.05
+    slow_s: float = 1.0  # a snapshot that takes longer: slurmctld is in trouble, back off
+    cost_s: float | None = None
+    backoff: int = 0
+
+    MAX_GAP_S = 60.0
+
+    def took(self, wall_s: float, rpc_s: float | None) -> None:
+        """One snapshot took this long; `rpc_s` is slurmctld's own count where it is known."""
+        cost = wall_s if rpc_s is None else min(rpc_s, wall_s)
+        known = self.cost_s
+        self.cost_s = cost if known is None or (rpc_s is not None and known > 4 * cost) else 0.7 * known + 0.3 * cost
+        self.backoff = min(self.backoff + 1, 6) if wall_s > self.slow_s else max(0, self.backoff - 1)
+
+    def failed(self) -> None:
+        """slurmctld did not answer: wait longer each time."""
+        self.backoff = min(self.backoff + 1, 6)
+
+    def gap_s(self, least_s: float) -> float:
+        """Seconds from the start of one snapshot to the start of the next."""
+        by_share = (self.cost_s or 0.0) / self.share
+        return float(min(self.MAX_GAP_S, max(least_s, by_share, least_s * 2**self.backoff if self.backoff else 0.0)))

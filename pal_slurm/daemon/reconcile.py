@@ -1,0 +1,168 @@
+"""What became of what we did. In: watched intents and one snapshot. Out: transitions; the cycle carries them out. Pure.
+
+Everything that an earlier cycle, or an earlier pald that was killed between any two instructions, may have left behind
+is judged here by what Slurm shows now, never by what we believe we did (P3, P4).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pal_slurm.daemon.leases import is_leased
+from pal_slurm.model import EditKind, Intent, Job, JobState, Outcome, Placement
+from pal_slurm.slurm.nodeset import expand
+from pal_slurm.slurm.port import Passes
+
+
+class Fate(StrEnum):
+    STARTED = "started"  # it runs: record what it got, close
+    GONE = "gone"  # no such job any more: close
+    STANDS = "stands"  # an open intent whose edit is there: it was applied
+    NEVER_WAS = "never-was"  # an open intent whose edit is not there: it was not applied
+    WAITING = "waiting"  # pinned; Slurm has not had its passes yet: its GPUs count as taken
+    UNDO = "undo"  # give the original request back and lease it again
+    SURRENDER = "surrender"  # give the original request back and take our hands off
+    THEIRS = "theirs"  # somebody else edited it since: hands off
+
+
+# Slurm says that what we asked for can't be had as things are; waiting longer doesn't help.
+BAD_REASONS = ("BadConstraints", "ReqNodeNotAvail", "PartitionConfig", "PartitionNodeLimit", "NodeDown", "DeadLine")
+# Not about where the job would run: our pin neither caused it nor can it help; Slurm's own queueing takes over.
+LIMIT_REASONS = ("Assoc", "QOS", "Licenses", "JobHeld", "AccountNotAllowed", "Reservation", "InvalidAccount", "MaxMem")
+PASSES = 2
+UNCONSIDERED_S = 60.0  # "None" for so long although Slurm made its passes: it is not going to be looked at
+MOST_UNDOS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Transition:
+    intent: Intent
+    fate: Fate
+    job: Job | None
+    cause: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What judging needs of the snapshot."""
+
+    jobs: Mapping[int, Job]
+    tasks: Mapping[tuple[int, int], Job]  # (array, index) -> the record of a task that has one of its own
+    nodes_ok: frozenset[str]
+    passes: Passes
+    now: float
+    undos: Mapping[tuple[int, int], int]  # how often a job's pin was taken back before
+
+
+def judge(intent: Intent, view: View) -> Transition:
+    """The fate of one intent; each branch names the facts that it rests on."""
+    job = _find(intent, view)
+    if job is None or job.submit != intent.submit or job.state is JobState.OTHER:
+        return Transition(intent, Fate.GONE, None)
+    if not job.pending:
+        return Transition(intent, Fate.STARTED, job)
+    if intent.edit.kind is EditKind.PIN:
+        return _judge_pin(intent, job, view)
+    if intent.edit.kind is EditKind.UNPIN:
+        if not settled(intent) and pinned_by_us(job):
+            return Transition(intent, Fate.UNDO, job, "an undo that was cut short")
+        return Transition(intent, Fate.STANDS, job)
+    if settled(intent):
+        return Transition(intent, Fate.STANDS, job)
+    return Transition(intent, Fate.NEVER_WAS if is_leased(job, view.now) else Fate.STANDS, job)
+
+
+def _find(intent: Intent, view: View) -> Job | None:
+    edit = intent.edit
+    if edit.task is None:
+        return view.jobs.get(edit.job)
+    return view.tasks.get((edit.job, edit.task)) or next(
+        (j for j in view.jobs.values() if j.array_id == edit.job and edit.task in j.array_tasks), None
+    )
+
+
+def _judge_pin(intent: Intent, job: Job, view: View) -> Transition:
+    stands = _stands(intent, job)
+    if not settled(intent):
+        if stands and intent.outcome is not Outcome.PARTIAL and not is_leased(job, view.now):
+            return Transition(intent, Fate.STANDS, job)
+        if not job.required_nodes and job.request == intent.edit.original:
+            return Transition(intent, Fate.NEVER_WAS, job)
+        return Transition(intent, Fate.UNDO, job, "a pin that was cut short")
+    if not stands:
+        return Transition(intent, Fate.THEIRS, job, f"its node list is now {job.required_nodes or 'empty'}")
+    back = _give_back(intent, view)
+    if job.reason.startswith(LIMIT_REASONS):
+        return Transition(intent, Fate.SURRENDER, job, job.reason)
+    if job.reason.startswith(BAD_REASONS):
+        return Transition(intent, back, job, job.reason)
+    lost = sorted(set(intent.edit.nodes) - view.nodes_ok)
+    if lost:
+        return Transition(intent, back, job, f"{', '.join(lost)} can't start jobs any more")
+    if _had_its_passes(intent, job, view):
+        return Transition(intent, back, job, f"not started in {PASSES} passes of Slurm's scheduler ({job.reason})")
+    return Transition(intent, Fate.WAITING, job)
+
+
+def _stands(intent: Intent, job: Job) -> bool:
+    """Nodes and slots are both there: Slurm's updates are not atomic, one without the other is a torn edit."""
+    asked = job.request.per_node + "," + job.request.per_job
+    slots = intent.edit.slots or ()
+    return expand(job.required_nodes) == frozenset(intent.edit.nodes) and all(f":g{s}:" in asked for s in slots)
+
+
+def _give_back(intent: Intent, view: View) -> Fate:
+    return Fate.SURRENDER if view.undos.get(intent.job_key, 0) + 1 >= MOST_UNDOS else Fate.UNDO
+
+
+def _had_its_passes(intent: Intent, job: Job, view: View) -> bool:
+    """Slurm's counters say so, and the job's reason shows that a pass looked at it (a pass ends at its queue depth)."""
+    main = view.passes.main - intent.passes_main
+    backfill = view.passes.backfill - intent.passes_backfill
+    if main < 0 or backfill < 0:  # slurmctld was restarted and counts anew
+        main, backfill = view.passes.main, view.passes.backfill
+    if main < PASSES and backfill < PASSES:
+        return False
+    considered = job.reason not in ("None", "BeginTime", "")
+    return considered or view.now - intent.written_at > UNCONSIDERED_S
+
+
+def pinned_by_us(job: Job) -> bool:
+    """A node list on a job with our mark, whose mark does not say that the user brought it along."""
+    return job.lease is not None and not job.lease.own_nodes and bool(job.required_nodes)
+
+
+def settled(intent: Intent) -> bool:
+    """Somebody saw what became of it; else this snapshot has to tell."""
+    return intent.outcome is Outcome.DONE
+
+
+def orphans(jobs: Iterable[Job], watched: frozenset[int]) -> Iterator[Job]:
+    """Pins that nobody watches: the job ran and was requeued (node loss), or our record of it is lost (P1)."""
+    for job in jobs:
+        if job.pending and job.id not in watched and pinned_by_us(job):
+            yield job
+
+
+def expected(transitions: Iterable[Transition]) -> dict[int, Placement]:
+    """What pinned jobs that have not started yet will take: the plan must count it as gone."""
+    taken: dict[int, Placement] = {}
+    for t in transitions:
+        if t.fate in (Fate.WAITING, Fate.STANDS) and t.job is not None and t.intent.edit.kind is EditKind.PIN:
+            decision = t.intent.decision
+            if decision is not None and decision.placement is not None:
+                taken[t.intent.edit.job] = decision.placement
+    return taken
+
+
+OUTCOME_OF = {
+    Fate.STARTED: Outcome.DONE,
+    Fate.STANDS: Outcome.DONE,
+    Fate.GONE: Outcome.GONE,
+    Fate.NEVER_WAS: Outcome.REFUSED,
+    Fate.THEIRS: Outcome.DONE,
+    Fate.UNDO: Outcome.PARTIAL,
+    Fate.SURRENDER: Outcome.PARTIAL,
+}

@@ -1,0 +1,32 @@
+"""Tells systemd how we are. In: state words. Out: one datagram to $NOTIFY_SOCKET, or nothing where there is none."""
+
+from __future__ import annotations
+
+import os
+import socket
+
+
+def notify(*states: str) -> bool:
+    """Send e.g. `READY=1`, `WATCHDOG=1`, `STATUS=...`; True when systemd took it. Never raises: a missing listener
+    is no reason to stop placing jobs."""
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if not path:
+        return False
+    address = "\0" + path[1:] if path.startswith("@") else path
+    message = "\n".join(states).encode(errors="replace")
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
+            channel.connect(address)
+            channel.sendall(message)
+    except OSError:
+        return False
+    return True
+
+
+def watchdog_interval() -> float | None:
+    """Seconds between two signs of life that systemd asks for, or None."""
+    usec = os.environ.get("WATCHDOG_USEC", "")
+    pid = os.environ.get("WATCHDOG_PID", "")
+    if not usec.isdigit() or (pid and pid != str(os.getpid())):
+        return None
+    return int(usec) / 1e6

@@ -1,0 +1,69 @@
+"""When to look again. In: the wake file, a cheap look at the queue, flags. Out: the reason that ended the wait.
+
+Nothing here can block slurmctld: lua and EpilogSlurmctld append a byte to a local file, and we watch its size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from pal_slurm.daemon.clock import Clock
+from pal_slurm.errors import SlurmUnavailable
+from pal_slurm.slurm.port import Pulse, Slurm
+
+TICK_S = 0.05
+MOST_BYTES = 1 << 20  # then the wake file is emptied
+
+
+@dataclass
+class Waker:
+    clock: Clock
+    slurm: Slurm
+    wake_file: Path | None
+    pulse_s: float = 1.0  # least time between two cheap looks
+    last: Pulse | None = None
+    seen: int = -1
+
+    def mark(self) -> None:
+        """Take note of how things stand before a snapshot: what comes later wakes us."""
+        self.seen = self._size()
+        if self.wake_file is not None and self.seen > MOST_BYTES:
+            self.wake_file.write_bytes(b"")
+            self.seen = 0
+
+    def wait(self, gap_s: float, interval_s: float, interrupted: Callable[[], bool]) -> str:
+        """Sleep for at least `gap_s`, then until woken, at most `interval_s`."""
+        begin = self.clock.monotonic()
+        looked = begin
+        while True:
+            waited = self.clock.monotonic() - begin
+            if interrupted():
+                return "signal"
+            if waited >= gap_s:
+                if waited >= interval_s:
+                    return "interval"
+                if self._size() != self.seen:
+                    return "woken"
+                if self.clock.monotonic() - looked >= max(self.pulse_s, gap_s):
+                    looked = self.clock.monotonic()
+                    if self._changed():
+                        return "queue"
+            self.clock.sleep(TICK_S)
+
+    def _size(self) -> int:
+        try:
+            return self.wake_file.stat().st_size if self.wake_file is not None else 0
+        except OSError:
+            return -1
+
+    def _changed(self) -> bool:
+        """slurmctld not answering is no news; the cycle itself will say so."""
+        try:
+            pulse = self.slurm.pulse()
+        except SlurmUnavailable:
+            return False
+        changed = self.last is not None and pulse != self.last
+        self.last = pulse
+        return changed

@@ -1,0 +1,83 @@
+"""Lease lengths, renewals, the write budget and the read pace: pure arithmetic, told in sentences."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pal_slurm.daemon.leases import LeaseRules, is_leased, lease_end, renewals
+from pal_slurm.daemon.pace import ReadPace, WriteBudget
+from pal_slurm.model import EditKind, Job, JobState, Lease, Request
+
+RULES = LeaseRules()
+
+
+def leased(job_id: int, end: int | None, submit: int = 0) -> Job:
+    return Job(job_id, JobState.PENDING, submit, "u", eligible=end, lease=Lease(end or 20, Request()))
+
+
+def test_ten_thousand_waiting_jobs_cost_under_20_edits_a_second() -> None:
+    slack = 15.0
+    cost = sum(1 / (RULES.length(rank, job_id=1_000_000 + rank) - slack) for rank in range(10_000))
+    assert cost < 20
+
+
+@given(st.integers(0, 10**6), st.integers(1, 2**32 - 1))
+def test_no_lease_exceeds_ten_minutes(rank: int, job_id: int) -> None:
+    assert 30 <= RULES.length(rank, job_id) <= 600
+
+
+def test_the_head_of_the_queue_starts_first_when_pald_dies() -> None:
+    lengths = [RULES.length(rank, job_id=7) for rank in range(400)]
+    assert lengths == sorted(lengths)
+
+
+def test_leases_of_equal_rank_do_not_end_together() -> None:
+    assert len({RULES.length(10_000, job_id) for job_id in range(1000, 1200)}) > 20
+
+
+def test_only_leases_that_end_soon_are_renewed_and_the_soonest_first() -> None:
+    jobs = [(0, leased(1, 110)), (1, leased(2, 500)), (2, leased(3, 104))]
+    edits = renewals(jobs, {}, RULES, now=100.0, slack_s=15.0)
+    assert [(e.job, e.kind) for e in edits] == [(3, EditKind.RENEW), (1, EditKind.RENEW)]
+    assert all(e.until is not None and e.until > 130 for e in edits)
+
+
+def test_a_dependent_job_without_eligible_time_goes_by_what_was_last_written() -> None:
+    job = leased(5, None)
+    assert lease_end(job, written=900) == 900
+    assert lease_end(job, written=None) == 20
+    assert is_leased(job, now=5_000.0)
+
+
+def test_a_job_whose_begin_time_has_come_is_no_longer_ours_to_place() -> None:
+    assert is_leased(leased(1, 110), now=100.0)
+    assert not is_leased(leased(1, 110), now=110.0)
+    assert not is_leased(Job(2, JobState.PENDING, 0, "u", eligible=500), now=100.0)
+
+
+def test_the_budget_refills_with_time_and_never_beyond_its_burst() -> None:
+    budget = WriteBudget(rate=20, burst=40)
+    assert budget.allowance(0.0) == 40
+    budget.spend(40)
+    assert budget.allowance(0.5) == 10
+    assert budget.allowance(1000.0) == 40
+
+
+def test_reading_is_spaced_so_that_it_takes_at_most_its_share() -> None:
+    pace = ReadPace(share=0.05)
+    pace.took(wall_s=0.2, rpc_s=0.05)
+    assert pace.gap_s(least_s=0.1) == 1.0
+
+
+def test_a_slow_slurmctld_is_asked_less_and_less_often_until_it_recovers() -> None:
+    pace = ReadPace(share=0.5)
+    gaps = []
+    for _ in range(8):
+        pace.failed()
+        gaps.append(pace.gap_s(least_s=1.0))
+    assert gaps == sorted(gaps)
+    assert gaps[-1] == 60.0
+    for _ in range(8):
+        pace.took(wall_s=0.01, rpc_s=0.01)
+    assert pace.gap_s(least_s=1.0) == 1.0

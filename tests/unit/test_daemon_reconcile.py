@@ -1,0 +1,134 @@
+"""The fate of each intent, judged by what Slurm shows: a table of situations."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pal_slurm.daemon.reconcile import Fate, View, expected, judge, orphans
+from pal_slurm.model import (
+    Action,
+    Decision,
+    Edit,
+    EditKind,
+    Intent,
+    Job,
+    JobState,
+    Lease,
+    Outcome,
+    Placement,
+    Reason,
+    Request,
+)
+from pal_slurm.slurm.port import Passes
+
+NOW = 1000.0
+ORIGINAL = Request(per_node="gres/gpu:2")
+WHERE = Placement(("n2", "n5"), ((1, 3), (1, 3)), exact=True)
+PIN = Edit(7, EditKind.PIN, nodes=WHERE.nodes, slots=(1, 3), original=ORIGINAL)
+DECISION = Decision(7, None, Action.PIN, Reason.BEST_SPAN, WHERE)
+
+
+def intent(edit: Edit = PIN, outcome: Outcome | None = Outcome.DONE, **more: Any) -> Intent:
+    base = Intent(1, 500, edit, fence=1, written_at=NOW - 5, outcome=outcome, decision=DECISION)
+    return replace(base, passes_main=10, passes_backfill=5, **more)
+
+
+def job(**more: Any) -> Job:
+    base = Job(7, JobState.PENDING, 500, "u", request=ORIGINAL, lease=Lease(900, ORIGINAL), eligible=990, reason="None")
+    return replace(base, **more)
+
+
+def pinned(**more: Any) -> Job:
+    return job(required_nodes="n[2,5]", request=Request(per_job="gres/gpu:g1:2,gres/gpu:g3:2"), **more)
+
+
+def view(*jobs: Job, main: int = 10, backfill: int = 5, ok: tuple[str, ...] = ("n2", "n5"), undos: int = 0) -> View:
+    passes = Passes(main, backfill, 0, 0, 0)
+    return View({j.id: j for j in jobs}, {}, frozenset(ok), passes, NOW, {(7, 500): undos})
+
+
+@pytest.mark.parametrize(
+    ("what", "given", "seen", "fate"),
+    [
+        ("it runs", intent(), [pinned(state=JobState.RUNNING)], Fate.STARTED),
+        ("it is gone", intent(), [], Fate.GONE),
+        ("its id came round again", intent(), [pinned(submit=501)], Fate.GONE),
+        ("killed before the edit", intent(outcome=None), [job(eligible=1010)], Fate.NEVER_WAS),
+        ("killed after the edit", intent(outcome=None), [pinned()], Fate.STANDS),
+        ("killed, and half of it stands", intent(outcome=None), [pinned(eligible=1010)], Fate.UNDO),
+        ("no answer, and it stands", intent(outcome=Outcome.UNKNOWN), [pinned()], Fate.STANDS),
+        ("half-way by slurmctld's own word", intent(outcome=Outcome.PARTIAL), [pinned(eligible=1010)], Fate.UNDO),
+        ("slots are missing", intent(outcome=None), [job(required_nodes="n[2,5]")], Fate.UNDO),
+        ("Slurm has not looked yet", intent(), [pinned()], Fate.WAITING),
+        ("constraints went bad", intent(), [pinned(reason="BadConstraints")], Fate.UNDO),
+        ("limits hold it", intent(), [pinned(reason="QOSMaxGRESPerUser")], Fate.SURRENDER),
+        ("its list was changed by hand", intent(), [job(required_nodes="n9")], Fate.THEIRS),
+        ("its list was cleared by hand", intent(), [job()], Fate.THEIRS),
+    ],
+    ids=lambda v: v.replace(" ", "-") if isinstance(v, str) and not isinstance(v, Fate) else "",
+)
+def test_the_fate_of_an_intent(what: str, given: Intent, seen: list[Job], fate: Fate) -> None:
+    assert judge(given, view(*seen)).fate is fate, what
+
+
+def test_a_node_that_went_down_after_the_pin_undoes_it() -> None:
+    t = judge(intent(), view(pinned(), ok=("n2",)))
+    assert t.fate is Fate.UNDO
+    assert "n5" in t.cause
+
+
+def test_did_not_start_is_judged_by_slurms_own_passes_not_by_our_cycles() -> None:
+    waiting = pinned(reason="Resources")
+    assert judge(intent(), view(waiting, main=11)).fate is Fate.WAITING
+    assert judge(intent(), view(waiting, main=12)).fate is Fate.UNDO
+    assert judge(intent(), view(waiting, backfill=7)).fate is Fate.UNDO
+
+
+def test_passes_that_did_not_reach_the_job_do_not_count_for_a_while() -> None:
+    assert judge(intent(), view(pinned(reason="None"), main=500)).fate is Fate.WAITING
+    old = intent(written_at=NOW - 100)
+    assert judge(old, view(pinned(reason="None"), main=500)).fate is Fate.UNDO
+
+
+def test_passes_count_anew_after_a_restart_of_slurmctld() -> None:
+    assert judge(intent(), view(pinned(reason="Resources"), main=1, backfill=0)).fate is Fate.WAITING
+    assert judge(intent(), view(pinned(reason="Resources"), main=2, backfill=0)).fate is Fate.UNDO
+
+
+def test_a_job_whose_pins_were_taken_back_twice_is_surrendered_the_third_time() -> None:
+    t = judge(intent(), view(pinned(reason="Resources"), main=20, undos=2))
+    assert t.fate is Fate.SURRENDER
+
+
+def test_an_undo_that_was_cut_short_is_done_again() -> None:
+    undo = intent(Edit(7, EditKind.UNPIN, original=ORIGINAL), outcome=None)
+    assert judge(undo, view(pinned())).fate is Fate.UNDO
+    assert judge(undo, view(job())).fate is Fate.STANDS
+
+
+def test_a_task_that_still_shares_its_record_was_never_pinned() -> None:
+    edit = replace(PIN, job=70, task=4)
+    record = job(id=70, array_id=70, array_tasks=(4, 5), eligible=1010)
+    assert judge(intent(edit, outcome=None), view(record)).fate is Fate.NEVER_WAS
+
+
+def test_a_task_is_found_by_its_own_record() -> None:
+    edit = replace(PIN, job=70, task=4)
+    split = pinned(id=93, array_id=70, array_task=4)
+    seen = replace(view(split), tasks={(70, 4): split})
+    assert judge(intent(edit), seen).fate is Fate.WAITING
+
+
+def test_a_pin_that_nobody_watches_is_an_orphan_and_a_users_own_list_is_not() -> None:
+    requeued = pinned(id=8, restarts=1)
+    own = job(id=9, required_nodes="n1", lease=Lease(900, ORIGINAL, own_nodes=True))
+    foreign = job(id=10, required_nodes="n1", lease=None)
+    assert [j.id for j in orphans([requeued, own, foreign, pinned()], frozenset({7}))] == [8]
+
+
+def test_pins_that_have_not_started_count_as_taken() -> None:
+    assert expected([judge(intent(), view(pinned()))]) == {7: WHERE}
+    assert expected([judge(intent(), view(pinned(state=JobState.RUNNING)))]) == {}

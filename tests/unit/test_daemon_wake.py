@@ -1,0 +1,103 @@
+"""What ends a wait, on a clock that only moves when it is told to; the wake file is a real one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import cast
+
+from pal_slurm.daemon.wake import Waker
+from pal_slurm.errors import SlurmUnavailable
+from pal_slurm.slurm.port import Pulse, Slurm
+
+
+class Clock:
+    def __init__(self) -> None:
+        self.t = 0.0
+        self.at: list[tuple[float, Callable[[], object]]] = []
+
+    def now(self) -> float:
+        return 1e9 + self.t
+
+    def monotonic(self) -> float:
+        return self.t
+
+    def sleep(self, seconds: float) -> None:
+        self.t += seconds
+        due = [act for when, act in self.at if when <= self.t]
+        self.at = [(when, act) for when, act in self.at if when > self.t]
+        for act in due:
+            act()
+
+
+class PulseOnly:
+    """The one verb of the port that a Waker uses."""
+
+    def __init__(self, *answers: Pulse | SlurmUnavailable) -> None:
+        self.answers = list(answers)
+        self.asked = 0
+
+    def pulse(self) -> Pulse:
+        self.asked += 1
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, SlurmUnavailable):
+            raise answer
+        return answer
+
+
+def waker(clock: Clock, slurm: PulseOnly, wake_file: Path | None = None) -> Waker:
+    w = Waker(clock, cast(Slurm, slurm), wake_file, pulse_s=1.0)
+    w.mark()
+    return w
+
+
+QUIET = Pulse(1, 1, 1, 1)
+
+
+def test_the_interval_ends_a_quiet_wait() -> None:
+    clock = Clock()
+    assert waker(clock, PulseOnly(QUIET)).wait(0.2, 5.0, lambda: False) == "interval"
+    assert 5.0 <= clock.t < 5.2
+
+
+def test_a_byte_in_the_wake_file_ends_the_wait_at_once(tmp_path: Path) -> None:
+    clock, file = Clock(), tmp_path / "wake"
+    file.write_bytes(b"")
+    w = waker(clock, PulseOnly(QUIET), file)
+    clock.at.append((0.7, lambda: file.write_bytes(b".")))
+    assert w.wait(0.2, 60.0, lambda: False) == "woken"
+    assert clock.t < 0.9
+
+
+def test_events_do_not_shorten_the_gap_that_spares_slurmctld(tmp_path: Path) -> None:
+    clock, file = Clock(), tmp_path / "wake"
+    file.write_bytes(b"")
+    w = waker(clock, PulseOnly(QUIET), file)
+    file.write_bytes(b".")
+    assert w.wait(3.0, 60.0, lambda: False) == "woken"
+    assert clock.t >= 3.0
+
+
+def test_a_changed_queue_ends_the_wait() -> None:
+    clock = Clock()
+    slurm = PulseOnly(QUIET, QUIET, Pulse(2, 1, 2, 9))
+    assert waker(clock, slurm).wait(0.1, 60.0, lambda: False) == "queue"
+    assert slurm.asked == 3
+
+
+def test_a_slurmctld_that_does_not_answer_the_pulse_is_no_reason_for_a_cycle() -> None:
+    clock = Clock()
+    assert waker(clock, PulseOnly(SlurmUnavailable("gone"))).wait(0.1, 4.0, lambda: False) == "interval"
+
+
+def test_a_signal_ends_the_wait_even_within_the_gap() -> None:
+    clock = Clock()
+    assert waker(clock, PulseOnly(QUIET)).wait(30.0, 60.0, lambda: clock.t > 1) == "signal"
+    assert clock.t < 1.2
+
+
+def test_a_wake_file_that_has_grown_large_is_emptied(tmp_path: Path) -> None:
+    file = tmp_path / "wake"
+    file.write_bytes(b"." * ((1 << 20) + 1))
+    waker(Clock(), PulseOnly(QUIET), file)
+    assert file.stat().st_size == 0
