@@ -28,7 +28,7 @@ def _node_lines(spec: Spec, ports: Ports) -> list[str]:
     return lines
 
 
-def _accounting(spec: Spec, ports: Ports) -> list[str]:
+def _accounting(spec: Spec, ports: Ports, layout: Layout) -> list[str]:
     if not spec.dbd:
         return ["PriorityType=priority/basic"]
     return [
@@ -41,6 +41,7 @@ def _accounting(spec: Spec, ports: Ports) -> list[str]:
         "AccountingStorageType=accounting_storage/slurmdbd",
         "AccountingStorageHost=localhost",
         f"AccountingStoragePort={ports.slurmdbd}",
+        f"AccountingStoragePass={layout.munge_socket}",
         "AccountingStoreFlags=job_comment",
     ]
 
@@ -83,7 +84,8 @@ def slurm_conf(spec: Spec, ports: Ports, layout: Layout) -> str:
         "PriorityFlags=ACCRUE_ALWAYS",
         f"PlugStackConfig={layout.etc}/plugstack.conf",
         "GresTypes=gpu",
-        *_accounting(spec, ports),
+        *_accounting(spec, ports, layout),
+        *(["JobSubmitPlugins=lua"] if (layout.etc / "job_submit.lua").exists() else []),
     ]
     lines += [f"{key}={value}" for key, value in spec.settings.items()]
     taken = {key.lower() for key in spec.settings}
@@ -118,7 +120,7 @@ def topology_conf(spec: Spec) -> str:
     return "\n".join(lines) + "\n"
 
 
-def slurmdbd_conf(ports: Ports, layout: Layout) -> str:
+def slurmdbd_conf(ports: Ports, layout: Layout, password: str) -> str:
     return "\n".join(
         [
             "AuthType=auth/munge",
@@ -133,7 +135,7 @@ def slurmdbd_conf(ports: Ports, layout: Layout) -> str:
             "StorageHost=127.0.0.1",
             f"StoragePort={ports.mariadb}",
             "StorageUser=slurm",
-            "StoragePass=slurm",
+            f"StoragePass={password}",
             "StorageLoc=slurm_acct_db",
         ]
     ) + "\n"

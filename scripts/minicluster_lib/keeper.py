@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from . import daemons
+from . import daemons, pal
 from .daemons import Daemon
 from .errors import MiniclusterError
 from .layout import Layout
@@ -81,6 +81,7 @@ class Keeper:
             change_root(self.layout, self.root)
         me = Process.of(os.getpid())
         self.layout.keeper.write_text(f"{me}\n")
+        pal.build(self.layout, self.spec, daemons.environment(self.layout))
         self._spawn(daemons.munged(self.layout))
         self._wait("munged", self.layout.munge_socket.exists)
         if self.spec.dbd:
@@ -94,6 +95,8 @@ class Keeper:
         for node in self.spec.node_names:
             self._spawn(daemons.slurmd(self.layout, node))
         self._wait_idle()
+        if self.spec.dbd:
+            self._add_users()
         self._mark_time("nodes", begun)
         self._listen()
         self._say({"ready": self.timings})
@@ -212,6 +215,16 @@ class Keeper:
         except subprocess.TimeoutExpired:
             return {}
         return dict(line.split(None, 1) for line in done.stdout.splitlines() if " " in line)
+
+    def _add_users(self) -> None:
+        """An account and users, so that fair share has something to share."""
+        for words in (["account", "pal"], ["user", "root,nobody", "account=pal"]):
+            argv = ["sacctmgr", "-i", "add", *words]
+            done = subprocess.run(
+                argv, env=daemons.environment(self.layout), capture_output=True, text=True, timeout=30, check=False
+            )
+            if done.returncode != 0:
+                raise MiniclusterError(f"{' '.join(argv)} failed: {done.stdout}{done.stderr}")
 
     def _tail(self, name: str) -> str:
         logs = [self.layout.log / f"{name}.out", self.layout.log / f"{name}.log", self.layout.log / f"slurmd.{name}.log"]

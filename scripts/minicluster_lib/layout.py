@@ -64,6 +64,15 @@ class Layout:
         return self.dir / "tools"
 
     @property
+    def lib(self) -> Path:
+        return self.dir / "lib"
+
+    @property
+    def build(self) -> Path:
+        """The plugin's sources, until it is built."""
+        return self.dir / "build"
+
+    @property
     def spool(self) -> Path:
         return self.dir / "spool"
 

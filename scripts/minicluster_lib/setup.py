@@ -8,7 +8,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-from . import config, wrappers
+from . import config, database, pal, wrappers
 from .errors import MiniclusterError
 from .layout import PROJECT, Layout, cache, home
 from .ports import Ports
@@ -54,7 +54,10 @@ def make(layout: Layout, spec: Spec, ports: Ports, speeds: Speeds, root: Path | 
     for node in spec.node_names:
         (layout.spool / node).mkdir()
     _make_devices(layout, spec)
+    pal.prepare(layout, spec)
     _write_config(layout, spec, ports)
+    if spec.dbd:
+        database.make(layout, ports)
     (layout.dir / "speeds.json").write_text(json.dumps(speeds, indent=1))
     wrappers.install(layout, root, cache())
     return mark
@@ -78,11 +81,11 @@ def _write_config(layout: Layout, spec: Spec, ports: Ports) -> None:
         "gres.conf": config.gres_conf(spec, layout),
         "topology.conf": config.topology_conf(spec),
         "cgroup.conf": "" if spec.release == "native" else "CgroupPlugin=disabled\n",
-        "plugstack.conf": "",
         "hosts": "127.0.0.1 localhost\n",
     }
     for name, text in files.items():
         (layout.etc / name).write_text(text)
+    (layout.etc / "plugstack.conf").touch()
     key = layout.etc / "munge.key"
     key.touch(mode=0o600)
     key.write_bytes(secrets.token_bytes(1024))
