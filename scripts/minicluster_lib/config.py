@@ -128,6 +128,7 @@ def slurmdbd_conf(ports: Ports, layout: Layout, password: str) -> str:
             "DbdHost=localhost",
             "DbdAddr=127.0.0.1",
             f"DbdPort={ports.slurmdbd}",
+            "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny",
             "SlurmUser=root",
             f"LogFile={layout.log}/slurmdbd.log",
             f"PidFile={layout.run}/slurmdbd.pid",
