@@ -23,6 +23,9 @@ class Progress:
 
 
 class Order(Protocol):
+    def key(self, job: Job, progress: Progress | None) -> tuple[float, ...]:
+        """What the order sorts by, for those who keep a long queue sorted instead of sorting it again."""
+
     def sort(self, jobs: Sequence[Job], progress: Mapping[int, Progress]) -> list[Job]:
         """The jobs in the order in which they are considered. `progress` is by job id; a missing one never ran."""
 

@@ -11,8 +11,11 @@ NEVER_RAN = Progress()
 
 
 class LeastAttained:
+    def key(self, job: Job, progress: Progress | None) -> tuple[float, ...]:
+        return ((progress or NEVER_RAN).attained_s, job.submit, job.id)
+
     def sort(self, jobs: Sequence[Job], progress: Mapping[int, Progress]) -> list[Job]:
-        return sorted(jobs, key=lambda job: (progress.get(job.id, NEVER_RAN).attained_s, job.submit, job.id))
+        return sorted(jobs, key=lambda job: self.key(job, progress.get(job.id)))
 
 
 orders.register("las", lambda _: LeastAttained())

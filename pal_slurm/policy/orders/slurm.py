@@ -9,8 +9,11 @@ from pal_slurm.policy.seams import Progress, orders
 
 
 class SlurmOrder:
+    def key(self, job: Job, progress: Progress | None) -> tuple[float, ...]:
+        return (-job.priority, job.submit, job.id)
+
     def sort(self, jobs: Sequence[Job], progress: Mapping[int, Progress]) -> list[Job]:
-        return sorted(jobs, key=lambda job: (-job.priority, job.submit, job.id))
+        return sorted(jobs, key=lambda job: self.key(job, progress.get(job.id)))
 
 
 orders.register("slurm", lambda _: SlurmOrder())

@@ -10,8 +10,11 @@ from pal_slurm.policy.seams import Progress, orders
 
 
 class ShortestRemaining:
+    def key(self, job: Job, progress: Progress | None) -> tuple[float, ...]:
+        return (_remaining(job, progress), job.submit, job.id)
+
     def sort(self, jobs: Sequence[Job], progress: Mapping[int, Progress]) -> list[Job]:
-        return sorted(jobs, key=lambda job: (_remaining(job, progress.get(job.id)), job.submit, job.id))
+        return sorted(jobs, key=lambda job: self.key(job, progress.get(job.id)))
 
 
 def _remaining(job: Job, progress: Progress | None) -> float:
