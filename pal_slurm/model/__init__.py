@@ -8,12 +8,13 @@ from pal_slurm.model.job import Job, JobState, Lease, Request, Shape
 from pal_slurm.model.placement import Action, Decision, Placement, Reason
 from pal_slurm.model.scores import ScoreTable, neutral_scores
 from pal_slurm.model.snapshot import Knowledge, Reservation, Snapshot
-from pal_slurm.model.speed import base_of, comm_of, predict, step_time
+from pal_slurm.model.speed import Factors, base_of, comm_of, factors, predict, step_time
 
 __all__ = [
     "APP_NAME", "NO_HINT", "Action", "App", "Apps", "BoolArray", "Cluster", "Decision", "Edit", "EditKind",
-    "EditResult", "FloatArray", "Hint", "IntArray", "Intent", "Job", "JobState", "Knowledge", "Lease", "Outcome",
+    "EditResult", "Factors", "FloatArray", "Hint", "IntArray", "Intent", "Job", "JobState", "Knowledge", "Lease",
+    "Outcome",
     "Placement",
     "Reason", "Request", "Reservation", "ScoreTable", "Shape", "Snapshot", "Tier", "base_of", "comm_of",
-    "homogeneous", "neutral_scores", "predict", "read_hint", "step_time",
+    "factors", "homogeneous", "neutral_scores", "predict", "read_hint", "step_time",
 ]  # fmt: skip

@@ -7,6 +7,7 @@ Daemon, simulator, guard and reports all predict speed with `step_time`; predict
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, overload
 
 import numpy as np
@@ -41,8 +42,18 @@ def comm_of(app: App, tier: Tier | NDArray[Any]) -> Any:
     return app.comm[tier]
 
 
-def predict(app: App, placement: Placement, cluster: Cluster, scores: ScoreTable) -> float:
-    """Seconds per step of `app` on exactly these GPUs; different models in one set run at the slowest base."""
+@dataclass(frozen=True, slots=True)
+class Factors:
+    """The equation's three factors for one placement, and its span."""
+
+    base: float
+    worst_score: float
+    comm: float
+    tier: Tier
+
+
+def factors(app: App, placement: Placement, cluster: Cluster, scores: ScoreTable) -> Factors:
+    """What the equation is made of on exactly these GPUs; different models in one set run at the slowest base."""
     cls = scores.index(app.cls)
     rows = [cluster.node_index[name] for name in placement.nodes]
     worst = 0.0
@@ -52,4 +63,10 @@ def predict(app: App, placement: Placement, cluster: Cluster, scores: ScoreTable
         worst = max(worst, float(scores.score[cls, row, columns].max()))
         base = max(base, max(base_of(app, cluster.models[m]) for m in cluster.gpu_model[row, columns]))
     tier = cluster.tier_of(tuple(rows), placement.n_gpus)
-    return step_time(base, worst, comm_of(app, tier))
+    return Factors(base, worst, float(comm_of(app, tier)), tier)
+
+
+def predict(app: App, placement: Placement, cluster: Cluster, scores: ScoreTable) -> float:
+    """Seconds per step of `app` on exactly these GPUs."""
+    f = factors(app, placement, cluster, scores)
+    return step_time(f.base, f.worst_score, f.comm)

@@ -30,28 +30,22 @@ class Leadership:
         self._store = store
         self._cluster = cluster
 
-    def acquire(self, owner: str, now: float, ttl_s: float) -> Term:
-        """Take the leadership; NotLeader names who has it.
+    def acquire(self, owner: str, now: float, ttl_s: float, *, dead: str = "") -> Term:
+        """Take the leadership, or prolong our own; NotLeader names who has it.
 
-        The same owner gets it at once, and a new fence: what is left of its former self is shut out. Two on one host
-        are kept apart by the lock file.
+        Whoever takes it, also the same owner after its time ran out, gets a new fence. `dead`: an owner whose name
+        begins so is known to be gone (its lock file is ours now), so nobody waits for its time to run out.
         """
         with self._store.writing() as db:
             held = self._held(db)
             if held is None:
-                # A leader row that was lost must not let an old fence look new
-                last = db.execute(select(intents.c.fence).order_by(intents.c.fence.desc()).limit(1)).scalar() or 0
-                term = Term(owner, last + 1, now + ttl_s)
-                row = {"cluster": self._cluster, "owner": owner, "fence": term.fence, "expires": term.expires}
-                db.execute(insert(leader).values(row))
-                return term
-            far_ahead = held.expires > now + 10 * ttl_s  # written by a clock that was wrong
-            if held.owner != owner and held.expires > now and not far_ahead:
+                return self._first(db, owner, now + ttl_s)
+            over = held.expires <= now or held.expires > now + 10 * ttl_s  # the second: set by a clock that was wrong
+            over = over or bool(dead and held.owner != owner and held.owner.startswith(dead))
+            if held.owner != owner and not over:
                 left = held.expires - now
-                raise NotLeader(
-                    f"{held.owner} leads for another {left:.0f} s at most (fence {held.fence}); standing by"
-                )
-            term = Term(owner, held.fence + 1, now + ttl_s)
+                raise NotLeader(f"{held.owner} leads for another {left:.0f} s at most (fence {held.fence}); standing by")
+            term = Term(owner, held.fence + 1 if over else held.fence, now + ttl_s)
             db.execute(self._set(term))
             return term
 
@@ -75,6 +69,14 @@ class Leadership:
     def current(self) -> Term | None:
         with self._store.reading() as db:
             return self._held(db)
+
+    def _first(self, db: Connection, owner: str, expires: float) -> Term:
+        """No row yet, or it was lost; a lost one must not let an old fence look new."""
+        newest = select(intents.c.fence).where(intents.c.cluster == self._cluster).order_by(intents.c.fence.desc())
+        term = Term(owner, (db.execute(newest.limit(1)).scalar() or 0) + 1, expires)
+        row = {"cluster": self._cluster, "owner": owner, "fence": term.fence, "expires": expires}
+        db.execute(insert(leader).values(row))
+        return term
 
     def _held(self, db: Connection) -> Term | None:
         query = select(leader).where(leader.c.cluster == self._cluster).with_for_update()
