@@ -26,14 +26,10 @@ class JobRecord(msgspec.Struct, array_like=True):
     """Facts of one job. An absent text is "", an absent number None; times are epoch seconds."""
 
     id: int
-    state: str
     submit: int
+    state: str
     user: str
-    account: str = ""
-    qos: str = ""
-    partition: str = ""
     priority: int | None = None
-    reason: str = ""
     eligible: int | None = None
     start: int | None = None
     end: int | None = None
@@ -47,30 +43,34 @@ class JobRecord(msgspec.Struct, array_like=True):
     min_cpus_per_node: int | None = None
     mem_per_node_mb: int | None = None
     mem_per_cpu_mb: int | None = None
-    per_node: str = ""
-    per_job: str = ""
-    per_task: str = ""
-    per_socket: str = ""
-    mem_per_gpu: str = ""  # `gres/gpu:4096`
-    cpus_per_gpu: str = ""
+    array_id: int | None = None
+    array_task: int | None = None
+    array_limit: int | None = None
+    het_id: int | None = None
+    requeue: bool = False
+    restarts: int = 0
+    exclusive: bool = False
+    account: str = ""
+    qos: str = ""
+    partition: str = ""
+    reason: str = ""
     features: str = ""
     required_nodes: str = ""
     excluded_nodes: str = ""
     reservation: str = ""
     dependency: str = ""
     planned_nodes: str = ""
-    comment: str | None = ""  # None: there is one, and it can't be read
-    admin_comment: str = ""
-    array_id: int | None = None
-    array_task: int | None = None
     array_tasks: str = ""  # `0-9`, `1,3-9:2`
-    array_limit: int | None = None
-    het_id: int | None = None
-    requeue: bool = False
-    restarts: int = 0
     nodes: str = ""
+    per_node: str = ""
+    per_job: str = ""
+    per_task: str = ""
+    per_socket: str = ""
+    mem_per_gpu: str = ""  # `gres/gpu:4096`
+    cpus_per_gpu: str = ""
+    admin_comment: str = ""
+    comment: str | None = ""  # None: there is one, and it can't be read
     gres_detail: list[str] = []  # one text per node that it runs on
-    exclusive: bool = False
 
 
 def to_job(record: JobRecord) -> Job:
