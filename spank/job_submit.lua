@@ -16,6 +16,7 @@ pal = {} -- the one global besides Slurm's two callbacks; tests/unit/test_job_su
 
 local TRES_FIELDS = { "tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket" }
 local MARK_KEYS = { tres_per_node = "n", tres_per_job = "j", tres_per_task = "t", tres_per_socket = "s" }
+local LONGEST_TEXT = 1024 -- slurmctld refuses a longer comment or feature expression, after job_submit has run
 local LONGEST_VALUE = 512 -- of one field of the mark; longer requests are left alone
 local LONGEST_LEASE = 600 -- DESIGN: a lease never exceeds ten minutes
 local ALIVE_FOR = 60 -- seconds that pald's sign of life is believed
@@ -208,15 +209,13 @@ function pal.with_feature(features, model)
 	if not features:match("^[A-Za-z0-9_.:|&=+-]+$") then
 		return nil
 	end
+	local joined = features .. "&" .. model
 	if features:find("|", 1, true) then
-		return "(" .. features .. ")&" .. model
+		joined = "(" .. features .. ")&" .. model
+	elseif ("&" .. features .. "&"):find("&" .. model .. "&", 1, true) then
+		joined = features
 	end
-	for name in features:gmatch("[^&]+") do
-		if name == model then
-			return features
-		end
-	end
-	return features .. "&" .. model
+	return #joined <= LONGEST_TEXT and joined or nil
 end
 
 -- The lease ---------------------------------------------------------------------------------------------------------
@@ -278,6 +277,7 @@ end
 -- Whom a lease would hurt. A begin time that has passed asks for nothing, so it is no exemption.
 local function exempt(job, s, now)
 	return (given(job.immediate) ~= nil)
+		or job.cron_job == true -- Slurm lets nobody edit a scrontab job later, and it has a begin time of its own
 		or ((given(job.begin_time) or 0) > now)
 		or (job.reservation ~= nil and job.reservation ~= "")
 		or (s.preempt_qos[job.qos or job.default_qos or ""] == true)
@@ -344,8 +344,14 @@ end
 
 local function tag(job, set)
 	local app = spank_word(job, OPTION)
-	if app and pal.is_app(app) then
-		set("comment", pal.tagged(job.comment, app))
+	if not app or not pal.is_app(app) then
+		return
+	end
+	local comment = pal.tagged(job.comment, app)
+	if #comment <= LONGEST_TEXT then
+		set("comment", comment)
+	else
+		slurm.log_user("%s", "pal: the comment leaves no room for --pal-app; the job goes on without it")
 	end
 end
 

@@ -4,8 +4,12 @@ In: the directory of a copy of job_submit.lua (arg[1], writable), vectors.txt (a
 "not ok NAME: WHY" lines; exit status 1 when one was not. ]]
 
 local dir, vectors = arg[1], arg[2]
-local logged = {}
-slurm = { SUCCESS = 0, ERROR = -1, NO_VAL = 4294967294, log_info = function(...) logged[#logged + 1] = string.format(...) end }
+local logged, told = {}, {}
+slurm = {
+	SUCCESS = 0,
+	log_info = function(...) logged[#logged + 1] = string.format(...) end,
+	log_user = function(...) told[#told + 1] = string.format(...) end,
+}
 
 local function write(name, text)
 	local file = assert(io.open(dir .. "/" .. name, "w"))
@@ -98,6 +102,19 @@ function cases.the_option_becomes_a_word_of_the_comment()
 	same(submit({ spank_job_env = env, spank_job_env_size = 1, tres_per_node = "" }).comment, "app:resnet")
 end
 
+function cases.a_comment_that_would_grow_too_long_is_left_alone_and_the_user_told()
+	fresh()
+	told = {}
+	local env = { [0] = "_SLURM_SPANK_OPTION_pal_pal_app=resnet" }
+	local fits, full = ("y"):rep(1024 - #" app:resnet"), ("y"):rep(1024 - #" app:resnet" + 1)
+	same(submit({ comment = fits, spank_job_env = env, spank_job_env_size = 1 }).comment, fits .. " app:resnet")
+	same(#told, 0)
+	same(submit({ comment = full, spank_job_env = env, spank_job_env_size = 1 }).comment, full)
+	same(#told, 1)
+	local features = ("f"):rep(1020)
+	same(submit({ features = features, tres_per_node = "gres/gpu:a100:2" }).features, features)
+end
+
 function cases.a_forged_option_is_ignored()
 	fresh()
 	local env = { [0] = "_SLURM_SPANK_OPTION_pal_pal_app=$(id) x" }
@@ -169,6 +186,7 @@ function cases.jobs_that_a_lease_would_hurt_are_left_alone()
 	local later = os.time() + 3600
 	local alone = {
 		immediate = { immediate = 1 },
+		scrontab = { cron_job = true },
 		begin = { begin_time = later },
 		reservation = { reservation = "maint" },
 		qos = { qos = "urgent" },
@@ -300,8 +318,12 @@ end
 function cases.hostile_comments_break_neither_the_submit_nor_the_mark()
 	fresh()
 	local env = { [0] = "_SLURM_SPANK_OPTION_pal_pal_app=resnet" }
-	for _, text in ipairs({ "a\nJobId=1 JobName=x", "\255\254", ("x"):rep(60000), (" "):rep(60000), ("app:"):rep(15000),
-			("app: "):rep(12000), "$(id) `id`", "\27[31m", "pal1{b=1}", "@group", "%s%d%1", "'; DROP TABLE x" }) do
+	for _, text in ipairs({ ("x"):rep(60000), (" "):rep(60000), ("app: "):rep(12000) }) do
+		local j = submit({ comment = text, spank_job_env = env, spank_job_env_size = 1 })
+		assert(leased(j))
+		same(j.comment, text)
+	end
+	for _, text in ipairs({ "a\nJobId=1 JobName=x", "\255\254", ("app:"):rep(15000), "$(id) `id`", "\27[31m", "pal1{b=1}", "@group", "%s%d%1", "'; DROP TABLE x" }) do
 		local j = submit({ comment = text, spank_job_env = env, spank_job_env_size = 1 })
 		assert(leased(j))
 		assert(j.comment:find("app:resnet", 1, true), text:sub(1, 20))
