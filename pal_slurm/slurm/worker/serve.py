@@ -1,0 +1,165 @@
+"""The worker's verbs. In: requests from the daemon. Out: rows, outcomes of updates, errors by kind.
+
+    hello       versions, the fields of a job's row
+    snapshot    jobs in parts, then nodes, partitions, reservations
+    jobs        some jobs by id
+    apply       updates, each re-read at once, one part per update
+    pulse       (id, state, reason) of every job, as counts and a digest
+    passes      counters of slurmctld's own scheduling passes
+    setup       what slurm.conf says that matters to us
+
+An error's kind is `start` (pyslurm can't be used), `slurm` (slurmctld's answer, with its errno) or `bug`.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+import zlib
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from . import older, read, start, write
+from .link import Args, Link
+
+PART = 250  # rows per line: the daemon's end works on one part while the next is read
+
+
+class Server:
+    def __init__(self, link: Link, pyslurm: Any, loaded: str, conf: str) -> None:
+        self.link = link
+        self.pyslurm = pyslurm
+        self.loaded = loaded
+        self.conf = conf
+        self.speaks: str | None = None  # an older release's protocol, once that was needed
+
+    def answer(self, verb: str, args: Args) -> None:
+        verbs: dict[str, Callable[[Args], object]] = {
+            "snapshot": self.snapshot,
+            "jobs": self.jobs,
+            "apply": self.apply,
+            "pulse": self.pulse,
+            "passes": self.passes,
+            "setup": self.setup,
+        }
+        self.link.done(verbs[verb](args))
+
+    def rpc(self, call: Callable[[], Any]) -> Any:
+        """A call that reads; a slurmctld of an older release is looked for once."""
+        try:
+            return call()
+        except self.pyslurm.RPCError as error:
+            if error.errno not in older.MISMATCH or self.speaks is not None:
+                raise
+            refused = error
+        for release in older.older_protocols(self.conf, self.loaded):
+            try:
+                answer = call()
+            except self.pyslurm.RPCError as error:
+                if error.errno not in older.MISMATCH:
+                    raise
+                continue
+            self.speaks = release
+            return answer
+        raise refused
+
+    def snapshot(self, args: Args) -> object:
+        taken = time.time()
+        unread: list[str] = []
+        nodes = self.rpc(self.pyslurm.Nodes.load)
+        jobs = self.rpc(self.pyslurm.Jobs.load)
+        rows: list[read.Row] = []
+        for row in read.job_rows(jobs.values(), unread):
+            rows.append(row)
+            if len(rows) == PART:
+                self.link.part(rows)
+                rows = []
+        if rows:
+            self.link.part(rows)
+        return {
+            "taken": taken,
+            "unread": unread,
+            "nodes": read.node_rows(nodes.values()),
+            "partitions": read.partition_rows(self.pyslurm.Partitions.load().values()),
+            "reservations": read.reservation_rows(self.pyslurm.Reservations.load().values()),
+        }
+
+    def jobs(self, args: Args) -> object:
+        unread: list[str] = []
+        for number in args["ids"]:
+            try:
+                records = self.rpc(partial(self.pyslurm.Job.load_records, number))
+            except self.pyslurm.RPCError as error:
+                if error.errno != write.NO_SUCH_JOB:
+                    raise
+                continue
+            self.link.part(list(read.job_rows((job for job in records if job.id == number), unread)))
+        return {"unread": unread}
+
+    def apply(self, args: Args) -> object:
+        for update in args["updates"]:
+            self.link.part(write.apply(self.pyslurm, update))
+        return None
+
+    def pulse(self, args: Args) -> object:
+        pending = running = newest = digest = 0
+        for job in self.rpc(self.pyslurm.Jobs.load).values():
+            number, state, reason = job.id, job.state, job.state_reason
+            pending += state == "PENDING"
+            running += state == "RUNNING"
+            newest = max(newest, number)
+            # A sum: the order in which slurmctld lists the jobs does not matter.
+            digest += zlib.crc32(f"{number} {state} {reason} {job.array_tasks_waiting}".encode())
+        return {"pending": pending, "running": running, "newest": newest, "digest": digest & 0xFFFFFFFF}
+
+    def passes(self, args: Args) -> object:
+        stats = self.rpc(self.pyslurm.slurmctld.diag)
+        mine = stats.rpcs_by_user.get(read.user_name(os.getuid()))
+        return {
+            "main": stats.schedule_cycle_counter,
+            "backfill": stats.backfill_cycle_counter,
+            "threads": stats.server_thread_count,
+            "rpc_time_us": mine.time if mine else 0,
+            "started": stats.data_since,
+        }
+
+    def setup(self, args: Args) -> object:
+        conf = self.rpc(self.pyslurm.slurmctld.Config.load)
+        parameters = conf.scheduler_parameters
+        return {
+            "release": conf.version,
+            "cluster": conf.cluster_name or "",
+            "scheduler": [key if value is True else f"{key}={value}" for key, value in parameters.items()],
+            "priority_flags": conf.priority_flags,
+            "plugins": ",".join(conf.job_submit_plugins),
+            "speaks": self.speaks,
+        }
+
+
+def main() -> int:
+    link = Link()
+    server: Server | None = None
+    for verb, args in link.requests():
+        try:
+            if verb == "hello":
+                server = hello(link, args)
+            elif server is None:
+                link.error("bug", f"{verb} before hello")
+            else:
+                server.answer(verb, args)
+        except start.StartError as error:
+            link.error("start", str(error))
+        except Exception as error:  # the boundary: whatever it is, the daemon gets a sentence and goes on
+            errno = getattr(error, "errno", None)
+            slurm = server is not None and isinstance(error, server.pyslurm.RPCError)
+            link.error("slurm" if slurm else "bug", str(error) if slurm else f"{verb}: {error!r}", errno)
+    return 0
+
+
+def hello(link: Link, args: Args) -> Server:
+    pyslurm = start.import_pyslurm()
+    built, loaded = start.check_versions(pyslurm)
+    conf = start.initialise(pyslurm, args.get("conf"))
+    link.done({"pid": os.getpid(), "built": built, "loaded": loaded, "conf": conf, "fields": read.JOB_FIELDS})
+    return Server(link, pyslurm, loaded, conf)
