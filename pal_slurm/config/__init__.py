@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pal_slurm.config.read import MAX_BYTES, Fault, read
 from pal_slurm.config.rules import broken_rules
-from pal_slurm.config.sample import explain, sample
+from pal_slurm.config.sample import explain, plain, sample
 from pal_slurm.config.schema import (
     AppEntry,
     BudgetSection,
@@ -110,5 +110,5 @@ def _said(error: OSError | UnicodeDecodeError) -> str:
 __all__ = [
     "DEFAULT_PATH", "AppEntry", "BudgetSection", "ClassesSection", "ClusterSection", "Config", "CycleSection",
     "DatabaseSection", "Fault", "LeaderSection", "LeaseSection", "MetricsSection", "PolicySection", "ScoresSection",
-    "check", "config_path", "database_url", "explain", "load", "parse", "sample", "without_password",
+    "check", "config_path", "database_url", "explain", "load", "parse", "plain", "sample", "without_password",
 ]  # fmt: skip

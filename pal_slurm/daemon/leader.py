@@ -21,7 +21,8 @@ class Leader:
         self.lock_file = lock_file
         self.row = row
         self.ttl_s = ttl_s
-        self.owner = f"{socket.gethostname()}:{os.getpid()}"
+        self._place = f"{socket.gethostname()}:{lock_file}:"
+        self.owner = f"{self._place}{os.getpid()}"
         self._fd: int | None = None
         self._term: Term | None = None
         self._valid_until = 0.0  # on the monotonic clock: a stepped wall clock must not stretch it
@@ -29,7 +30,7 @@ class Leader:
     def hold(self, now: float, monotonic: float) -> Term:
         """Become or stay the leader; NotLeader says who is."""
         self._lock()
-        self._term = self.row.acquire(self.owner, now, self.ttl_s)
+        self._term = self.row.acquire(self.owner, now, self.ttl_s, dead=f"{socket.gethostname()}:")
         self._valid_until = monotonic + self.ttl_s
         return self._term
 

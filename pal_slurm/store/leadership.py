@@ -44,7 +44,9 @@ class Leadership:
             over = over or bool(dead and held.owner != owner and held.owner.startswith(dead))
             if held.owner != owner and not over:
                 left = held.expires - now
-                raise NotLeader(f"{held.owner} leads for another {left:.0f} s at most (fence {held.fence}); standing by")
+                raise NotLeader(
+                    f"{held.owner} leads for another {left:.0f} s at most (fence {held.fence}); standing by"
+                )
             term = Term(owner, held.fence + 1 if over else held.fence, now + ttl_s)
             db.execute(self._set(term))
             return term

@@ -1,0 +1,29 @@
+"""palctl pause. In: a reason. Out: pald decides and writes nothing to Slurm until `palctl resume`."""
+
+from __future__ import annotations
+
+import time
+
+import click
+
+from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.errors import StoreError
+
+
+@click.command(name="pause", short_help="Stop placing jobs until `palctl resume`.")
+@click.option("--reason", default="by palctl", help="Shown by `palctl status`.")
+@pass_palctl
+def command(palctl: Palctl, reason: str) -> None:
+    """Stop placing jobs until `palctl resume`: leases run out and Slurm starts the jobs by itself."""
+    from pal_slurm.pausing import pause
+
+    now = time.time()
+    try:
+        store = palctl.store
+    except StoreError as error:
+        pause(palctl.config, None, reason, now)
+        click.echo(f"palctl: {error}", err=True)
+        click.echo(f"paused by {palctl.config.pause_file()} alone: it holds for pald on this host")
+        return
+    pause(palctl.config, store, reason, now)
+    click.echo("paused: Slurm starts jobs by itself when their leases run out; go on with: palctl resume")

@@ -1,0 +1,24 @@
+"""palctl resume. In: nothing. Out: pald places jobs again."""
+
+from __future__ import annotations
+
+import click
+
+from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.errors import StoreError
+
+
+@click.command(name="resume", short_help="Place jobs again after `palctl pause`.")
+@pass_palctl
+def command(palctl: Palctl) -> None:
+    """Place jobs again after `palctl pause`."""
+    from pal_slurm.pausing import paused, resume
+
+    try:
+        store = palctl.store
+    except StoreError:
+        resume(palctl.config, None)  # a pause that stands in the database would still hold, so say so
+        raise
+    was = paused(palctl.config, store)
+    resume(palctl.config, store)
+    click.echo("pald goes on with its next cycle" if was else "pald was not paused")

@@ -1,0 +1,118 @@
+"""What commands share: config and store when first needed, and the output options. In: options. Out: printed rows."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Sequence
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from pal_slurm.errors import BadInput, StoreError
+
+if TYPE_CHECKING:  # loaded when a command needs them
+    from pal_slurm.config import Config
+    from pal_slurm.report.text import Row
+    from pal_slurm.store import Store
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+class Palctl:
+    """The object of every command's context."""
+
+    def __init__(self, config: Path | None, cluster: str) -> None:
+        self._config = config
+        self._cluster = cluster
+
+    @cached_property
+    def config_path(self) -> Path:
+        from pal_slurm.config import config_path
+
+        return config_path(self._config)
+
+    @cached_property
+    def config(self) -> Config:
+        from pal_slurm.config import load
+
+        return load(self.config_path)
+
+    @cached_property
+    def database_url(self) -> str:
+        from pal_slurm.config import database_url
+
+        return database_url(self.config)
+
+    @cached_property
+    def store(self) -> Store:
+        from pal_slurm.store import open_store
+
+        return open_store(self.database_url)
+
+    @cached_property
+    def cluster(self) -> str:
+        """The cluster that was named, or the only one that the database knows."""
+        from pal_slurm.store.clusters import known_clusters
+
+        known = known_clusters(self.store)
+        if self._cluster:
+            if self._cluster not in known:
+                raise BadInput(
+                    f"no pald worked for a cluster {self._cluster!r} yet; known: {', '.join(known) or 'none'}"
+                )
+            return self._cluster
+        if len(known) > 1:
+            raise BadInput(f"the database knows several clusters; name one with --cluster: {', '.join(known)}")
+        if not known:
+            raise StoreError("pald has not run with this database yet: there is nothing to show")
+        return known[0]
+
+
+pass_palctl = click.make_pass_decorator(Palctl)
+
+
+def output_options(command: F) -> F:
+    """--json and -o, given to the command as `as_json` and `fields`."""
+
+    @click.option("--json", "as_json", is_flag=True, help="Machine-readable, with all fields.")
+    @click.option(
+        "-o", "--output", "fields", default="", metavar="FIELDS", help="Columns, by comma; `help` lists them."
+    )
+    @wraps(command)
+    def with_output(*args: Any, **options: Any) -> Any:
+        return command(*args, **options)
+
+    return with_output  # type: ignore[return-value]
+
+
+def choose(fields: str, known: Sequence[str], default: Sequence[str]) -> list[str]:
+    """The columns that -o names; an unknown one is an error with the nearest right name."""
+    if fields == "help":
+        click.echo("\n".join(known))
+        raise click.exceptions.Exit(0)
+    wanted = [field.strip() for field in fields.split(",") if field.strip()] or list(default)
+    for field in wanted:
+        if field not in known:
+            near = difflib.get_close_matches(field, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
+            raise click.UsageError(f"no column {field!r}; {hint}")
+    return wanted
+
+
+def print_rows(rows: Sequence[Row], fields: Sequence[str], *, as_json: bool, empty: str) -> None:
+    """A table, or a JSON list. `empty`: the sentence to say when there is nothing; JSON says []."""
+    from pal_slurm.report.text import as_json as to_json
+    from pal_slurm.report.text import table
+
+    if as_json:
+        click.echo(to_json([{field: row.get(field) for field in fields} for row in rows]))
+        return
+    if not rows:
+        click.echo(empty, err=True)
+        return
+    head, *body = table(rows, fields)
+    click.echo(click.style(head, bold=True))
+    if body:
+        click.echo("\n".join(body))

@@ -1,0 +1,59 @@
+"""palctl. In: words of a command line. Out: tables, JSON, sentences; exit codes as in pal_slurm/errors.py.
+
+Each module of `pal_slurm.cli.commands` is one command: its name is the module's (`_` as `-`), its `command` a click
+command. Adding a command is adding a file. Modules import little when loaded and the rest when run, so that `--help`
+is quick.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pkgutil
+import sys
+from pathlib import Path
+
+import click
+
+from pal_slurm import __version__
+from pal_slurm.cli import commands
+from pal_slurm.cli.context import Palctl
+from pal_slurm.errors import PalError
+
+
+class Commands(click.Group):
+    """Finds commands by the files that hold them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted(module.name.replace("_", "-") for module in pkgutil.iter_modules(commands.__path__))
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in self.list_commands(ctx):
+            return None
+        module = importlib.import_module(f"{commands.__name__}.{cmd_name.replace('-', '_')}")
+        command = module.command
+        assert isinstance(command, click.Command)
+        return command
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="palctl")
+@click.option("--config", type=click.Path(path_type=Path), help="pal.yaml; default: $PAL_CONFIG, else /etc/pal-slurm.")
+@click.option("--cluster", default="", help="ClusterName, where the database knows several.")
+@click.pass_context
+def palctl(ctx: click.Context, config: Path | None, cluster: str) -> None:
+    """See and steer pal-slurm: scores of GPUs, why a job got which, pause and undo."""
+    ctx.obj = Palctl(config, cluster)
+
+
+def main() -> None:
+    """Entry point: one sentence on standard error and an exit code instead of a traceback."""
+    try:
+        palctl(prog_name="palctl")
+    except PalError as error:
+        for line in str(error).splitlines():
+            click.echo(f"palctl: {line}", err=True)
+        sys.exit(error.exit_code)
+    except BrokenPipeError:  # `palctl scores | head`; nothing may be flushed into it at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(141)

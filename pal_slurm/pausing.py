@@ -1,0 +1,44 @@
+"""pause and resume: a file that works with the database away, and a row that every host sees. In: config, store."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pal_slurm.config import Config
+from pal_slurm.errors import ConfigError, StoreError
+from pal_slurm.store import Pause, Store, Switches
+
+
+def pause(config: Config, store: Store | None, reason: str, now: float) -> None:
+    """The file first: with it pald pauses even when the database can't be written."""
+    path = Path(config.pause_file())
+    try:
+        path.write_text(f"{now:.0f} {reason}\n", encoding="utf-8")
+    except OSError as error:
+        if store is None:
+            raise ConfigError(f"{path} can't be written: {error.strerror}; pald was not paused") from error
+    if store is not None:
+        Switches(store).pause(reason, now)
+
+
+def resume(config: Config, store: Store | None) -> None:
+    path = Path(config.pause_file())
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        raise ConfigError(f"{path} can't be removed: {error.strerror}; pald is still paused") from error
+    if store is not None:
+        Switches(store).resume()
+
+
+def paused(config: Config, store: Store | None) -> Pause | None:
+    """Why and since when pald is paused; None: it is not. A database that can't be read does not un-pause it."""
+    path = Path(config.pause_file())
+    try:
+        since, _, reason = path.read_text(encoding="utf-8", errors="replace").strip().partition(" ")
+        return Pause(reason, float(since) if since.isdigit() else 0.0)
+    except FileNotFoundError:
+        pass
+    except OSError as error:
+        raise StoreError(f"{path} can't be read: {error.strerror}") from error
+    return None if store is None else Switches(store).paused()

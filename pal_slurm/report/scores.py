@@ -1,0 +1,80 @@
+"""Scores as rows. In: stays, stored scores, the table that pald plans with. Out: rows per GPU, rows per bin."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from pal_slurm.model import Cluster, ScoreTable
+from pal_slurm.report.text import Value, fold
+from pal_slurm.store import PlacedScore, Stay
+
+
+def gpu_fields(classes: Sequence[str]) -> list[str]:
+    """All columns of the per-GPU table."""
+    per_class = [
+        f"{c}{part}" for c in classes for part in ("", ".bin", ".age_days", ".runs", ".ci_low", ".ci_high", ".known")
+    ]
+    return ["node", "nodes", "slot", "uuid", "model", *per_class]
+
+
+def gpu_rows(
+    stays: Sequence[Stay], stored: Sequence[PlacedScore], cluster: Cluster, table: ScoreTable, now: float
+) -> list[dict[str, Value]]:
+    """One row per GPU, by node and slot. A score that is stale is shown, with `known` false: it counts as 1.0."""
+    by_card = {(s.uuid, s.cls): s for s in stored}
+    rows = []
+    for stay in stays:
+        at = (cluster.node_index[stay.node], stay.slot)
+        row: dict[str, Value] = {"node": stay.node, "slot": stay.slot, "uuid": stay.uuid, "model": stay.model or None}
+        for c, cls in enumerate(table.classes):
+            score = by_card.get((stay.uuid, cls))
+            row[cls] = score.score if score else None
+            row[f"{cls}.bin"] = int(table.bins[(c, *at)])
+            row[f"{cls}.known"] = bool(table.known[(c, *at)])
+            row[f"{cls}.age_days"] = round(max(0.0, now - score.measured_at) / 86_400, 2) if score else None
+            row[f"{cls}.runs"] = score.n_runs if score else None
+            row[f"{cls}.ci_low"] = score.ci_low if score else None
+            row[f"{cls}.ci_high"] = score.ci_high if score else None
+        rows.append(row)
+    return rows
+
+
+BIN_FIELDS = ("class", "bin", "gpus", "mean", "least", "most", "where")
+
+
+def bin_rows(cluster: Cluster, table: ScoreTable) -> list[dict[str, Value]]:
+    """One row per class and bin: how many GPUs count as equal, and where they are."""
+    rows: list[dict[str, Value]] = []
+    for c, cls in enumerate(table.classes):
+        known = table.known[c] & cluster.gpu_exists
+        for label in np.unique(table.bins[c][known]):
+            members = known & (table.bins[c] == label)
+            values = table.score[c][members]
+            rows.append(
+                {
+                    "class": cls,
+                    "bin": int(label),
+                    "gpus": int(members.sum()),
+                    "mean": float(values.mean()),
+                    "least": float(values.min()),
+                    "most": float(values.max()),
+                    "where": _where(cluster, members),
+                }
+            )
+        if unknown := int((cluster.gpu_exists & ~known).sum()):
+            places = _where(cluster, cluster.gpu_exists & ~known)
+            rows.append(
+                {"class": cls, "bin": None, "gpus": unknown, "mean": None, "least": None, "most": None, "where": places}
+            )
+    return rows
+
+
+def _where(cluster: Cluster, members: np.ndarray[tuple[int, ...], np.dtype[np.bool_]]) -> str:
+    """`n[1-2]:g0,g1 n3:g0`: nodes with the same slots folded."""
+    by_slots: dict[tuple[int, ...], list[str]] = {}
+    for row in np.flatnonzero(members.any(axis=1)):
+        slots = tuple(int(s) for s in np.flatnonzero(members[row]))
+        by_slots.setdefault(slots, []).append(cluster.node_names[row])
+    return " ".join(f"{fold(nodes)}:{','.join(f'g{s}' for s in slots)}" for slots, nodes in by_slots.items())

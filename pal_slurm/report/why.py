@@ -1,0 +1,163 @@
+"""Why a job got what it got. In: a decision and what was known. Out: a Why to store; later, plain sentences.
+
+`weigh` and `why_of` are called by the daemon when it decides; `sentences` by palctl when somebody asks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from pal_slurm.model import (
+    Action,
+    App,
+    Cluster,
+    Decision,
+    Job,
+    Knowledge,
+    Placement,
+    Reason,
+    ScoreTable,
+    Snapshot,
+    factors,
+    step_time,
+)
+from pal_slurm.report.text import fold, shown
+from pal_slurm.store import Weighed, Why
+
+CHOSEN = "chosen"
+SLURM = "Slurm's own choice"
+
+
+def weigh(what: str, app: App, placement: Placement, cluster: Cluster, scores: ScoreTable) -> Weighed:
+    """One placement with the factors of the one equation."""
+    f = factors(app, placement, cluster, scores)
+    cls = scores.index(app.cls)
+    known = [
+        bool(scores.known[cls, cluster.node_index[node], slot])
+        for node, slots in zip(placement.nodes, placement.gpus, strict=True)
+        for slot in slots
+    ]
+    return Weighed(
+        what=what,
+        placement=placement,
+        base=f.base,
+        worst_score=f.worst_score,
+        comm=f.comm,
+        step_time=step_time(f.base, f.worst_score, f.comm),
+        tier=f.tier.name.lower(),
+        known=sum(known) / max(1, len(known)),
+    )
+
+
+def why_of(
+    decision: Decision,
+    job: Job,
+    snapshot: Snapshot,
+    knowledge: Knowledge,
+    actuator: str,
+    others: Mapping[str, Placement] | None = None,
+) -> Why:
+    """`others`: further placements that were looked at, by what they are (SLURM for Slurm's own choice)."""
+    app = knowledge.apps.get(job.hint.app)
+    cluster = snapshot.cluster
+    looked_at = ({CHOSEN: decision.placement} if decision.placement else {}) | dict(others or {})
+    allowed = [cluster.partitions[p] for p in job.partitions if p in cluster.partitions]
+    free = cluster.gpu_free[allowed[0] if len(allowed) == 1 else sum(allowed) > 0] if allowed else cluster.gpu_free
+    return Why(
+        decision=decision,
+        submit=job.submit,
+        decided_at=snapshot.taken,
+        actuator=actuator,
+        app=job.hint.app,
+        app_known=job.hint.app in knowledge.apps.known,
+        cls=app.cls,
+        gpus=job.shape.least_gpus if job.shape else 0,
+        free_gpus=int(free.sum()),
+        ahead=decision.rank,
+        weighed=tuple(weigh(what, app, p, cluster, knowledge.scores) for what, p in looked_at.items() if p),
+        pinnable=job.shape is not None,
+    )
+
+
+_REASONS = {
+    Reason.BEST_SPAN: "Of everything that it may be given and that was free, this has the least step time.",
+    Reason.NO_ROOM: "Nothing that it may be given was free.",
+    Reason.BEHIND_HEAD: "It would fit, but would delay a job that is ahead of it, so it waits.",
+    Reason.BETTER_SPAN_SOON: "It could start, but GPUs closer together are expected soon.",
+    Reason.CANT_PIN: "Its request can't be rewritten for chosen GPUs; Slurm places it by itself, in its turn.",
+    Reason.WANTS_OFF: "Its comment says pal:off, so Slurm places it by itself, in its turn.",
+    Reason.NOT_ELIGIBLE: "It can't start yet for reasons of its own: a dependency, a limit, a begin time.",
+    Reason.NEUTRAL: "Nothing is known that could tell one free GPU from another, so it is packed.",
+    Reason.PAST_PLANNED_START: "Jobs that pald does not lease kept it waiting past its planned start; it is released "
+    "as it is, so that Slurm's backfill reserves for it.",
+    Reason.FOREIGN: "It bears no lease of ours, so pald does not touch it.",
+    Reason.HELD: "It is held.",
+}
+
+
+def sentences(why: Why) -> Iterator[str]:
+    """What was known, what was weighed, what came out."""
+    yield _what_it_is(why)
+    yield _verdict(why)
+    yield _REASONS[why.decision.reason]
+    if why.decision.action is Action.WAIT:
+        yield f"{why.free_gpus} GPUs were free in its partitions; {_count(why.ahead, 'job')} came before it."
+    for weighed in why.weighed:
+        yield _weighed(weighed)
+    if gain := _gain(why):
+        yield gain
+
+
+def where(placement: Placement) -> str:
+    """Nodes and slots: `n[1-2]:g0,g3`."""
+    by_slots: dict[tuple[int, ...], list[str]] = {}
+    for node, slots in zip(placement.nodes, placement.gpus, strict=True):
+        by_slots.setdefault(slots, []).append(node)
+    return " ".join(f"{fold(nodes)}:{','.join(f'g{s}' for s in slots)}" for slots, nodes in by_slots.items())
+
+
+def _what_it_is(why: Why) -> str:
+    job = f"Job {why.decision.job}" + ("" if why.decision.task is None else f", array task {why.decision.task},")
+    asked = f"{job} asks for {_count(why.gpus, 'GPU')}" if why.pinnable else f"{job} asks in a way that can't be pinned"
+    if why.app is None:
+        return f"{asked} and names no application; that counts as class {why.cls}."
+    if not why.app_known:
+        return f"{asked} and runs {shown(why.app)}, which nobody has described; that counts as class {why.cls}."
+    return f"{asked} and runs {shown(why.app)}, class {why.cls}."
+
+
+def _verdict(why: Why) -> str:
+    decision = why.decision
+    if decision.action is Action.PIN and decision.placement is not None:
+        verb = "is placed" if why.actuator == "pin" else "would be placed (shadow: nothing was changed)"
+        how = "exactly these devices" if decision.placement.exact else "these nodes; Slurm takes the devices"
+        return f"It {verb} on {where(decision.placement)} ({how})."
+    return {
+        Action.PIN: "It is placed.",
+        Action.PLAIN: "It is released as it is.",
+        Action.WAIT: "It waits.",
+        Action.LEAVE: "It is left alone.",
+    }[decision.action]
+
+
+def _weighed(w: Weighed) -> str:
+    told = "" if w.known == 1.0 else f" ({w.known:.0%} of these GPUs have a score; the others count as 1.0)"
+    return (
+        f"{w.what[0].upper()}{w.what[1:]}: {where(w.placement)}, span {w.tier}: {w.base:.4g} s/step x "
+        f"{w.worst_score:.3f} (slowest GPU) x {w.comm:.3f} (span) = {w.step_time:.4g} s/step{told}."
+    )
+
+
+def _gain(why: Why) -> str:
+    ours, theirs = why.decision.step_time, why.decision.slurm_step_time
+    if ours is None or theirs is None or theirs <= 0:
+        return ""
+    if abs(ours - theirs) <= 1e-9 * theirs:
+        return "Slurm's own choice would have cost the same."
+    share = theirs / ours - 1.0
+    more = "more" if share > 0 else "less"
+    return f"Slurm's own choice would have cost {theirs:.4g} s/step, {abs(share):.1%} {more} than {ours:.4g} s/step."
+
+
+def _count(n: int, noun: str) -> str:
+    return f"{n} {noun}" + ("" if n == 1 else "s")
