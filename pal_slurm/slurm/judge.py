@@ -22,10 +22,15 @@ def judge(edit: Edit, asked: Rewrite, before: Job, after: Job | None, said: str,
     if after.state is JobState.RUNNING:
         if edit.kind is EditKind.PIN and _runs_as_pinned(edit, after):
             return EditResult(edit, Outcome.DONE, said, after)
+        if edit.kind is EditKind.PLAIN and before.pending and not said:
+            return EditResult(edit, Outcome.DONE, said, after)
         return EditResult(edit, Outcome.STARTED, said or "it runs already", after)
     wrong = list(_differences(asked, after, now))
     if not wrong:
-        return EditResult(edit, Outcome.DONE if asked.exact else Outcome.PARTIAL, said, after)
+        if asked.exact:
+            return EditResult(edit, Outcome.DONE, said, after)
+        kept = "this Slurm can't take the slots back: the job may start on any node, on the same slots"
+        return EditResult(edit, Outcome.PARTIAL, said or kept, after)
     outcome = Outcome.REFUSED if _stands_alike(before, after) else Outcome.PARTIAL
     return EditResult(edit, outcome, "; ".join(filter(None, (said, *wrong))), after)
 

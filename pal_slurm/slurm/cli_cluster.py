@@ -1,0 +1,146 @@
+"""Nodes, partitions, reservations, racks and settings. In: answers of `scontrol show`. Out: records.
+
+Only operators write texts in these answers; even so a key counts where it stands first, and a line that names no
+record is passed over.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from pal_slurm.errors import SlurmUnavailable
+from pal_slurm.slurm.nodes import NodeRecord, PartitionRecord, ReservationRecord
+from pal_slurm.slurm.nodeset import unfold
+from pal_slurm.slurm.port import Passes, SchedulerSetup
+
+_USER = re.compile(r"\(\s*(\d+)\) count:\d+\s+ave_time:\d+\s+total_time:(\d+)")
+QUESTIONS = ("show node", "show partition", "show reservation", "show topology")
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """All but the queue."""
+
+    nodes: list[NodeRecord]
+    partitions: list[PartitionRecord]
+    reservations: list[ReservationRecord]
+    racks: dict[str, int] | None  # from the topology; None: it tells nothing
+
+
+def read_machine(answers: list[bytes]) -> Machine:
+    """The answers to QUESTIONS, in their order."""
+    nodes, partitions, reservations, topology = (answer.decode("utf-8", "replace") for answer in answers)
+    return Machine(
+        [_node(keys) for keys in _records(nodes, "NodeName=")],
+        [_partition(keys) for keys in _records(partitions, "PartitionName=")],
+        [_reservation(keys) for keys in _records(reservations, "ReservationName=")],
+        _racks(topology),
+    )
+
+
+def _records(text: str, first: str) -> Iterator[dict[str, str]]:
+    for line in text.splitlines():
+        if line.startswith(first):
+            keys: dict[str, str] = {}
+            for word in line.split():
+                key, found, value = word.partition("=")
+                if found:
+                    keys.setdefault(key, value)
+            yield keys
+
+
+def _node(keys: dict[str, str]) -> NodeRecord:
+    usable = _number(keys.get("CPUEfctv")) or _number(keys.get("CPUTot"))
+    return NodeRecord(
+        name=keys["NodeName"],
+        state=keys.get("State", "UNKNOWN"),
+        cpus=usable,
+        cpus_alloc=_number(keys.get("CPUAlloc")),
+        mem_mb=max(0, _number(keys.get("RealMemory")) - _number(keys.get("MemSpecLimit"))),
+        mem_alloc_mb=_number(keys.get("AllocMem")),
+        features=_text(keys.get("ActiveFeatures")),
+        gres=_text(keys.get("Gres")),
+        gres_used=_text(keys.get("GresUsed")),
+    )
+
+
+def _partition(keys: dict[str, str]) -> PartitionRecord:
+    return PartitionRecord(
+        name=keys["PartitionName"],
+        nodes=_text(keys.get("Nodes")),
+        up=keys.get("State") == "UP",
+        exclusive=keys.get("OverSubscribe") == "EXCLUSIVE" or keys.get("Exclusive", "NO") not in ("NO", ""),
+    )
+
+
+def _reservation(keys: dict[str, str]) -> ReservationRecord:
+    return ReservationRecord(
+        name=keys["ReservationName"],
+        nodes=_text(keys.get("Nodes")),
+        start=_number(keys.get("StartTime")),
+        end=_number(keys.get("EndTime")),
+        flags=[flag for flag in _text(keys.get("Flags")).split(",") if flag],
+    )
+
+
+def _racks(text: str) -> dict[str, int] | None:
+    """A rack is a switch of the lowest level; one switch for all tells nothing that features couldn't tell better."""
+    leaves = [keys for keys in _records(text, "SwitchName=") if keys.get("Level") == "0"]
+    if len(leaves) < 2:
+        return None
+    return {name: rack for rack, keys in enumerate(leaves) for name in unfold(_text(keys.get("Nodes")))}
+
+
+def _text(value: str | None) -> str:
+    return "" if value is None or value in ("(null)", "N/A") else value
+
+
+def _number(value: str | None) -> int:
+    return int(value) if value and value.isdecimal() else 0
+
+
+def read_config(answer: bytes) -> dict[str, str]:
+    """`Key = value` lines of `scontrol show config`."""
+    settings: dict[str, str] = {}
+    for line in answer.decode("utf-8", "replace").splitlines():
+        key, found, value = line.partition("=")
+        if found:
+            settings.setdefault(key.strip(), value.strip())
+    if "SLURM_VERSION" not in settings:
+        raise SlurmUnavailable("scontrol's answer does not hold slurmctld's settings: is it Slurm's own scontrol?")
+    return settings
+
+
+def to_setup(settings: dict[str, str]) -> SchedulerSetup:
+    parameters = _text(settings.get("SchedulerParameters"))
+    return SchedulerSetup(
+        cluster_name=settings.get("ClusterName", ""),
+        disable_job_shrink="disable_job_shrink" in parameters.split(","),
+        accrue_always="ACCRUE_ALWAYS" in settings.get("PriorityFlags", "").split(","),
+        scheduler_parameters=parameters,
+        plugins=_text(settings.get("JobSubmitPlugins")),
+    )
+
+
+def read_passes(answer: bytes, uid: int) -> Passes:
+    """sdiag: its two `Total cycles` are the main scheduler's and the backfill's, in this order."""
+    cycles: list[int] = []
+    threads = rpc_us = started = 0
+    by_user = False
+    for line in answer.decode("utf-8", "replace").splitlines():
+        key, _, value = (part.strip() for part in line.partition(":"))
+        if key == "Total cycles":
+            cycles.append(int(value))
+        elif key == "Server thread count":
+            threads = int(value)
+        elif line.startswith("Data since"):
+            started = int(line.rpartition("(")[2].rstrip(" )"))
+        elif line.startswith("Remote Procedure Call statistics by user"):
+            by_user = True
+        elif by_user and (match := _USER.search(line)) and int(match[1]) == uid:
+            rpc_us = int(match[2])
+    if len(cycles) < 2 or not started:
+        raise SlurmUnavailable("sdiag's answer does not tell Slurm's scheduling passes")
+    return Passes(cycles[0], cycles[1], threads, rpc_us, started)

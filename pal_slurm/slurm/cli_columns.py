@@ -1,0 +1,150 @@
+"""The columns of squeue, at fixed places. In: squeue's bytes. Out: rows of texts, one per record.
+
+Each record is exactly as many bytes long as its columns are wide, plus one newline. Users' texts may hold newlines,
+separators or a whole fake record: they stay inside their own bytes, so no text can shift or forge another record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pal_slurm.errors import SlurmUnavailable
+
+# What squeue prints, and how wide; a value that fills its width may have been cut and is read again, wider.
+WIDTHS: Mapping[str, int] = {
+    "JobId": 12,
+    "ArrayJobId": 12,
+    "ArrayTaskId": 24,
+    "State": 16,
+    "UserName": 34,
+    "Partition": 66,
+    "PriorityLong": 22,
+    "Reason": 66,
+    "EligibleTime": 13,
+    "StartTime": 13,
+    "EndTime": 13,
+    "SubmitTime": 13,
+    "TimeLimit": 18,
+    "NumNodes": 10,
+    "MaxNodes": 10,
+    "NumTasks": 10,
+    "cpus-per-task": 10,
+    "MinCPUs": 10,
+    "NumCPUs": 12,
+    "NTPerNode": 10,
+    "MinMemory": 18,
+    "tres-alloc": 130,
+    "tres-per-node": 66,
+    "tres-per-job": 66,
+    "tres-per-task": 66,
+    "tres-per-socket": 66,
+    "cpus-per-tres": 34,
+    "mem-per-tres": 34,
+    "ReqNodes": 66,
+    "ExcNodes": 66,
+    "Feature": 66,
+    "OverSubscribe": 12,
+    "Exclusive": 12,
+    "HetJobId": 12,
+    "Requeue": 4,
+    "RestartCnt": 8,
+    "SchedNodes": 66,
+    "NodeList": 66,
+    "Account": 66,
+    "QOS": 66,
+    "Reservation": 66,
+    "Dependency": 66,
+    "Comment": 194,
+    "admin_comment": 258,
+}
+LATER = frozenset({"ExcNodes", "Exclusive"})  # not in every release: `squeue --helpFormat` tells
+COMMENTS = frozenset({"Comment", "admin_comment"})
+WIDENED = 24  # columns at least this wide are read again when they were cut
+WIDE = 8200  # more than any hint may be long
+_NULL = frozenset({"(null)", "N/A", "NONE", "None", "Unknown", "n/a"})
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Which columns are asked for, how wide, and where each stands in a record."""
+
+    columns: tuple[tuple[str, int], ...]
+    places: tuple[tuple[str, int, int], ...] = field(init=False)
+    length: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        places, at = [], 0
+        for name, width in self.columns:
+            places.append((name, at, at + width))
+            at += width
+        object.__setattr__(self, "places", tuple(places))
+        object.__setattr__(self, "length", at + 1)
+
+    @property
+    def option(self) -> str:
+        """What `squeue -O` takes."""
+        return ",".join(f"{name}:{width}" for name, width in self.columns)
+
+
+@dataclass(slots=True)
+class Row:
+    """One record: its texts (each character one byte), and which of them were cut."""
+
+    texts: dict[str, str]
+    cut: tuple[str, ...] = ()
+    tasks: list[str] = field(default_factory=list)
+
+    def get(self, name: str) -> str:
+        """A text of Slurm's own; one that says "nothing" is empty, and nothing in it can upset a terminal."""
+        text = self.texts.get(name, "")
+        if text in _NULL:
+            return ""
+        return text if text.isprintable() and text.isascii() else "".join(map(_plain, text))
+
+    def raw(self, name: str) -> bytes:
+        text = self.texts.get(name, "")
+        return b"" if text in _NULL else text.encode("latin-1")
+
+
+def layout(available: frozenset[str], *, wide: bool = False) -> Layout:
+    """Every column that this squeue has; `wide`: texts as long as anything that is read."""
+    names = (name for name in WIDTHS if name not in LATER or name in available)
+    return Layout(tuple((name, WIDE if wide and WIDTHS[name] >= WIDENED else WIDTHS[name]) for name in names))
+
+
+def rows(out: bytes, of: Layout) -> list[Row]:
+    """The records of one answer; the tasks of an array that share a record are one row."""
+    return list(_rows(out, of))
+
+
+def _rows(out: bytes, of: Layout) -> Iterator[Row]:
+    if len(out) % of.length:
+        raise SlurmUnavailable(
+            f"squeue's answer is {len(out)} bytes long, no multiple of a record's {of.length}: nothing was used"
+        )
+    seen: dict[str, Row] = {}
+    text = out.decode("latin-1")
+    id_name, id_start, id_end = of.places[0]
+    task_start, task_end = next((start, end) for name, start, end in of.places if name == "ArrayTaskId")
+    if id_name != "JobId":
+        raise ValueError("JobId is the first column")
+    for start in range(0, len(out), of.length):
+        record = text[start : start + of.length]
+        job = record[id_start:id_end].rstrip(" ")
+        if record[-1] != "\n" or not job.isdecimal():
+            raise SlurmUnavailable(f"squeue's record {start // of.length} stands askew: nothing was used")
+        row = seen.get(job)
+        if row is None:
+            row = seen[job] = _row(record, of.places)
+            yield row
+        row.tasks.append(record[task_start:task_end].rstrip(" "))
+
+
+def _row(record: str, places: Sequence[tuple[str, int, int]]) -> Row:
+    texts = {name: record[start:end].rstrip(" ") for name, start, end in places}
+    return Row(texts, tuple(name for name, start, end in places if len(texts[name]) >= end - start))
+
+
+def _plain(char: str) -> str:
+    return char if char.isprintable() and char.isascii() else "?"

@@ -1,0 +1,109 @@
+"""What squeue can't tell: devices of running jobs, %limits of arrays. In: job records. Out: the same, filled in.
+
+`scontrol show job -d` holds users' texts, so it is believed only where they can't lie for others: each job is asked
+for by its id and framed, and its lines must name exactly its own nodes once. What does not fit is left unknown.
+Answers are remembered, so that a cycle asks only for jobs that started since the last one.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Callable, Iterable
+
+from pal_slurm.slurm import gres
+from pal_slurm.slurm.cli_run import Commands
+from pal_slurm.slurm.nodeset import unfold
+from pal_slurm.slurm.records import HOLDS_RESOURCES, JobRecord
+
+MOST_SINGLE = 256  # more new jobs than these are asked for in one answer
+LIMIT_AGE_S = 600.0  # an array's %limit may be changed by hand
+_GROUP = re.compile(rb" Nodes=(\S+) CPU_IDs=\S+ Mem=\S+ GRES=(\S*)")
+_LIMIT = re.compile(rb"JobId=\d+ ArrayJobId=\d+ ArrayTaskId=\S+ (?:ArrayTaskThrottle=(\d+) )?")
+_ID = re.compile(rb"JobId=(\d+) ")
+
+Run = tuple[int, int, int, int]  # id, submit, restarts, start: one run of one job
+
+
+class Details:
+    """Remembers what was learned of jobs until they leave the queue."""
+
+    def __init__(self, commands: Commands, clock: Callable[[], float] = time.monotonic) -> None:
+        self._commands = commands
+        self._clock = clock
+        self._devices: dict[Run, list[str]] = {}
+        self._limits: dict[int, tuple[float, int | None]] = {}
+
+    def fill(self, records: Iterable[JobRecord], *, whole_queue: bool) -> None:
+        """Adds devices and array limits to the records that need them."""
+        running = {_run(r): r for r in records if r.state in HOLDS_RESOURCES and r.nodes and _asks_gpus(r)}
+        arrays = [r for r in records if r.array_id is not None and r.state == "PENDING"]
+        now = self._clock()
+        new = [r for run, r in running.items() if run not in self._devices]
+        stale = {r.array_id: r for r in arrays if self._limits.get(r.array_id or 0, (-1e9, 0))[0] < now - LIMIT_AGE_S}
+        self._learn(new, list(stale.values()), now)
+        for run, record in running.items():
+            record.gres_detail = self._devices.get(run, [])
+        for record in arrays:
+            record.array_limit = self._limits.get(record.array_id or 0, (0.0, None))[1]
+        if whole_queue:
+            self._devices = {run: found for run, found in self._devices.items() if run in running}
+            waiting = {record.array_id for record in arrays}
+            self._limits = {array: found for array, found in self._limits.items() if array in waiting}
+
+    def _learn(self, running: list[JobRecord], arrays: list[JobRecord], now: float) -> None:
+        wanted = {r.id: r for r in (*running, *arrays)}
+        if not wanted:
+            return
+        for job, line in self._lines(list(wanted)).items():
+            record = wanted[job]
+            if record.array_id is not None and record.state == "PENDING":
+                limit = _LIMIT.match(line)
+                self._limits[record.array_id] = (now, int(limit[1]) if limit and limit[1] else None)
+            else:
+                self._devices[_run(record)] = _devices(line, record)
+
+    def _lines(self, ids: list[int]) -> dict[int, bytes]:
+        """One line per job; a job whose line can't be told from a forged one has none."""
+        found: dict[int, bytes] = {}
+        if len(ids) > MOST_SINGLE:
+            (answer,) = self._commands.show(["show job"])
+            found = _sole_lines(answer, frozenset(ids))
+            ids = [job for job in ids if job not in found][:MOST_SINGLE]
+        for job, answer in zip(ids, self._commands.show([f"show job {job}" for job in ids]), strict=True):
+            found |= _sole_lines(answer, frozenset({job}))
+        return found
+
+
+def _run(record: JobRecord) -> Run:
+    return record.id, record.submit, record.restarts, record.start or 0
+
+
+def _asks_gpus(record: JobRecord) -> bool:
+    return any(map(gres.count_of, (record.per_node, record.per_job, record.per_task, record.per_socket)))
+
+
+def _sole_lines(answer: bytes, ids: frozenset[int]) -> dict[int, bytes]:
+    """Lines that begin with one of these ids, where no other line claims the same."""
+    lines: dict[int, bytes] = {}
+    doubled = set()
+    for line in answer.split(b"\n"):
+        match = _ID.match(line)
+        if match and int(match[1]) in ids:
+            job = int(match[1])
+            if job in lines:
+                doubled.add(job)
+            lines[job] = line
+    return {job: line for job, line in lines.items() if job not in doubled}
+
+
+def _devices(line: bytes, record: JobRecord) -> list[str]:
+    """One GRES text per node in the order of the job's node list; nothing unless each node is named exactly once."""
+    texts: dict[str, str] = {}
+    for nodes, text in _GROUP.findall(line):
+        for name in unfold(nodes.decode("ascii", "replace")):
+            if name in texts:
+                return []
+            texts[name] = text.decode("ascii", "replace")
+    names = unfold(record.nodes)
+    return [texts[name] for name in names] if set(names) == set(texts) else []

@@ -1,0 +1,120 @@
+"""The queue as the command line tells it. In: squeue's fixed-width records. Out: JobRecords, and what was unreadable.
+
+One squeue call reads the whole queue; on releases without an ExcNodes column (22.05) a second one reads that column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from pal_slurm.errors import SlurmUnavailable
+from pal_slurm.slurm.cli_columns import COMMENTS, Layout, Row, layout, rows
+from pal_slurm.slurm.cli_details import Details
+from pal_slurm.slurm.cli_queue import Unread, to_record
+from pal_slurm.slurm.cli_run import Commands, printable
+from pal_slurm.slurm.records import JobRecord
+
+_FLAGS = ("-h", "-a", "-r")  # no header, hidden partitions too, each task of an array on its own line
+MOST_WIDE = 512  # cut records that are read again, each 100 kB wide
+FEW = 8  # up to here jobs are asked for one by one: slurmctld then packs only these
+# `squeue -o`, which every release has, can tell the excluded nodes: %A, %K and %x.
+_EXCLUDED = Layout((("JobId", 12), ("ArrayTaskId", 24), ("ExcNodes", 514)))
+_EXCLUDED_FORMAT = "%12A%24K%514x"
+_GONE = ("Invalid job id specified",)
+
+
+@dataclass(slots=True)
+class Queue:
+    records: list[JobRecord] = field(default_factory=list)
+    unread: list[str] = field(default_factory=list)
+
+
+class QueueReader:
+    def __init__(self, commands: Commands) -> None:
+        self._commands = commands
+        self._details = Details(commands)
+        self._columns: frozenset[str] | None = None
+
+    def queue(self) -> Queue:
+        """Every job that waits or holds resources."""
+        return self._records(self._rows(()), whole_queue=True)
+
+    def some(self, ids: Sequence[int]) -> Queue:
+        """These jobs, also when they have ended, as long as slurmctld remembers them; an array by any of its ids."""
+        found: dict[str, Row] = {}
+        few = [(f"-j{job}",) for job in ids] if len(ids) <= FEW else [(f"-j{','.join(map(str, ids))}",)]
+        for options in few:
+            found |= {row.texts["JobId"]: row for row in self._rows((*options, "-tall"))}
+        return self._records(list(found.values()), whole_queue=False)
+
+    def _records(self, found: Sequence[Row], *, whole_queue: bool) -> Queue:
+        queue = Queue()
+        for row in self._widened(found):
+            try:
+                queue.records.append(to_record(row))
+            except Unread as error:
+                queue.unread.append(printable(str(error)))
+        self._details.fill(queue.records, whole_queue=whole_queue)
+        return queue
+
+    def _rows(self, options: Sequence[str]) -> list[Row]:
+        of = layout(self._available())
+        # The narrow call goes first: a job that only the wide one knows is new, and read whole by the next cycle.
+        excluded = None if "ExcNodes" in self._available() else self._excluded(options)
+        found = rows(self._ask(("-O", of.option), options), of)
+        if excluded is None:
+            return found
+        known = [row for row in found if row.texts["JobId"] in excluded]
+        for row in known:
+            nodes = excluded[row.texts["JobId"]]
+            row.texts["ExcNodes"] = nodes.texts["ExcNodes"]
+            row.cut += nodes.cut
+        return known
+
+    def _excluded(self, options: Sequence[str]) -> dict[str, Row]:
+        found = rows(self._ask(("-o", _EXCLUDED_FORMAT), options), _EXCLUDED)
+        return {row.texts["JobId"]: row for row in found}
+
+    def _ask(self, columns: Sequence[str], options: Sequence[str]) -> bytes:
+        answer = self._commands.ask("squeue", (*_FLAGS, *columns, *options))
+        if answer.code == 0:
+            return answer.out
+        said = printable(answer.err)
+        if any(gone in said for gone in _GONE):
+            return b""
+        raise SlurmUnavailable(f"squeue failed: {said or f'exit status {answer.code}'}")
+
+    def _widened(self, found: Sequence[Row]) -> list[Row]:
+        """Rows with every text whole: those that squeue cut are read again."""
+        cut = [row.texts["JobId"] for row in found if row.cut][:MOST_WIDE]
+        if not cut:
+            return list(found)
+        wide = layout(self._available(), wide=True)
+        answer = rows(self._ask(("-O", wide.option), (f"-j{','.join(cut)}", "-tall")), wide)
+        again = {row.texts["JobId"]: row for row in answer}
+        return [self._best(row, again.get(row.texts["JobId"])) for row in found]
+
+    @staticmethod
+    def _best(row: Row, wide: Row | None) -> Row:
+        if not row.cut:
+            return row
+        if wide and wide.texts["SubmitTime"] == row.texts["SubmitTime"]:
+            wide.tasks = row.tasks
+            if "ExcNodes" not in wide.texts:
+                wide.texts["ExcNodes"] = row.texts["ExcNodes"]
+                wide.cut += tuple(name for name in row.cut if name == "ExcNodes")
+            row = wide
+        # A comment may be longer than any hint: then it is none. Its job is read all the same.
+        for name in COMMENTS.intersection(row.cut):
+            row.texts[name] = "\xff" if name == "Comment" else ""
+        row.cut = tuple(name for name in row.cut if name not in COMMENTS)
+        return row
+
+    def _available(self) -> frozenset[str]:
+        if self._columns is None:
+            answer = self._commands.ask("squeue", ("--helpFormat",))
+            self._columns = (
+                frozenset(answer.out.decode("ascii", "replace").split()) if answer.code == 0 else frozenset()
+            )
+        return self._columns

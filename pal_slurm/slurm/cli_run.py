@@ -1,0 +1,166 @@
+"""Runs Slurm's client commands. In: a command and its deadline. Out: its bytes, or one sentence why there are none.
+
+No shell, no inherited SQUEUE_ or SLURM_ settings (a site's SQUEUE_FORMAT must not change our columns), times as epoch
+seconds, a process group of its own that is killed at the deadline, and a cap on what is read.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pal_slurm.errors import SlurmUnavailable
+
+MOST_BYTES = 1 << 30  # a queue of 300,000 jobs; more is a runaway
+_CHUNK = 1 << 16
+_KEPT = ("SLURM_CONF", "SLURM_JWT")
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    code: int
+    out: bytes
+    err: bytes
+    timed_out: bool = False
+
+
+def printable(text: bytes | str, most: int = 300) -> str:
+    """One line that is safe to print, whatever Slurm or a user put into it (P9)."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    return "".join(char if char.isprintable() else " " for char in text).strip()[:most]
+
+
+class Commands:
+    """Slurm's commands in one directory, or on PATH."""
+
+    def __init__(self, bin_dir: Path | None = None, deadline_s: float = 15.0) -> None:
+        self.bin_dir = bin_dir
+        self.deadline_s = deadline_s
+        inherited = {key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN) or key in _KEPT}
+        self._env = inherited | {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
+
+    def run(self, name: str, args: Sequence[str], stdin: bytes = b"", deadline_s: float | None = None) -> Answer:
+        """The command's answer, whatever its exit status; an error when it can't be started or says too much."""
+        path = str(self.bin_dir / name) if self.bin_dir else name
+        try:
+            child = subprocess.Popen(
+                [path, *args], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                env=self._env, start_new_session=True, bufsize=0,
+            )  # fmt: skip
+        except OSError as error:
+            raise SlurmUnavailable(
+                f"can't run {path}: {error.strerror}; set `slurm.bin_dir` to where Slurm's commands are"
+            ) from error
+        try:
+            with child:
+                try:
+                    return _talk(child, stdin, deadline_s or self.deadline_s)
+                finally:
+                    _end(child)
+        except _TooMuch:
+            raise SlurmUnavailable(f"{name} answered with more than {MOST_BYTES >> 20} MB; nothing was used") from None
+
+    def ask(self, name: str, args: Sequence[str], stdin: bytes = b"", deadline_s: float | None = None) -> Answer:
+        """As `run`, and a deadline that passed is an error."""
+        answer = self.run(name, args, stdin, deadline_s)
+        if answer.timed_out:
+            said = printable(answer.err)
+            raise SlurmUnavailable(
+                f"{name} gave no answer within {deadline_s or self.deadline_s:g} s: slurmctld hangs, is overloaded or "
+                f"can't be reached" + (f" ({said})" if said else "")
+            )
+        return answer
+
+    def read(self, name: str, args: Sequence[str], stdin: bytes = b"", deadline_s: float | None = None) -> bytes:
+        """What the command printed; an exit status is an error."""
+        answer = self.ask(name, args, stdin, deadline_s)
+        if answer.code != 0:
+            raise SlurmUnavailable(f"{name} failed: {printable(answer.err) or f'exit status {answer.code}'}")
+        return answer.out
+
+    def show(self, questions: Sequence[str], flags: Sequence[str] = ("-a", "-d", "-o")) -> list[bytes]:
+        """Answers of one scontrol to several `show` commands.
+
+        A word that nobody can guess stands after each answer, so a text inside one can't pass for the next.
+        """
+        nonce = f"pal{secrets.token_hex(12)}x"
+        lines = [f"{question}\nshow hostnames {nonce}{i}\n" for i, question in enumerate(questions)]
+        answer = self.ask("scontrol", flags, "".join(lines).encode())
+        answers = []
+        rest = b"\n" + answer.out
+        for i in range(len(questions)):
+            mine, found, rest = rest.partition(f"\n{nonce}{i}\n".encode())
+            if not found:
+                raise SlurmUnavailable(f"scontrol failed: {printable(answer.err) or 'it stopped half-way'}")
+            answers.append(mine)
+            rest = b"\n" + rest
+        return answers
+
+
+_FOREIGN = ("SQUEUE_", "SINFO_", "SCONTROL_", "SLURM_", "SDIAG_")
+
+
+class _TooMuch(Exception):
+    pass
+
+
+def _talk(child: subprocess.Popen[bytes], stdin: bytes, deadline_s: float) -> Answer:
+    assert child.stdin and child.stdout and child.stderr
+    out, err = bytearray(), bytearray()
+    until = time.monotonic() + deadline_s
+    with selectors.DefaultSelector() as selector:
+        selector.register(child.stdout, selectors.EVENT_READ, out)
+        selector.register(child.stderr, selectors.EVENT_READ, err)
+        if stdin:
+            os.set_blocking(child.stdin.fileno(), False)
+            selector.register(child.stdin, selectors.EVENT_WRITE)
+        else:
+            child.stdin.close()
+        left = memoryview(stdin)
+        while selector.get_map():
+            ready = selector.select(max(0.0, until - time.monotonic()))
+            if not ready and time.monotonic() >= until:
+                return Answer(-1, bytes(out), bytes(err), timed_out=True)
+            for key, _ in ready:
+                if key.fileobj is child.stdin:
+                    left = _feed(child, selector, left)
+                elif not (chunk := os.read(key.fd, _CHUNK)):
+                    selector.unregister(key.fileobj)
+                else:
+                    key.data.extend(chunk)
+                    if len(key.data) > MOST_BYTES:
+                        raise _TooMuch
+    try:
+        code = child.wait(max(0.1, until - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        return Answer(-1, bytes(out), bytes(err), timed_out=True)
+    return Answer(code, bytes(out), bytes(err))
+
+
+def _feed(child: subprocess.Popen[bytes], selector: selectors.BaseSelector, left: memoryview) -> memoryview:
+    assert child.stdin
+    try:
+        left = left[os.write(child.stdin.fileno(), left[:_CHUNK]) :]
+    except BrokenPipeError:
+        left = left[:0]
+    if not left:
+        selector.unregister(child.stdin)
+        child.stdin.close()
+    return left
+
+
+def _end(child: subprocess.Popen[bytes]) -> None:
+    """Ends the command and whatever it started; what has ended already is no error."""
+    if child.poll() is None:
+        try:
+            os.killpg(child.pid, signal.SIGKILL)
+        except ProcessLookupError:
+            child.kill()
