@@ -30,7 +30,7 @@ class Leader:
     def hold(self, now: float, monotonic: float) -> Term:
         """Become or stay the leader; NotLeader says who is."""
         self._lock()
-        self._term = self.row.acquire(self.owner, now, self.ttl_s, dead=f"{socket.gethostname()}:")
+        self._term = self.row.acquire(self.owner, now, self.ttl_s, dead=self._place)
         self._valid_until = monotonic + self.ttl_s
         return self._term
 
