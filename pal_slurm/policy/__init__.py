@@ -3,8 +3,10 @@
 Pure: no clock, no I/O, no global random numbers. The daemon and the simulator drive the same objects.
 """
 
+from pal_slurm.policy.backfill import Backfill, Reserved
 from pal_slurm.policy.composition import NAMED, Composition, compose
 from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.plan import Circumstances, Plan, plan
 from pal_slurm.policy.seams import (
     Order,
     Patience,
@@ -18,6 +20,6 @@ from pal_slurm.policy.seams import (
 )
 
 __all__ = [
-    "NAMED", "Composition", "Floor", "Order", "Patience", "Placer", "Preemption", "Progress", "compose", "orders",
-    "patiences", "placements", "preemptions",
+    "NAMED", "Backfill", "Circumstances", "Composition", "Floor", "Order", "Patience", "Placer", "Plan", "Preemption",
+    "Progress", "Reserved", "compose", "orders", "patiences", "placements", "plan", "preemptions",
 ]  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pal_slurm.model import BoolArray, Cluster, IntArray, Job, Knowledge, Placement, Reservation, Shape
+from pal_slurm.model import BoolArray, Cluster, IntArray, Job, Knowledge, Placement, Reservation
 from pal_slurm.policy.merit import Merit, class_merit, flat_merit, worth_to_others
 from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.tables import NodeTable, SetTable, node_table, set_table
@@ -99,36 +99,44 @@ class Floor:
 
     def take(self, job: Job, placement: Placement) -> None:
         """These GPUs, and the job's CPUs and memory there, are no longer free."""
-        cpus, mem_mb = demand(job, len(placement.nodes))
         index = self.cluster.node_index
         for name, slots in zip(placement.nodes, placement.gpus, strict=True):
-            row, columns = index[name], list(slots)
-            if columns and not self.free[row, columns].all():
+            if slots and not self.free[index[name], list(slots)].all():
                 raise ValueError(f"GPUs {slots} of {name} are not all free; job {job.id} can't take them")
-            self.free[row, columns] = False
-            self.n_free[row] -= len(columns)
+        self.hold(job, placement)
+
+    def hold(self, job: Job, placement: Placement) -> None:
+        """The same where some of it may be taken already: by a pinned job that Slurm is just starting, or later."""
+        index, nodes = self.cluster.node_index, len(placement.nodes)
+        for name, slots in zip(placement.nodes, placement.gpus, strict=True):
+            row = index[name]
+            cpus, mem_mb = self.demand(job, nodes, row)
+            if slots:
+                self.free[row, list(slots)] = False
+            self.n_free[row] = np.count_nonzero(self.free[row])
             self.cpus_free[row] -= cpus
             self.mem_free[row] -= mem_mb
             self.changed.append(row)
 
     def give(self, job: Job, placement: Placement) -> None:
         """The job is gone: what it held is free again, unless its node can't be used."""
-        cpus, mem_mb = demand(job, len(placement.nodes))
-        index = self.cluster.node_index
+        index, nodes = self.cluster.node_index, len(placement.nodes)
         for name, slots in zip(placement.nodes, placement.gpus, strict=True):
             row, columns = index[name], list(slots)
+            cpus, mem_mb = self.demand(job, nodes, row)
             if columns and self.free[row, columns].any():
                 raise ValueError(f"GPUs {slots} of {name} are free already; job {job.id} can't give them back")
             self.free[row, columns] = self.usable[row, columns]
-            self.n_free[row] = self.free[row].sum()
+            self.n_free[row] = np.count_nonzero(self.free[row])
             self.cpus_free[row] += cpus
             self.mem_free[row] += mem_mb
             self.changed.append(row)
         self.unfit.clear()
 
-
-def demand(job: Job, nodes: int) -> tuple[int, int]:
-    """CPUs and MB on each node: as Slurm accounts them for a running job, else the least that was asked for."""
-    shape = job.shape or Shape(cpus=0)
-    cpus = -(-job.cpus_alloc // nodes) if job.cpus_alloc else shape.cpus_on_each(nodes)
-    return cpus, shape.mem_on_each(nodes)
+    def demand(self, job: Job, nodes: int, row: int) -> tuple[int, int]:
+        """CPUs and MB on one of its nodes: as Slurm accounts them for a running job, else the least asked for."""
+        if job.exclusive:
+            return int(self.cluster.cpus[row]), int(self.cluster.mem_mb[row])
+        asked = job.shape.cpus_on_each(nodes) if job.shape else 0
+        cpus = -(-job.cpus_alloc // nodes) if job.cpus_alloc else asked
+        return cpus, job.shape.mem_on_each(nodes) if job.shape else 0

@@ -6,12 +6,13 @@ kept in one Need per kind, and the floor remembers per Need that nothing fits.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from pal_slurm.model import BoolArray, Cluster, Job, Reservation, Shape
+from pal_slurm.model import BoolArray, Cluster, Job, Request, Reservation, Shape
 from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.policy.features import feature_mask
 
@@ -61,14 +62,26 @@ class Needs:
         """None: the job asks for what we can't express, or has constraints that we can't honour exactly."""
         if job.shape is None or job.exclusive:
             return None
-        return self.rough(job, job.shape)
-
-    def rough(self, job: Job, shape: Shape) -> Need | None:
-        """The same for a shape that stands in for the job's own."""
-        kind = (shape, job.partitions, job.features, job.excluded_nodes, job.reservation, self._reach(job))
+        kind = (job.shape, job.partitions, job.features, job.excluded_nodes, job.reservation, self._reach(job))
         if kind not in self._kinds:
-            self._kinds[kind] = self._work_out(job, shape)
+            common = self._common_mask(job)
+            self._kinds[kind] = None if common is None else self._work_out(job, job.shape, common)
         return self._kinds[kind]
+
+    def guess(self, job: Job) -> Need:
+        """What Slurm will probably look for, for a job that we don't place: what can't be understood is left out."""
+        shape = job.shape or shape_of_request(job.request)
+        kind = ("guess", shape, job.exclusive, *_texts(job), job.reservation, job.partitions, self._reach(job))
+        need = self._kinds.get(kind)
+        if need is None:
+            common = self._common_mask(job)
+            if common is None:
+                common = np.ones(self._cluster.n_nodes, dtype=np.bool_)
+            own = expand_hosts(job.required_nodes)
+            if own:
+                common &= np.fromiter((name in own for name in self._cluster.node_names), dtype=np.bool_)
+            need = self._kinds[kind] = self._work_out(job, shape, common)
+        return need
 
     def _reach(self, job: Job) -> int:
         """How many reservations begin before the job would end by its limit."""
@@ -77,10 +90,7 @@ class Needs:
         end = self._now + job.time_limit_s
         return sum(1 for r in self._windows if r.start < end)
 
-    def _work_out(self, job: Job, shape: Shape) -> Need | None:
-        common = self._common_mask(job)
-        if common is None:
-            return None
+    def _work_out(self, job: Job, shape: Shape, common: BoolArray) -> Need:
         sites: list[Site] = []
         for name in job.partitions or ("",):
             allowed = self._cluster.partitions.get(name)
@@ -113,6 +123,29 @@ class Needs:
             if row is not None:
                 mask[row] = False
         return mask
+
+
+def _texts(job: Job) -> tuple[str, str, str]:
+    return job.features, job.excluded_nodes, job.required_nodes
+
+
+def shape_of_request(request: Request) -> Shape:
+    """Roughly: how many GPUs and nodes, from a request that no Shape can express (per socket, odd counts ...)."""
+    most = max(request.min_nodes, request.max_nodes)
+    if request.per_node:
+        return Shape(request.min_nodes, most, gpus_per_node=_count(request.per_node))
+    gpus = max(map(_count, (request.per_job, request.per_task, request.per_socket)))
+    return Shape(request.min_nodes, most, gpus=max(gpus, request.min_nodes))
+
+
+def _count(text: str) -> int:
+    """GPUs in `gres/gpu:a100:2,gres/gpu:1`; at least one."""
+    total = 0
+    for word in text.split(","):
+        if "gpu" in word:
+            number = re.search(r"[:=](\d{1,4})$", word)
+            total += int(number.group(1)) if number else 1
+    return max(total, 1)
 
 
 def _simplify(site: Site) -> Site:

@@ -17,7 +17,7 @@ from pal_slurm.model import App, BoolArray, Job, Placement, Tier, base_of, comm_
 from pal_slurm.policy.floor import Floor, Models
 from pal_slurm.policy.needs import Need, Site
 from pal_slurm.policy.spans import Gang, best_gang
-from pal_slurm.policy.tables import LEFT_BITS, NEVER, RANK_SHIFT
+from pal_slurm.policy.tables import NEVER, RANK_SHIFT
 
 Way = tuple[int, int, int, int]
 COST_MASK = (1 << RANK_SHIFT) - 1
@@ -63,7 +63,7 @@ class Ranking:
         for site in need.sites:
             for base, models in self._bases(app, floor):
                 for way in need.ways:
-                    found = self._on_one(floor, app, site, way, base, models)
+                    found = self._candidate(floor, app, site, way, base, models)
                     if found is not None and (best is None or found.merit < best.merit):
                         best = found
         return best
@@ -83,7 +83,7 @@ class Ranking:
             return [(steps[0], None)]
         return [(s, frozenset(i for i, speed in enumerate(speeds) if speed <= s)) for s in steps]
 
-    def _on_one(self, floor: Floor, app: App, site: Site, way: Way, base: float, models: Models) -> Candidate | None:
+    def _candidate(self, floor: Floor, app: App, site: Site, way: Way, base: float, models: Models) -> Candidate | None:
         nodes, gpus, cpus, mem_mb = way
         cls = app.cls if self.scores else None
         levels = floor.merit(cls).levels
@@ -119,6 +119,3 @@ class Ranking:
 
     def _comm(self, app: App, tier: Tier) -> float:
         return float(comm_of(app, tier)) if self.spans else 1.0
-
-
-__all__ = ["LEFT_BITS", "Candidate", "Ranking"]

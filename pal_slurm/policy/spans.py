@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pal_slurm.model import BoolArray, IntArray, Tier
+from pal_slurm.model import BoolArray, IntArray, Tier, step_time
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.tables import NO_RANK, SetTable
 
@@ -41,7 +41,7 @@ def best_gang(
     racks = floor.cluster.rack[rows]
     groups = _groups(racks, nodes)
     narrow = min((_least(rank[:, g], nodes) for g in groups), default=NO_RANK)
-    if narrow != NO_RANK and levels[narrow] * comm[0] <= levels[wide] * comm[1]:
+    if narrow != NO_RANK and step_time(1.0, levels[narrow], comm[0]) <= step_time(1.0, levels[wide], comm[1]):
         choices = [_cheapest(rank[:, g], cost[:, g], nodes, int(narrow), g) for g in groups]
         found = min((c for c in choices if c is not None), key=lambda c: c[:2])
         worst, tier = int(narrow), Tier.RACK

@@ -1,0 +1,97 @@
+"""What Slurm itself would take. In: a job, the floor. Out: the placement that Slurm's first fit gives, or None.
+
+Lowest nodes first, on each the lowest free devices. Used to tell what Slurm's own choice would have cost, and to count
+jobs that we don't place as what they will probably take.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from pal_slurm.model import BoolArray, IntArray, Job, Placement
+from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.needs import Need, Site
+
+
+def first_fit(job: Job, floor: Floor) -> Placement | None:
+    """The first partition in which it fits, on as few nodes as it may have."""
+    need = None if job.required_nodes or job.exclusive else floor.needs.of(job)
+    if need is None:
+        need = floor.needs.guess(job)
+    if need in floor.unfit:
+        return None
+    for site in need.sites:
+        if job.exclusive:
+            found = _whole_nodes(floor, need, site)
+        elif need.ways:
+            found = _even(floor, need, site)
+        else:
+            found = _uneven(floor, need, site)
+        if found is not None:
+            return found
+    floor.unfit.add(need)
+    return None
+
+
+def _even(floor: Floor, need: Need, site: Site) -> Placement | None:
+    for nodes, gpus, cpus, mem_mb in need.ways:
+        enough = floor.n_free >= gpus
+        if nodes == 1:
+            row = int(enough.argmax())
+            if not enough[row]:
+                continue
+            allowed = site.mask is None or site.mask[row]
+            if allowed and floor.cpus_free[row] >= cpus and floor.mem_free[row] >= mem_mb:
+                return _lowest(floor, [row], [gpus], site)
+        rows = (enough & floor.room(site.mask, cpus, mem_mb)).nonzero()[0][:nodes]
+        if len(rows) == nodes:
+            return _lowest(floor, rows.tolist(), [gpus] * nodes, site)
+    return None
+
+
+def _uneven(floor: Floor, need: Need, site: Site) -> Placement | None:
+    """A count that can't be split evenly: as much as there is on the first nodes, at least one on each."""
+    shape = need.shape
+    total = shape.least_gpus
+    rows = (floor.room(site.mask, shape.cpus_per_node, shape.mem_per_node_mb) & (floor.n_free > 0)).nonzero()[0]
+    roomiest = rows[np.argsort(-floor.n_free[rows], kind="stable")]
+    for order in (rows, roomiest):
+        counts = _share(floor.n_free[order[: shape.max_nodes]], total, shape.min_nodes)
+        if counts is not None:
+            return _lowest(floor, order[: len(counts)].tolist(), counts, site)
+    return None
+
+
+def _share(free: IntArray, total: int, least_nodes: int) -> list[int] | None:
+    counts: list[int] = []
+    for available in free.tolist():
+        still_due = max(0, least_nodes - len(counts) - 1)
+        share = min(available, total - sum(counts) - still_due)
+        if share <= 0:
+            break
+        counts.append(share)
+    return counts if sum(counts) == total and len(counts) >= least_nodes else None
+
+
+def _whole_nodes(floor: Floor, need: Need, site: Site) -> Placement | None:
+    shape, cluster = need.shape, floor.cluster
+    idle: BoolArray = (floor.n_free == cluster.gpus_per_node) & (floor.cpus_free >= cluster.cpus)
+    if site.mask is not None:
+        idle &= site.mask
+    idle &= cluster.gpus_per_node >= (shape.gpus_per_node or 1)
+    rows = idle.nonzero()[0]
+    have = np.cumsum(cluster.gpus_per_node[rows])
+    enough = np.flatnonzero(have >= shape.least_gpus)
+    if not len(enough):
+        return None
+    nodes = max(int(enough[0]) + 1, shape.min_nodes)
+    if nodes > shape.max_nodes or nodes > len(rows):
+        return None
+    taken = rows[:nodes].tolist()
+    return _lowest(floor, taken, cluster.gpus_per_node[taken].tolist(), site)
+
+
+def _lowest(floor: Floor, rows: list[int], counts: list[int], site: Site) -> Placement:
+    names = floor.cluster.node_names
+    gpus = tuple(tuple(floor.free[row].nonzero()[0][:n].tolist()) for row, n in zip(rows, counts, strict=True))
+    return Placement(tuple(names[row] for row in rows), gpus, False, site.partition)

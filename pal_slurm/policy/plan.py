@@ -1,0 +1,164 @@
+"""One plan: who starts now, and where. In: Snapshot, Knowledge, Composition. Out: Plan, a Decision per waiting GPU job.
+
+1. What pinned jobs are about to take counts as taken.
+2. The waiting jobs are walked in the composition's order.
+3. A job that fits is placed and takes its GPUs, unless patience bids it wait for a better span.
+4. One that can't be pinned goes plain when enough is free; what Slurm will probably take counts as taken.
+5. One that does not fit waits; the first such gets a reservation, and later jobs start only where that delays nobody.
+6. Jobs that are not ours take their turn too: they hold what Slurm planned for them, or would take now.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+
+from pal_slurm.model import Action, App, Decision, Job, Knowledge, Placement, Reason, Snapshot, predict
+from pal_slurm.model.hostlist import expand_hosts
+from pal_slurm.policy.backfill import Backfill, Reserved
+from pal_slurm.policy.composition import Composition
+from pal_slurm.policy.firstfit import first_fit
+from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.seams import Progress
+from pal_slurm.policy.turn import Turn, turn_of
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    decisions: tuple[Decision, ...]  # in the order in which the jobs were considered
+    reserved: tuple[Reserved, ...] = ()  # what is kept for jobs that wait, the head of the queue first
+    victims: tuple[Job, ...] = ()  # running jobs that the preemption seam would stop for the head
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What a plan must know beside the snapshot; the daemon fills it from its ledger."""
+
+    released: Mapping[int, Placement] = field(default_factory=dict)  # job id -> pinned, not started yet
+    overdue: frozenset[int] = frozenset()  # heads kept waiting past their planned start: let them go plain
+    progress: Mapping[int, Progress] = field(default_factory=dict)
+
+
+NOTHING_SPECIAL = Circumstances()
+
+
+def plan(
+    snapshot: Snapshot, knowledge: Knowledge, composition: Composition, circumstances: Circumstances = NOTHING_SPECIAL
+) -> Plan:
+    return _Planner(snapshot, knowledge, composition, circumstances).run()
+
+
+class _Planner:
+    def __init__(self, snapshot: Snapshot, knowledge: Knowledge, composition: Composition, c: Circumstances) -> None:
+        self.snapshot, self.knowledge, self.composition, self.circumstances = snapshot, knowledge, composition, c
+        self.now = snapshot.taken
+        waiting = frozenset(self.app(job).cls for job in snapshot.pending if job.gpu_job)
+        self.floor = Floor(
+            snapshot.cluster, knowledge, now=self.now, reservations=snapshot.reservations, waiting=waiting
+        )
+        self.backfill = Backfill(self.floor, self.now, snapshot.running, composition.reserve)
+        self.tasks_running = Counter(job.array_id for job in snapshot.running if job.array_id is not None)
+        self.victims: tuple[Job, ...] = ()
+        self.closed = False  # no backfill: behind the first job that waits, nobody starts
+
+    def app(self, job: Job) -> App:
+        return self.knowledge.apps.get(job.hint.app)
+
+    def run(self) -> Plan:
+        released = self.circumstances.released
+        for job in self.snapshot.pending:
+            if job.id in released:
+                self.backfill.expect(job, released[job.id])
+        waiting = [job for job in self.snapshot.pending if job.id not in released]
+        decisions: list[Decision] = []
+        for rank, job in enumerate(self.composition.order.sort(waiting, self.circumstances.progress)):
+            decisions += self.decide(job, rank)
+        return Plan(tuple(decisions), tuple(self.backfill.reserved), self.victims)
+
+    def decide(self, job: Job, rank: int) -> Iterator[Decision]:
+        turn, reason = turn_of(job, self.now)
+        if turn is Turn.THEIRS:
+            self.make_room(job)
+        if not job.gpu_job:
+            return
+        if turn in (Turn.THEIRS, Turn.ASIDE):
+            yield Decision(job.id, None, Action.LEAVE, reason, rank=rank)
+        elif turn is Turn.LATER:
+            yield Decision(job.id, None, Action.WAIT, reason, rank=rank)
+        elif job.id in self.circumstances.overdue:
+            yield Decision(job.id, None, Action.PLAIN, Reason.PAST_PLANNED_START, rank=rank)
+        else:
+            yield from self.start(job, rank, turn, reason)
+
+    def start(self, job: Job, rank: int, turn: Turn, reason: Reason) -> Iterator[Decision]:
+        """One decision, or one per array task that starts and one for those that wait."""
+        if turn is Turn.PLACE:
+            need = self.floor.needs.of(job)
+            if need is None or not need.ways:
+                turn, reason = Turn.PLAIN, Reason.CANT_PIN
+        tasks: tuple[int | None, ...] = job.array_tasks or (job.array_task,)
+        room = len(tasks)
+        if job.array_limit is not None and job.array_id is not None and job.array_tasks:
+            room = max(0, job.array_limit - self.tasks_running[job.array_id])
+        for task in tasks[:room]:
+            found = self.now_or_wait(job, task, rank, turn, reason)
+            yield found
+            if found.action is Action.WAIT:
+                return
+        if room < len(tasks):
+            yield Decision(job.id, None, Action.WAIT, Reason.NOT_ELIGIBLE, rank=rank)
+
+    def now_or_wait(self, job: Job, task: int | None, rank: int, turn: Turn, reason: Reason) -> Decision:
+        app, floor = self.app(job), self.backfill.floor_for(job)
+        waiting = None if job.array_tasks else task
+        if self.closed:
+            return Decision(job.id, waiting, Action.WAIT, Reason.BEHIND_HEAD, rank=rank)
+        placer = self.composition.placement
+        where = placer.place(job, app, floor) if turn is Turn.PLACE else first_fit(job, floor)
+        if where is None:
+            return Decision(job.id, waiting, Action.WAIT, self.wait(job, app, floor, turn), rank=rank)
+        cluster, scores = self.snapshot.cluster, self.knowledge.scores
+        tier = cluster.tier_of(tuple(cluster.node_index[n] for n in where.nodes), where.n_gpus)
+        if turn is Turn.PLACE and self.composition.patience.waits(job, tier, self.now - job.submit):
+            return Decision(job.id, waiting, Action.WAIT, Reason.BETTER_SPAN_SOON, where, rank=rank)
+        slurms = first_fit(job, floor)
+        slurm_step = None if slurms is None else predict(app, slurms, cluster, scores)
+        self.backfill.start(job, where)
+        if turn is Turn.PLAIN:
+            return Decision(job.id, task, Action.PLAIN, reason, None, slurm_step, slurm_step, rank)
+        if not floor.merit(app.cls).informed:
+            reason = Reason.NEUTRAL
+        step = predict(app, where, cluster, scores)
+        return Decision(job.id, task, Action.PIN, reason, where, step, slurm_step, rank)
+
+    def wait(self, job: Job, app: App, floor: Floor, turn: Turn) -> Reason:
+        """It does not fit where it may start. Reserve for it, if it is its turn; say why."""
+        fits = None if floor is self.floor else first_fit(job, self.floor)
+        if self.backfill.wants_reservation(job):
+            first = not self.backfill.reserved
+            kept = self.backfill.reserve(job, app, self.composition.placement, turn is Turn.PLAIN)
+            if kept is not None and first:
+                self.victims = self.composition.preemption.victims(job, self.floor, self.snapshot.running)
+            self.closed = not self.composition.backfill and kept is not None
+        return Reason.NO_ROOM if fits is None else Reason.BEHIND_HEAD
+
+    def make_room(self, job: Job) -> None:
+        """A job that is not ours: hold what Slurm planned for it, or what it would take now."""
+        planned = expand_hosts(job.planned_nodes) or frozenset()
+        if not job.gpu_job:
+            if planned and job.start is not None:
+                # How many CPUs it asks for is not in the record: its nodes are kept whole from then on.
+                self.backfill.respect(replace(job, exclusive=True), planned, 0, job.start)
+            return
+        need = self.floor.needs.guess(job)
+        if planned and job.start is not None:
+            most = need.ways[0][1] if need.ways else -(-need.shape.least_gpus // len(planned))
+            self.backfill.respect(job, planned, most, job.start)
+            return
+        floor = self.backfill.floor_for(job)
+        where = first_fit(job, floor)
+        if where is not None:
+            self.backfill.start(job, where)
+        elif self.backfill.wants_reservation(job):
+            self.backfill.reserve(job, self.app(job), self.composition.placement, plain=True)

@@ -1,0 +1,41 @@
+"""What kind of customer a waiting job is. In: Job, the moment. Out: Turn.
+
+Ours to place are jobs with our mark whose lease still runs. Any other job may be started by Slurm at any moment, so it
+counts as what it is: ahead of those behind it, but nothing that we touch.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from pal_slurm.model import Job, Reason
+
+# Slurm keeps it waiting for something that no free GPU can give: it competes with nobody now.
+BLOCKED_REASONS = (
+    "Assoc", "QOS", "Licenses", "Reservation", "BadConstraints", "Partition", "Account", "InvalidAccount",
+    "InvalidQOS", "MaxMem", "Dependency", "JobArrayTaskLimit", "DeadLine", "Cleaning",
+)  # fmt: skip
+
+
+class Turn(Enum):
+    PLACE = auto()  # ours: pin it
+    PLAIN = auto()  # ours, but Slurm has to choose the GPUs
+    LATER = auto()  # ours, and can't start yet
+    THEIRS = auto()  # not ours, and competing
+    ASIDE = auto()  # not ours, and not competing
+
+
+def turn_of(job: Job, now: float) -> tuple[Turn, Reason]:
+    """The reason says why it is not simply placed."""
+    if job.reason.startswith("JobHeld"):
+        return Turn.ASIDE, Reason.HELD
+    if job.lease is None or (job.eligible is not None and job.eligible <= now):
+        waits_for_more = job.eligible is None or job.eligible > now or job.reason.startswith(BLOCKED_REASONS)
+        return (Turn.ASIDE if waits_for_more else Turn.THEIRS), Reason.FOREIGN
+    if job.dependency and (job.eligible is None or job.reason.startswith("Dependency")):
+        return Turn.LATER, Reason.NOT_ELIGIBLE
+    if job.hint.off:
+        return Turn.PLAIN, Reason.WANTS_OFF
+    if job.het or job.shape is None or job.exclusive or job.required_nodes:
+        return Turn.PLAIN, Reason.CANT_PIN
+    return Turn.PLACE, Reason.BEST_SPAN
