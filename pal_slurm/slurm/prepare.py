@@ -1,0 +1,85 @@
+"""Before an edit is written. In: edits, the jobs as they stand. Out: which record is meant, and whether it may be written.
+
+Both backends ask here, so that they refuse alike and call an array's tasks by the same name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pal_slurm.model import Edit, EditResult, Job, JobState, Outcome
+from pal_slurm.slurm.port import Capabilities
+from pal_slurm.slurm.rewrite import Refused, Rewrite, rewrite
+
+SAFE_AHEAD_S = 5.0  # without disable_job_shrink: how far off a job's start must be for a node list to be sent
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """An edit that may be written."""
+
+    edit: Edit
+    before: Job
+    asked: Rewrite
+
+    @property
+    def target(self) -> str:
+        """The job as Slurm is to be told. An array's bare id would also reach tasks that have records of their own."""
+        job = self.before
+        if job.array_id is None:
+            return str(job.id)
+        if self.edit.task is not None:
+            return f"{job.array_id}_{self.edit.task}"
+        if job.array_task is not None:
+            return f"{job.array_id}_{job.array_task}"
+        return f"{job.array_id}_[{fold_tasks(job.array_tasks)}]"
+
+    @property
+    def homes(self) -> tuple[int, ...]:
+        """Ids under which the record may be found afterwards: a task that was split off has a new one."""
+        array = self.before.array_id
+        return (self.before.id,) if array is None or self.edit.task is None else (self.before.id, array)
+
+
+def prepare(
+    edit: Edit, stands: Iterable[Job], caps: Capabilities, may_name_nodes: bool, now: float
+) -> EditResult | Ready:
+    """The edit made ready, or why it is not written. `may_name_nodes`: disable_job_shrink is set."""
+    job = record_of(edit.job, edit.task, stands)
+    if job is None:
+        return EditResult(edit, Outcome.GONE, "no such job waits any more")
+    if not job.pending:
+        outcome = Outcome.STARTED if job.state is JobState.RUNNING else Outcome.GONE
+        return EditResult(edit, outcome, "it waits no more", job)
+    asked = rewrite(edit, job, caps)
+    if isinstance(asked, Refused):
+        return EditResult(edit, Outcome.REFUSED, asked.why, job)
+    if asked.texts.get("nodes") and not may_name_nodes and (job.eligible or 0) <= now + SAFE_AHEAD_S:
+        # On a job that has just started a node list means: shrink, and Slurm kills the steps on the other nodes.
+        return EditResult(edit, Outcome.REFUSED, "it may start at any moment, and disable_job_shrink is not set", job)
+    ready = Ready(edit, job, asked)
+    if ready.target.endswith("[]"):
+        return EditResult(edit, Outcome.REFUSED, "which tasks of the array still wait can't be told", job)
+    return ready
+
+
+def record_of(job: int, task: int | None, records: Iterable[Job]) -> Job | None:
+    """The record of this id; with a task, the record that holds it now."""
+    if task is None:
+        return next((r for r in records if r.id == job), None)
+    arrays = [r for r in records if r.id == job or r.array_id is not None]
+    home = next((r.array_id for r in arrays if r.id == job), job)
+    mine = (r for r in arrays if r.array_id == home and (r.array_task == task or task in r.array_tasks))
+    return next(mine, None)
+
+
+def fold_tasks(tasks: Sequence[int]) -> str:
+    """1, 2, 3, 7 as `1-3,7`."""
+    runs: list[list[int]] = []
+    for task in tasks:
+        if runs and task == runs[-1][1] + 1:
+            runs[-1][1] = task
+        else:
+            runs.append([task, task])
+    return ",".join(str(low) if low == high else f"{low}-{high}" for low, high in runs)
