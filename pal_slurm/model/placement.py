@@ -59,3 +59,4 @@ class Decision:
     step_time: float | None = None  # predicted by the one equation
     slurm_step_time: float | None = None  # the same for what Slurm itself would choose
     rank: int = 0  # its place in the order
+    slurm_placement: Placement | None = None  # what Slurm itself would choose, as far as it can be reckoned

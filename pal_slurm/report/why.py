@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from functools import lru_cache
+
+import numpy as np
 
 from pal_slurm.model import (
     Action,
@@ -49,20 +52,11 @@ def weigh(what: str, app: App, placement: Placement, cluster: Cluster, scores: S
     )
 
 
-def why_of(
-    decision: Decision,
-    job: Job,
-    snapshot: Snapshot,
-    knowledge: Knowledge,
-    actuator: str,
-    others: Mapping[str, Placement] | None = None,
-) -> Why:
-    """`others`: further placements that were looked at, by what they are (SLURM for Slurm's own choice)."""
+def why_of(decision: Decision, job: Job, snapshot: Snapshot, knowledge: Knowledge, actuator: str) -> Why:
+    """Everything that `sentences` needs later, when the snapshot is long gone."""
     app = knowledge.apps.get(job.hint.app)
     cluster = snapshot.cluster
-    looked_at = ({CHOSEN: decision.placement} if decision.placement else {}) | dict(others or {})
-    allowed = [cluster.partitions[p] for p in job.partitions if p in cluster.partitions]
-    free = cluster.gpu_free[allowed[0] if len(allowed) == 1 else sum(allowed) > 0] if allowed else cluster.gpu_free
+    looked_at = {CHOSEN: decision.placement, SLURM: decision.slurm_placement}
     return Why(
         decision=decision,
         submit=job.submit,
@@ -72,11 +66,18 @@ def why_of(
         app_known=job.hint.app in knowledge.apps.known,
         cls=app.cls,
         gpus=job.shape.least_gpus if job.shape else 0,
-        free_gpus=int(free.sum()),
+        free_gpus=_free(cluster, job.partitions),
         ahead=decision.rank,
         weighed=tuple(weigh(what, app, p, cluster, knowledge.scores) for what, p in looked_at.items() if p),
         pinnable=job.shape is not None,
     )
+
+
+@lru_cache(maxsize=4)
+def _free(cluster: Cluster, partitions: tuple[str, ...]) -> int:
+    """Free GPUs in any of these partitions; asked once per job, so it is worked out once per plan."""
+    allowed = [cluster.partitions[name] for name in partitions if name in cluster.partitions]
+    return int(cluster.gpu_free[np.logical_or.reduce(allowed)].sum() if allowed else cluster.gpu_free.sum())
 
 
 _REASONS = {

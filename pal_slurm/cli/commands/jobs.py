@@ -1,0 +1,27 @@
+"""palctl jobs. In: last decisions and outcomes. Out: one row per job."""
+
+from __future__ import annotations
+
+import click
+
+from pal_slurm.cli.context import Palctl, choose, output_options, pass_palctl, print_rows
+
+
+@click.command(name="jobs", short_help="What was decided about each job, and what it got.")
+@click.option(
+    "-n", "--most", default=100, show_default=True, type=click.IntRange(1, 100_000), help="Newest jobs to show."
+)
+@output_options
+@pass_palctl
+def command(palctl: Palctl, most: int, as_json: bool, fields: str) -> None:
+    """What was decided about each job, and what it got, newest first.
+
+    GAIN: how much longer a step would take where Slurm itself would have put the job (0.2 is 20 %).
+    """
+    from pal_slurm.report.jobs import DEFAULT, FIELDS, job_rows
+    from pal_slurm.store import DecisionRepo, OutcomeRepo
+
+    columns = choose(fields, FIELDS, FIELDS if as_json else DEFAULT)
+    decided = DecisionRepo(palctl.store, palctl.cluster).newest(most)
+    got = OutcomeRepo(palctl.store, palctl.cluster).newest(most)
+    print_rows(job_rows(decided, got, most), columns, as_json=as_json, empty="pald has seen no GPU job yet")

@@ -1,0 +1,30 @@
+"""palctl status: how things stand between pald, Slurm and the store."""
+
+from __future__ import annotations
+
+import click
+
+from pal_slurm.cli.context import Palctl, pass_palctl
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+@pass_palctl
+def command(ctl: Palctl, as_json: bool) -> None:
+    """Who leads, what this Slurm can do, how many jobs are leased, pinned, undone; what stands in the way."""
+    from pal_slurm.daemon.connect import connect
+    from pal_slurm.daemon.status import look
+    from pal_slurm.report.text import as_json as to_json
+
+    slurm = connect(ctl.config)
+    try:
+        seen = look(ctl.config, slurm, ctl.store)
+    finally:
+        slurm.close()
+    if as_json:
+        click.echo(to_json(seen.as_dict()))
+        return
+    for name, value in seen.lines():
+        click.echo(f"{click.style(f'{name:<12}', bold=True)} {value}")
+    for said in seen.warnings:
+        click.echo(click.style(f"{'!':<12} {said}", fg="yellow"))

@@ -1,0 +1,61 @@
+"""palctl undo: give jobs their original request back. Works with pald dead and its database gone."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+
+import click
+
+from pal_slurm.cli.context import Palctl, pass_palctl
+
+
+@click.command()
+@click.argument("job", type=int, required=False)
+@click.option("--all", "everything", is_flag=True, help="Every lease and every pin in the queue.")
+@click.option(
+    "--if-dead",
+    "dead_s",
+    type=float,
+    metavar="SECONDS",
+    help="Only when pald has given no sign of life for so long: what the dead man's timer runs.",
+)
+@click.option("-n", "--dry-run", is_flag=True, help="Say what would be undone, and change nothing.")
+@pass_palctl
+def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None, dry_run: bool) -> None:
+    """Take our hands off JOB, or with --all off every job: leases end, pins go, the original request is back.
+
+    A running pald would lease or pin again what its policy wants; `palctl pause` first.
+    """
+    if (job is None) == (not everything):
+        raise click.UsageError("name a job, or say --all")
+    from pal_slurm.daemon.connect import connect
+    from pal_slurm.daemon.undo import one, ours, seconds_dead, undo
+    from pal_slurm.model import Outcome
+
+    if dead_s is not None:
+        silent = seconds_dead(Path(ctl.config.cycle.alive_file), time.time())
+        if silent < dead_s:
+            click.echo(f"pald gave a sign of life {silent:.0f} s ago: nothing to do")
+            return
+    slurm = connect(ctl.config)
+    try:
+        snapshot = slurm.snapshot()
+        jobs = ours(snapshot) if job is None else one(snapshot, job)
+        if dry_run:
+            for found in jobs:
+                click.echo(f"would undo job {found.id}" + (f" (on {found.required_nodes})" if found.required_nodes else ""))  # fmt: skip
+            return
+        results = undo(slurm, jobs)
+    finally:
+        slurm.close()
+    fine = sum(r.outcome in (Outcome.DONE, Outcome.STARTED, Outcome.GONE) for r in results)
+    for r in results:
+        if r.outcome is Outcome.PARTIAL:
+            click.echo(f"job {r.edit.job}: free to start anywhere; not all of its request could be restored: {r.said}")
+        elif r.outcome in (Outcome.REFUSED, Outcome.UNKNOWN):
+            click.echo(f"job {r.edit.job}: not undone: {r.said}", err=True)
+    click.echo(f"{fine} of {len(results)} jobs are as they were" if results else "nothing of ours is in the queue")
+    if any(r.outcome in (Outcome.REFUSED, Outcome.UNKNOWN) for r in results):
+        sys.exit(75)

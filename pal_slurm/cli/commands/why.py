@@ -1,0 +1,32 @@
+"""palctl why. In: a job id. Out: what was known, what was weighed, what became of it, in plain sentences."""
+
+from __future__ import annotations
+
+import re
+
+import click
+
+from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.errors import BadInput
+
+
+@click.command(name="why", short_help="Why a job got the GPUs that it got, or still waits.")
+@click.argument("job", metavar="JOBID")
+@click.option("--json", "as_json", is_flag=True, help="The records themselves.")
+@pass_palctl
+def command(palctl: Palctl, job: str, as_json: bool) -> None:
+    """Why a job got the GPUs that it got, or still waits. JOBID may name an array task: 17_3."""
+    from pal_slurm.report.life import life_of, life_sentences
+    from pal_slurm.report.text import as_json as to_json
+
+    match = re.fullmatch(r"(\d{1,10})(?:_(\d{1,10}))?", job)
+    if match is None:
+        raise BadInput(f"{job!r} is no job id; write 1234, or 1234_5 for a task of an array")
+    life = life_of(palctl.store, palctl.cluster, int(match[1]), int(match[2]) if match[2] else None)
+    if life.empty:
+        raise BadInput(f"nothing is known of job {job}: pald has not seen it, or it was long ago")
+    if as_json:
+        click.echo(to_json(life.plain()))
+        return
+    for sentence in life_sentences(life):
+        click.echo(sentence)

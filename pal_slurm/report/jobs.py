@@ -1,0 +1,77 @@
+"""Jobs as rows. In: last decisions, what jobs really got. Out: one row per job or array task, newest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pal_slurm.model import Placement
+from pal_slurm.report.text import Value
+from pal_slurm.report.why import where
+from pal_slurm.store import JobOutcome, Why
+
+FIELDS = (
+    "job", "task", "app", "class", "gpus", "action", "reason", "where", "step_time", "slurm_step_time", "gain",
+    "as_pinned", "start", "end", "submit", "decided_at", "actuator",
+)  # fmt: skip
+DEFAULT = ("job", "task", "app", "class", "gpus", "action", "reason", "where", "step_time", "slurm_step_time", "gain")
+
+_Key = tuple[int, int, int | None]
+
+
+def job_rows(decided: Sequence[Why], got: Sequence[JobOutcome], most: int) -> list[dict[str, Value]]:
+    """What a job really got stands in the place of what was decided."""
+    rows: dict[_Key, dict[str, Value]] = {}
+    for why in decided:
+        rows[(why.decision.job, why.submit, why.decision.task)] = _decided(why)
+    for outcome in sorted(got, key=lambda o: o.start):
+        key = (outcome.job, outcome.submit, outcome.task)
+        rows.setdefault(key, _blank(outcome)).update(_got(outcome))
+    return sorted(rows.values(), key=lambda row: (row["submit"], row["job"], row["task"] or 0), reverse=True)[:most]
+
+
+def _decided(why: Why) -> dict[str, Value]:
+    d = why.decision
+    return {
+        "job": d.job,
+        "task": d.task,
+        "app": why.app,
+        "class": why.cls,
+        "gpus": why.gpus,
+        "action": d.action.value,
+        "reason": d.reason.value,
+        "where": where(d.placement) if d.placement else None,
+        "step_time": d.step_time,
+        "slurm_step_time": d.slurm_step_time,
+        "gain": _gain(d.step_time, d.slurm_step_time),
+        "as_pinned": None,
+        "start": None,
+        "end": None,
+        "submit": why.submit,
+        "decided_at": why.decided_at,
+        "actuator": why.actuator,
+    }
+
+
+def _blank(o: JobOutcome) -> dict[str, Value]:
+    row: dict[str, Value] = dict.fromkeys(FIELDS)
+    row |= {"job": o.job, "task": o.task, "app": o.app, "class": o.cls, "submit": o.submit}
+    return row
+
+
+def _got(o: JobOutcome) -> dict[str, Value]:
+    return {
+        "action": "ended" if o.end else "runs",
+        "gpus": sum(map(len, o.gpus)),
+        "where": where(Placement(o.nodes, o.gpus, exact=False)),
+        "step_time": o.step_time,
+        "slurm_step_time": o.slurm_step_time,
+        "gain": _gain(o.step_time, o.slurm_step_time),
+        "as_pinned": o.as_pinned,
+        "start": o.start,
+        "end": o.end,
+    }
+
+
+def _gain(ours: float | None, slurms: float | None) -> float | None:
+    """How much longer a step would take where Slurm itself would have put the job: 0.2 is 20 %."""
+    return None if ours is None or slurms is None else slurms / ours - 1.0

@@ -1,0 +1,114 @@
+"""The life of one job as far as we had a hand in it. In: the store. Out: sentences, records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import msgspec
+
+from pal_slurm.model import EditKind, Intent, Outcome, Placement
+from pal_slurm.report.text import fold, shown
+from pal_slurm.report.why import sentences, where
+from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store, Why
+
+_MANY = 12  # edits that are told one by one; of more, the last ones
+
+
+@dataclass(frozen=True, slots=True)
+class Life:
+    decided: tuple[Why, ...]
+    edits: tuple[Intent, ...]
+    got: tuple[JobOutcome, ...]
+
+    @property
+    def empty(self) -> bool:
+        return not (self.decided or self.edits or self.got)
+
+    def plain(self) -> dict[str, Any]:
+        """For JSON."""
+        found = {"decisions": self.decided, "edits": self.edits, "outcomes": self.got}
+        plain = msgspec.to_builtins(found, str_keys=True)
+        assert isinstance(plain, dict)
+        return plain
+
+
+def life_of(store: Store, cluster: str, job: int, task: int | None = None) -> Life:
+    """A job id may come round again: the newest job of that id only."""
+    decided = [w for w in DecisionRepo(store, cluster).of_job(job) if task in (None, w.decision.task)]
+    edits = [i for i in Ledger(store, cluster).of_job(job) if task in (None, i.edit.task)]
+    got = [o for o in OutcomeRepo(store, cluster).of_job(job) if task in (None, o.task)]
+    newest = max([*(w.submit for w in decided), *(i.submit for i in edits), *(o.submit for o in got)], default=0)
+    return Life(
+        tuple(w for w in decided if w.submit == newest),
+        tuple(i for i in edits if i.submit == newest),
+        tuple(o for o in got if o.submit == newest),
+    )
+
+
+def life_sentences(life: Life) -> Iterator[str]:
+    for why in life.decided[:_MANY]:
+        yield f"At {_clock(why.decided_at)} (last decision):"
+        for sentence in sentences(why):
+            yield f"  {sentence}"
+    if len(life.decided) > _MANY:
+        yield f"... and {len(life.decided) - _MANY} more array tasks; ask for one with JOBID_TASK."
+    edits = life.edits[-_MANY:]
+    if edits:
+        older = len(life.edits) - len(edits)
+        yield "What was written to Slurm" + (
+            f" (the last {len(edits)} of {older + len(edits)} edits):" if older else ":"
+        )
+        for intent in edits:
+            yield f"  {_edit(intent)}"
+    for outcome in life.got:
+        yield from _got(outcome)
+
+
+_TOLD = {
+    EditKind.PIN: "pinned to",
+    EditKind.PLAIN: "released as it was",
+    EditKind.RENEW: "its lease was renewed",
+    EditKind.UNPIN: "its original request was given back",
+}
+_CAME_OUT = {
+    None: "and pald does not know yet whether it was carried out",
+    Outcome.DONE: "done",
+    Outcome.STARTED: "but it was running already",
+    Outcome.GONE: "but it was gone",
+    Outcome.REFUSED: "but it was not carried out",
+    Outcome.PARTIAL: "and taken back",
+    Outcome.UNKNOWN: "and slurmctld gave no answer",
+}
+
+
+def _edit(intent: Intent) -> str:
+    edit = intent.edit
+    what = _TOLD[edit.kind]
+    if edit.kind is EditKind.PIN:
+        slots = "" if edit.slots is None else ":" + ",".join(f"g{s}" for s in edit.slots)
+        what = f"{what} {fold(edit.nodes)}{slots}"
+    if edit.until is not None:
+        what = f"{what} until {_clock(edit.until)}"
+    task = "" if edit.task is None else f" task {edit.task}"
+    said = f" ({shown(intent.said)})" if intent.said else ""
+    return f"{_clock(intent.written_at)}{task} {what}: {_CAME_OUT[intent.outcome]}{said}"
+
+
+def _got(outcome: JobOutcome) -> Iterator[str]:
+    got = where(Placement(outcome.nodes, outcome.gpus, exact=False))
+    task = "" if outcome.task is None else f"Task {outcome.task}: "
+    end = f", ended {_clock(outcome.end)}" if outcome.end else ""
+    pinned = {True: ", as pinned", False: ", which is not what was asked for", None: ""}[outcome.as_pinned]
+    yield f"{task}It got {got}{pinned}; started {_clock(outcome.start)}{end}."
+    if outcome.step_time is not None:
+        line = f"  Predicted there: {outcome.step_time:.4g} s/step"
+        if outcome.slurm_step_time is not None:
+            line += f"; on what Slurm itself would have chosen: {outcome.slurm_step_time:.4g} s/step"
+        yield line + "."
+
+
+def _clock(at: float) -> str:
+    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")
