@@ -1,4 +1,4 @@
-"""Before an edit is written. In: edits, the jobs as they stand. Out: which record is meant, and whether it may be written.
+"""Before an edit is written. In: edits, the jobs as they stand. Out: the record that is meant, and whether it may be.
 
 Both backends ask here, so that they refuse alike and call an array's tasks by the same name.
 """

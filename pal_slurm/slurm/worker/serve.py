@@ -2,7 +2,7 @@
 
     hello       versions, the fields of a job's row
     snapshot    jobs in parts, then nodes, partitions, reservations
-    jobs        some jobs by id
+    jobs        all records of some jobs and arrays
     apply       updates, each re-read at once, one part per update
     pulse       (id, state, reason) of every job, as counts and a digest
     passes      counters of slurmctld's own scheduling passes
@@ -94,7 +94,7 @@ class Server:
                 if error.errno != write.NO_SUCH_JOB:
                     raise
                 continue
-            self.link.part(list(read.job_rows((job for job in records if job.id == number), unread)))
+            self.link.part(list(read.job_rows(records, unread)))
         return {"unread": unread}
 
     def apply(self, args: Args) -> object:

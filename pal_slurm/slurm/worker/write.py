@@ -51,15 +51,15 @@ def _update(pyslurm: Any, target: str, texts: dict[str, str], numbers: dict[str,
 
 def _reread(pyslurm: Any, update: Args, outcome: dict[str, object]) -> None:
     unread: list[str] = []
-    for job in pyslurm.Job.load_records(update["job"]):
-        if _is_meant(job, update):
-            for row in read.job_rows((job,), unread):
-                outcome["row"] = row
+    for row in read.job_rows(_meant(pyslurm.Job.load_records(update["job"]), update), unread):
+        outcome["row"] = row
     outcome["reread"] = True
     outcome["unread"] = "".join(unread)
 
 
-def _is_meant(job: Any, update: Args) -> bool:
+def _meant(records: list[Any], update: Args) -> list[Any]:
+    """The record that was edited; for a task that was not split off after all, the one that still holds it."""
     if update["task"] is None:
-        return bool(job.id == update["job"])
-    return bool(job.array_task == update["task"])
+        return [job for job in records if job.id == update["job"]]
+    own = [job for job in records if job.array_task == update["task"]]
+    return own or [job for job in records if job.array_task is None]

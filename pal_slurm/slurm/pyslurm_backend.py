@@ -1,0 +1,271 @@
+"""Slurm through pyslurm, in its worker process. In: edits. Out: snapshots, jobs, edit results, as the port says.
+
+The worker sends rows, this file makes model nouns of them. The fastest way to Slurm, for the releases that pyslurm can
+be built against; edits are made by the same `rewrite` and judged by the same `judge` as the cli backend's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+
+from pal_slurm.errors import SlurmUnavailable
+from pal_slurm.model import Edit, EditResult, Job, JobState, Outcome, Snapshot
+from pal_slurm.slurm.capabilities import capabilities_of
+from pal_slurm.slurm.judge import judge
+from pal_slurm.slurm.nodes import NodeRecord, PartitionRecord, ReservationRecord, Site, to_cluster, to_reservation
+from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
+from pal_slurm.slurm.prepare import Ready, prepare
+from pal_slurm.slurm.records import JobRecord, to_job
+from pal_slurm.slurm.worker_process import WorkerProcess
+
+WORKER = Path(__file__).with_name("worker")
+EDITS_PER_CALL = 50
+PLAIN_SITE = Site()
+SETUP_AGE_S = 60.0  # how long slurmctld's settings are believed
+EDIT_S = 0.1  # what one edit may take on a slow slurmctld, beside the deadline of the call
+
+T = TypeVar("T")
+
+
+class _Hello(msgspec.Struct):
+    fields: list[str]
+    loaded: str
+
+
+class _Rest(msgspec.Struct):
+    """What a snapshot holds beside its jobs."""
+
+    taken: float
+    unread: list[str]
+    nodes: list[NodeRecord]
+    partitions: list[PartitionRecord]
+    reservations: list[ReservationRecord]
+
+
+class _Setup(msgspec.Struct):
+    release: str
+    cluster: str
+    scheduler: list[str]
+    priority_flags: list[str]
+    plugins: str
+
+
+class _Passes(msgspec.Struct):
+    main: int
+    backfill: int
+    threads: int
+    rpc_time_us: int
+    started: int
+
+
+class _Pulse(msgspec.Struct):
+    pending: int
+    running: int
+    newest: int
+    digest: int
+
+
+class _Updated(msgspec.Struct):
+    """What became of one update."""
+
+    errno: int
+    said: str
+    reread: bool
+    unread: str
+    row: JobRecord | None = None
+
+
+class PyslurmSlurm:
+    name = "pyslurm"
+
+    def __init__(
+        self,
+        python: Sequence[str],
+        *,
+        conf: str | None = None,
+        site: Site = PLAIN_SITE,
+        deadline_s: float = 20.0,
+        start_deadline_s: float = 15.0,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        """`python`: the interpreter that scripts/build-pyslurm made, with whatever has to stand before it."""
+        self.worker = WorkerProcess(
+            (*python, str(WORKER)), hello={"conf": conf}, check=_check_hello, start_deadline_s=start_deadline_s
+        )
+        self._site = site
+        self._deadline_s = deadline_s
+        self._clock = clock
+        self._setup: tuple[int, float, _Setup] | None = None  # which worker told it, when, and what
+
+    def capabilities(self) -> Capabilities:
+        return capabilities_of(self._told().release)
+
+    def setup(self) -> SchedulerSetup:
+        told = self._told()
+        return SchedulerSetup(
+            cluster_name=told.cluster,
+            disable_job_shrink="disable_job_shrink" in told.scheduler,
+            accrue_always="ACCRUE_ALWAYS" in told.priority_flags,
+            scheduler_parameters=",".join(told.scheduler),
+            plugins=told.plugins,
+        )
+
+    def snapshot(self) -> Snapshot:
+        jobs: list[Job] = []
+
+        def take(part: msgspec.Raw) -> None:
+            rows: list[JobRecord] = _read(_rows, part)
+            jobs.extend(map(to_job, rows))
+
+        rest = _read(_rest, self._call("snapshot", on_part=take))
+        reservations = tuple(map(to_reservation, rest.reservations))
+        pending = [job for job in jobs if job.state is JobState.PENDING]
+        pending.sort(key=lambda job: (-job.priority, job.submit, job.id))
+        running = [job for job in jobs if job.state is JobState.RUNNING]
+        return Snapshot(
+            taken=rest.taken,
+            cluster=to_cluster(rest.nodes, rest.partitions, reservations, self._site, rest.taken),
+            pending=tuple(pending),
+            running=tuple(running),
+            reservations=reservations,
+            dropped_hints=sum(job.hint.dropped for job in pending) + sum(job.hint.dropped for job in running),
+            unread=tuple(rest.unread),
+        )
+
+    def jobs(self, ids: Sequence[int]) -> dict[int, Job]:
+        wanted = frozenset(ids)
+        return {job.id: job for job in self._records(ids) if job.id in wanted and job.state is not JobState.OTHER}
+
+    def apply(self, edits: Sequence[Edit]) -> list[EditResult]:
+        results: list[EditResult] = []
+        broken = ""
+        for few in _batches(edits, EDITS_PER_CALL):
+            if not broken:
+                done, broken = self._apply(few)
+                results += done
+        # What was not sent is as unknown as what was not answered: the next cycle finds out.
+        results += [EditResult(edit, Outcome.UNKNOWN, broken) for edit in edits[len(results) :]]
+        return results
+
+    def pulse(self) -> Pulse:
+        told = _read(_pulse, self._call("pulse"))
+        return Pulse(told.pending, told.running, told.newest, told.digest)
+
+    def passes(self) -> Passes:
+        told = _read(_passes, self._call("passes"))
+        return Passes(told.main, told.backfill, told.threads, told.rpc_time_us, told.started)
+
+    def close(self) -> None:
+        self.worker.close()
+
+    def _apply(self, edits: Sequence[Edit]) -> tuple[list[EditResult], str]:
+        """Results of these edits, and why the worker can't go on, if it can't."""
+        try:
+            caps, may_name_nodes = self.capabilities(), self.setup().disable_job_shrink
+            stands = self._records(edit.job for edit in edits)
+        except SlurmUnavailable as error:
+            return [EditResult(edit, Outcome.UNKNOWN, f"nothing was written: {error}") for edit in edits], str(error)
+        now = self._clock()
+        made = [prepare(edit, stands, caps, may_name_nodes, now) for edit in edits]
+        ready = [item for item in made if isinstance(item, Ready)]
+        answers: list[_Updated] = []
+
+        def take(part: msgspec.Raw) -> None:
+            answers.append(_read(_updated, part))
+
+        broken = ""
+        try:
+            updates = [_update(item) for item in ready]
+            self._call("apply", {"updates": updates}, on_part=take, extra_s=EDIT_S * len(ready))
+        except SlurmUnavailable as error:
+            broken = str(error)
+        now = self._clock()
+        judged = iter([_judged(item, answer, now) for item, answer in zip(ready, answers, strict=False)])
+        results = []
+        for item in made:
+            if isinstance(item, Ready):
+                item = next(judged, None) or EditResult(item.edit, Outcome.UNKNOWN, broken)
+            results.append(item)
+        return results, broken
+
+    def _records(self, ids: Iterable[int]) -> list[Job]:
+        """All records of these jobs and arrays."""
+        found: list[Job] = []
+
+        def take(part: msgspec.Raw) -> None:
+            rows: list[JobRecord] = _read(_rows, part)
+            found.extend(map(to_job, rows))
+
+        for few in _batches(dict.fromkeys(ids), EDITS_PER_CALL):
+            self._call("jobs", {"ids": few}, on_part=take, extra_s=EDIT_S * len(few))
+        return found
+
+    def _told(self) -> _Setup:
+        """What slurm.conf says; a new worker may have found another slurmctld, and an admin may have changed it."""
+        now = self._clock()
+        if self._setup is None or self._setup[0] != self.worker.starts or not 0 <= now - self._setup[1] < SETUP_AGE_S:
+            told = _read(_setup, self._call("setup"))
+            self._setup = (self.worker.starts, now, told)
+        return self._setup[2]
+
+    def _call(
+        self,
+        verb: str,
+        args: Mapping[str, object] | None = None,
+        on_part: Callable[[msgspec.Raw], None] = lambda raw: None,
+        extra_s: float = 0.0,
+    ) -> msgspec.Raw:
+        return self.worker.call(verb, args, deadline_s=self._deadline_s + extra_s, on_part=on_part)
+
+
+_hello = msgspec.json.Decoder(_Hello)
+_rows = msgspec.json.Decoder(list[JobRecord])
+_rest = msgspec.json.Decoder(_Rest)
+_setup = msgspec.json.Decoder(_Setup)
+_passes = msgspec.json.Decoder(_Passes)
+_pulse = msgspec.json.Decoder(_Pulse)
+_updated = msgspec.json.Decoder(_Updated)
+
+
+def _read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw) -> T:
+    try:
+        return decoder.decode(raw)
+    except msgspec.MsgspecError as error:
+        raise SlurmUnavailable(f"the pyslurm worker sent a record that can't be understood: {error}") from error
+
+
+def _check_hello(raw: msgspec.Raw) -> None:
+    if tuple(_read(_hello, raw).fields) != JobRecord.__struct_fields__:
+        raise SlurmUnavailable(f"the pyslurm worker at {WORKER} is of another version of pal-slurm; restart pald")
+
+
+def _update(ready: Ready) -> dict[str, object]:
+    """One update as the worker takes it."""
+    numbers = {"min_nodes": ready.asked.min_nodes, "max_nodes": ready.asked.max_nodes}
+    return {
+        "target": ready.target,
+        "job": ready.homes[-1],
+        "task": ready.edit.task,
+        "begin": ready.asked.begin,
+        "texts": dict(ready.asked.texts),
+        "numbers": {name: number for name, number in numbers.items() if number is not None},
+    }
+
+
+def _judged(ready: Ready, answer: _Updated, now: float) -> EditResult:
+    if not answer.reread or answer.unread:
+        return EditResult(ready.edit, Outcome.UNKNOWN, answer.unread or answer.said)
+    after = to_job(answer.row) if answer.row is not None else None
+    return judge(ready.edit, ready.asked, ready.before, after, answer.said, now)
+
+
+def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch
