@@ -94,8 +94,9 @@ def nearly_full(nodes: int, pending: int, limit_ms: float) -> Case:
     for row, slot in np.argwhere(~free).tolist():
         job = waiting(rng, 100_000 + len(running), 1)
         end = NOW + rng.randint(60, 80_000)
-        place = {"nodes": (cluster.node_names[row],), "gpus": ((slot,),), "cpus_alloc": 1, "end": end}
-        running.append(replace(job, state=JobState.RUNNING, lease=None, **place))
+        node = cluster.node_names[row]
+        job = replace(job, state=JobState.RUNNING, lease=None, nodes=(node,), gpus=((slot,),), cpus_alloc=1, end=end)
+        running.append(job)
     cluster = replace(cluster, gpu_free=free, cpus_free=(64 - (~free).sum(axis=1)).astype(np.int32))
     jobs = tuple(waiting(rng, i + 1, rng.randint(1, 8)) for i in range(pending))
     name = f"{pending:,} jobs wait for {int(free.sum()):,} free of {nodes * 8:,} GPUs"

@@ -36,6 +36,6 @@ def turn_of(job: Job, now: float) -> tuple[Turn, Reason]:
         return Turn.LATER, Reason.NOT_ELIGIBLE
     if job.hint.off:
         return Turn.PLAIN, Reason.WANTS_OFF
-    if job.het or job.shape is None or job.exclusive or job.required_nodes:
+    if job.het or job.shape is None or job.exclusive or job.required_nodes or job.reservation:
         return Turn.PLAIN, Reason.CANT_PIN
     return Turn.PLACE, Reason.BEST_SPAN

@@ -1,0 +1,64 @@
+"""The user's and the site's constraints on single nodes. In: job, node, snapshot. Out: nothing, or No."""
+
+from __future__ import annotations
+
+from pal_slurm.guard.verdict import Cause, No
+from pal_slurm.model import Cluster, Job, Placement, Reservation
+from pal_slurm.model.hostlist import expand_hosts
+
+FEATURE_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:=/+-")
+
+
+def check_partition(job: Job, placement: Placement, cluster: Cluster) -> None:
+    """Every node belongs to the one partition in which the job will run."""
+    name = placement.partition
+    if name is None:
+        if len(job.partitions) > 1:
+            raise No(Cause.PARTITION, f"it asks for {', '.join(job.partitions)}, and the pin names none of them")
+        if not job.partitions:
+            return
+        name = job.partitions[0]
+    elif name not in job.partitions:
+        raise No(Cause.PARTITION, f"it does not ask for partition {name}")
+    members = cluster.partitions.get(name)
+    if members is None:
+        raise No(Cause.PARTITION, f"partition {name} is down or unknown")
+    for node in placement.nodes:
+        if not members[cluster.node_index[node]]:
+            raise No(Cause.PARTITION, f"{node} is not in partition {name}")
+
+
+def check_features(job: Job, placement: Placement, cluster: Cluster) -> None:
+    if not job.features:
+        return
+    words = job.features.replace(",", "&")
+    either = "|" in words
+    wanted = words.split("|" if either else "&")
+    if (either and "&" in words) or not all(word and FEATURE_CHARS.issuperset(word) for word in wanted):
+        raise No(Cause.FEATURES, "its feature expression is more than names joined by & or by |")
+    for node in placement.nodes:
+        has = [word in cluster.features[cluster.node_index[node]] for word in wanted]
+        if not (any(has) if either else all(has)):
+            raise No(Cause.FEATURES, f"{node} lacks features that it asks for")
+
+
+def check_excluded(job: Job, placement: Placement) -> None:
+    if not job.excluded_nodes:
+        return
+    excluded = expand_hosts(job.excluded_nodes)
+    if excluded is None:
+        raise No(Cause.EXCLUDED, "its list of excluded nodes can't be read")
+    for node in placement.nodes:
+        if node in excluded:
+            raise No(Cause.EXCLUDED, f"the user excluded {node}")
+
+
+def check_reservations(job: Job, placement: Placement, reservations: tuple[Reservation, ...], now: float) -> None:
+    """It would be gone, by its limit, before any window opens on its nodes."""
+    ends = None if job.time_limit_s is None else now + job.time_limit_s
+    for window in reservations:
+        if window.end <= now or (ends is not None and ends <= window.start):
+            continue
+        for node in placement.nodes:
+            if node in window.nodes:
+                raise No(Cause.RESERVATION, f"{node} is reserved by {window.name} while the job would run")

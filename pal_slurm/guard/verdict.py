@@ -1,0 +1,73 @@
+"""What the guard answers, and what it must be told about the site. In: a decision. Out: Permit or Refusal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from pal_slurm.model import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """Facts beside the snapshot that a start depends on."""
+
+    disable_job_shrink: bool  # without it a node list that meets a running job kills its steps
+    exact_slots: bool = True  # this release takes typed slot requests
+    margin_s: float = 3.0  # a lease that ends within this time may start the job before our edit arrives
+
+
+class Cause(StrEnum):
+    """Why a start was refused; stable words for metrics and tests."""
+
+    NOT_A_START = "not-a-start"
+    TWICE = "twice"
+    GONE = "gone"
+    NOT_PENDING = "not-pending"
+    NO_LEASE = "no-lease"
+    LEASE_ENDING = "lease-ending"
+    NOT_ELIGIBLE = "not-eligible"
+    HELD = "held"
+    HANDS_OFF = "hands-off"
+    NO_SUCH_TASK = "no-such-task"
+    ARRAY_LIMIT = "array-limit"
+    JOB_SHRINK = "job-shrink"
+    NO_PLACEMENT = "no-placement"
+    NO_SUCH_NODE = "no-such-node"
+    NODE_NOT_OK = "node-not-ok"
+    NO_SUCH_GPU = "no-such-gpu"
+    GPU_TAKEN = "gpu-taken"
+    SHAPE = "shape"
+    NO_SLOTS = "no-slots"
+    UNEQUAL_SLOTS = "unequal-slots"
+    SLOT_RACE = "slot-race"
+    CPUS = "cpus"
+    MEMORY = "memory"
+    PARTITION = "partition"
+    FEATURES = "features"
+    EXCLUDED = "excluded"
+    RESERVATION = "reservation"
+
+
+@dataclass(frozen=True, slots=True)
+class Permit:
+    decision: Decision
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    decision: Decision
+    reason: Cause
+    said: str  # one sentence: what is wrong, and with which node or GPU
+
+
+Verdict = Permit | Refusal
+
+
+class No(Exception):
+    """Carries a refusal out of the checks; never leaves the guard."""
+
+    def __init__(self, cause: Cause, said: str) -> None:
+        super().__init__(said)
+        self.cause = cause
+        self.said = said
