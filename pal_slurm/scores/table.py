@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from pal_slurm.model import ScoreTable
+from pal_slurm.model import BoolArray, FloatArray, ScoreTable
 from pal_slurm.scores.bins import bin_scores
 
 
 def binned(
     classes: tuple[str, ...],
-    score: NDArray[np.float64],
-    known: NDArray[np.bool_] | None = None,
+    score: FloatArray,
+    known: BoolArray | None = None,
     regular: int | None = None,
 ) -> ScoreTable:
     """Bin each class by itself; devices that are not known stay at 1.0, in the bin whose mean is nearest."""

@@ -16,7 +16,7 @@ from typing import Protocol
 import numpy as np
 
 from pal_slurm.errors import PalError
-from pal_slurm.model import Cluster, ScoreTable
+from pal_slurm.model import Cluster, Job, ScoreTable
 from pal_slurm.sim.outcome import Outcome, Timeline
 from pal_slurm.sim.truth import Gpus, Truth
 from pal_slurm.sim.workload import Work, Workload
@@ -48,6 +48,7 @@ class Run:
     """The state of one job. `steps` is what was left at `since`, when it (next) does its first step."""
 
     work: Work
+    job: Job  # what policies see of it
     index: int
     steps: float
     gpus: Gpus = ()
@@ -179,18 +180,18 @@ class Engine:
     # the loop's parts
 
     def _next_event(self) -> float:
-        times = [NEVER]
+        soonest = NEVER
         if self._next_arrival < len(self._load.works):
-            times.append(self._to_round(self._load.works[self._next_arrival].submit))
+            soonest = self._to_round(self._load.works[self._next_arrival].submit)
         if self._next_change < len(self._changes):
-            times.append(self._to_round(self._changes[self._next_change].at))
-        while self._ends and self._runs[self._ends[0][1]].end != self._ends[0][0]:
-            heappop(self._ends)  # it was moved or stopped meanwhile
-        if self._ends:
-            times.append(self._ends[0][0])
+            soonest = min(soonest, self._to_round(self._changes[self._next_change].at))
+        ends, runs = self._ends, self._runs
+        while ends and runs[ends[0][1]].end != ends[0][0]:
+            heappop(ends)  # it was moved or stopped meanwhile
+        if ends and ends[0][0] < soonest:
+            soonest = ends[0][0]
         if self._scheduler.restless and self._rules.round_s and (self._busy or self._waiting):
-            times.append(self.now + self._rules.round_s)
-        soonest = min(times)
+            soonest = min(soonest, self.now + self._rules.round_s)
         if soonest == NEVER:
             raise PalError(f"{self._scheduler.name} leaves {len(self._left)} jobs waiting on an idle cluster.")
         return max(soonest, self.now)
@@ -219,7 +220,7 @@ class Engine:
         works = self._load.works
         while self._next_arrival < len(works) and works[self._next_arrival].submit <= self.now:
             work = works[self._next_arrival]
-            run = Run(work, self._next_arrival, work.steps)
+            run = Run(work, work.as_job(), self._next_arrival, work.steps)
             self._runs.append(run)
             self._by_job[work.id] = run
             self._waiting += 1

@@ -2,65 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-
-from pal_slurm.errors import ConfigError
 from pal_slurm.model import Cluster, ScoreTable
 from pal_slurm.policy.artifact import Ask, Board, Gpus, rounds_named
+from pal_slurm.policy.seams import Order
+from pal_slurm.scores import binned
+from pal_slurm.sim.admission import admission, progress_of
 from pal_slurm.sim.engine import Run, Stage
 
-Key = Callable[[Run, float], float]
-
-# attained seconds count time, not time x GPUs, as in the artifact; None: by submission
-ORDERS: Mapping[str, Key | None] = {
-    "fifo": None,
-    "las": lambda run, now: run.attained_at(now),
-    "srtf": lambda run, now: run.work.ideal_s() - run.attained_at(now),
-}
+PUBLISHED_K = 2  # the artifact's silhouette loop returns in its first turn, so its K is always 2
 
 
 class InRounds:
-    """Keeps the queue in order and hands its head to a policy in rounds."""
+    """Lets the admission choose who runs, and a policy in rounds where."""
 
-    def __init__(self, name: str, cluster: Cluster, known: ScoreTable, locality: float, order: str = "fifo") -> None:
-        if order not in ORDERS:
-            raise ConfigError(f"{name} knows the orders {', '.join(ORDERS)}, not {order!r}.")
+    def __init__(
+        self,
+        name: str,
+        cluster: Cluster,
+        known: ScoreTable,
+        locality: float,
+        order: Order,
+        *,
+        fill: str = "none",
+        moving: bool = False,
+    ) -> None:
+        """`moving`: the order changes while jobs run."""
         self.name = name
-        self._cluster = cluster
-        self._locality = locality
-        self._known = known
-        self._rounds = rounds_named(name, Board(known, locality, cluster.gpu_exists))
-        self._key = ORDERS[order]
-        self._asks: dict[int, Ask] = {}  # in order of submission
-        self._runs: dict[int, Run] = {}
-
-    @property
-    def restless(self) -> bool:
-        """FIFO's order stands still between events; the others' does not."""
-        return self._key is not None
+        self.restless = moving and fill != "easy"
+        self._order = order
+        self._classes = known
+        board = Board(
+            binned(known.classes, known.score, known.known, regular=PUBLISHED_K), locality, cluster.gpu_exists
+        )
+        self._rounds = rounds_named(name, board)
+        self._admission = admission(fill, order, cluster.n_gpus, moving=moving)
+        self._held: dict[int, Run] = {}
 
     def arrive(self, run: Run) -> None:
-        work = run.work
-        self._asks[work.id] = Ask(work.id, work.gpus, self._known.index(work.app.cls))
-        self._runs[work.id] = run
+        self._admission.arrive(run)
 
     def ended(self, run: Run, gpus: Gpus) -> None:
-        del self._asks[run.work.id], self._runs[run.work.id]
+        del self._held[run.work.id]
+        self._admission.ended(run)
         self._rounds.ended(run.work.id)
 
     def learn(self, known: ScoreTable) -> None:
         """The artifact's knowledge is static."""
 
     def act(self, stage: Stage) -> None:
-        done = self._rounds.round(self._in_order(stage.now))
-        for job in done.stopped:
-            stage.stop(self._runs[job])
-        for job, gpus in done.placed.items():
-            stage.start(self._runs[job], gpus)
-
-    def _in_order(self, now: float) -> Iterable[Ask]:
-        key = self._key
-        if key is None:
-            return self._asks.values()
-        runs = self._runs
-        return sorted(self._asks.values(), key=lambda ask: key(runs[ask.job], now))
+        now = stage.now
+        chosen = {run.work.id: run for run in self._admission.choose(now)}
+        leaving = [run for job, run in self._held.items() if job not in chosen]
+        leaving.sort(key=lambda run: self._order.key(run.job, progress_of(run, now)))
+        for run in leaving:
+            del self._held[run.work.id]
+            stage.stop(run)
+        index = self._classes.index
+        asks = [Ask(job, run.work.gpus, index(run.work.app.cls)) for job, run in chosen.items()]
+        for job, gpus in self._rounds.round(asks, [run.work.id for run in leaving]).items():
+            self._held[job] = chosen[job]
+            stage.start(chosen[job], gpus)

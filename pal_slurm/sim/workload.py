@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from pal_slurm.errors import BadInput
 from pal_slurm.model import App, Job, JobState, Shape
@@ -36,10 +37,15 @@ class Work:
             user=self.user,
             partitions=("gpu",),
             time_limit_s=None if self.limit_s is None else int(self.limit_s),
-            shape=Shape(min_nodes=1, max_nodes=self.gpus, gpus=self.gpus),
+            shape=_shape(self.gpus),
             gpu_job=True,
             requeue=self.requeue,
         )
+
+
+@lru_cache(maxsize=1024)
+def _shape(gpus: int) -> Shape:
+    return Shape(min_nodes=1, max_nodes=gpus, gpus=gpus)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pal_slurm.model import homogeneous
+from pal_slurm.policy.seams import orders
 from pal_slurm.sim.engine import Engine, Rules
 from pal_slurm.sim.in_rounds import InRounds
 from pal_slurm.sim.profiles import read_scores
@@ -32,7 +33,9 @@ def test_the_artifact_is_reproduced_to_the_digit(policy: str, workload: int) -> 
     cluster = homogeneous(16, 4)
     scores = read_scores(DATA / "artifact_seed42_scores.csv", 16, 4, regular=2)
     load = read_trace(DATA / f"traces/artifact_jobs_w{workload}.csv").told(0, (), tracked=160)
-    outcome = Engine(cluster, scores, load, InRounds(policy, cluster, scores, 1.7), Rules(round_s=360)).run()
+    outcome = Engine(
+        cluster, scores, load, InRounds(policy, cluster, scores, 1.7, orders.get("fifo")), Rules(round_s=360)
+    ).run()
     jct, makespan = EXPECTED[policy][workload - 1]
     assert outcome.avg_jct_s == pytest.approx(jct, abs=0.01)
     assert outcome.makespan_s == pytest.approx(makespan, abs=0.01)

@@ -6,6 +6,8 @@ jobs where they are. GPUs are flat numbers, node * width + slot. Semantics: docs
 
 from pal_slurm.policy.artifact.board import Ask, Board, Gpus
 from pal_slurm.policy.artifact.placers import PLACERS, Placer
-from pal_slurm.policy.artifact.rounds import Anew, Packed, Round, Rounds, rounds_named
+from pal_slurm.policy.artifact.rounds import ARTIFACT_NAMES, Anew, Packed, Rounds, rounds_named
 
-__all__ = ["PLACERS", "Anew", "Ask", "Board", "Gpus", "Packed", "Placer", "Round", "Rounds", "rounds_named"]
+__all__ = [
+    "ARTIFACT_NAMES", "PLACERS", "Anew", "Ask", "Board", "Gpus", "Packed", "Placer", "Rounds", "rounds_named",
+]  # fmt: skip

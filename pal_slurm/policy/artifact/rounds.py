@@ -1,9 +1,13 @@
-"""One round of the artifact: who runs, and where. In: all jobs in scheduler order. Out: GPU sets by job."""
+"""One round of the artifact: where those that may run go. In: jobs in scheduler order that fit together. Out: GPUs.
+
+Who may run is the longest head of the order that fits into the cluster. In the artifact that follows from placing
+until the first job that does not fit: its placers take any free GPUs, so they fail for want of numbers only, and its
+eviction of running jobs from the tail of the order ends with the same set.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from itertools import takewhile
 from typing import Protocol
 
@@ -12,23 +16,16 @@ from pal_slurm.policy.artifact.board import Ask, Board, Gpus
 from pal_slurm.policy.artifact.placers import PLACERS, Placer
 
 
-@dataclass(slots=True)
-class Round:
-    """What changes: jobs to stop, and the GPUs of jobs that start or move."""
-
-    stopped: list[int] = field(default_factory=list)
-    placed: dict[int, Gpus] = field(default_factory=dict)
-
-
 class Rounds(Protocol):
-    """A policy in rounds. It keeps its board between rounds; `ended` tells it who is no longer there."""
+    """A policy in rounds. It keeps its board between rounds; `ended` tells it who has come to an end."""
 
     def ended(self, job: int) -> None: ...
-    def round(self, order: Iterable[Ask]) -> Round: ...
+    def round(self, asks: Sequence[Ask], leaving: Sequence[int]) -> dict[int, Gpus]:
+        """The GPUs of every job that starts or moves. `leaving`: running jobs that may not go on, in order."""
 
 
 class Anew:
-    """Places the longest head of the order that fits into the cluster anew each round (PAL, PM-First, Gandiva).
+    """Frees everything and places all anew (PAL, PM-First, Gandiva's packing).
 
     Placing is a function of the sequence of jobs, so what has the same jobs before it as last time stays.
     """
@@ -43,81 +40,55 @@ class Anew:
     def ended(self, job: int) -> None:
         self._held.pop(job, None)
 
-    def round(self, order: Iterable[Ask]) -> Round:
-        asks = self._head(order)
+    def round(self, asks: Sequence[Ask], leaving: Sequence[int]) -> dict[int, Gpus]:
+        for job in leaving:
+            del self._held[job]
+        if self._sort:
+            asks = sorted(asks, key=lambda ask: ask.cls)
         last = list(self._last.values())
         same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1][0], zip(asks, last, strict=False)))
         for ask, gpus in last[same:]:
             self._board.give(gpus)
             del self._last[ask.job]
-        out = Round()
+        out: dict[int, Gpus] = {}
         for ask in asks[same:]:
             placed = self._placer(self._board, ask)
-            if placed is None:  # the artifact stops at the first that does not fit
+            if placed is None:
                 break
             self._board.take(placed)
             self._last[ask.job] = (ask, placed)
             if self._held.get(ask.job) != placed:
-                out.placed[ask.job] = placed
-        out.stopped = [job for job in self._held if job not in self._last]
-        self._held = {job: gpus for job, (_, gpus) in self._last.items()}
+                self._held[ask.job] = out[ask.job] = placed
         return out
-
-    def _head(self, order: Iterable[Ask]) -> list[Ask]:
-        """What can be placed this round: nothing behind the first job that overfills the cluster ever is."""
-        head: list[Ask] = []
-        room = self._board.n_gpus
-        for ask in order:
-            room -= ask.gpus
-            if room < 0:
-                break
-            head.append(ask)
-        if self._sort:
-            head.sort(key=lambda ask: ask.cls)
-        return head
 
 
 class Packed:
-    """Running jobs keep their GPUs; a job ahead of them that does not fit stops them from the tail of the order."""
+    """Running jobs keep their GPUs; those that may not go on are stopped from the tail as room is needed."""
 
     def __init__(self, board: Board) -> None:
         self._board = board
         self._held: dict[int, Gpus] = {}
 
     def ended(self, job: int) -> None:
-        self._board.give(self._held.pop(job, ()))
+        self._board.give(self._held.pop(job))
 
-    def round(self, order: Iterable[Ask]) -> Round:
-        out = Round()
-        asks = order if isinstance(order, list) else list(order)
-        for place, ask in enumerate(asks):
+    def round(self, asks: Sequence[Ask], leaving: Sequence[int]) -> dict[int, Gpus]:
+        out: dict[int, Gpus] = {}
+        victims = list(leaving)
+        for ask in asks:
             if ask.job in self._held:
                 continue
             gpus = self._board.packed(ask.gpus)
-            if gpus is None:
-                gpus = self._evict(asks, place, out)
+            while gpus is None and victims:
+                self.ended(victims.pop())
+                gpus = self._board.packed(ask.gpus)
             if gpus is None:
                 break
             self._board.take(gpus)
-            self._held[ask.job] = out.placed[ask.job] = gpus
-        out.stopped = [job for job in out.stopped if job not in out.placed]
+            self._held[ask.job] = out[ask.job] = gpus
+        for job in victims:  # the job that ended the head of the order has stopped them all
+            self.ended(job)
         return out
-
-    def _evict(self, asks: list[Ask], place: int, out: Round) -> Gpus | None:
-        if len(self._held) == 0:
-            return None
-        for victim in reversed(asks[place + 1 :]):
-            if victim.job not in self._held:
-                continue
-            self._board.give(self._held.pop(victim.job))
-            if victim.job in out.placed:  # it had only just been given a start
-                del out.placed[victim.job]
-            else:
-                out.stopped.append(victim.job)
-            gpus = self._board.packed(asks[place].gpus)
-            if gpus is not None:
-                return gpus
-        return None
 
 
 _MAKERS: Mapping[str, Callable[[Board], Rounds]] = {
@@ -126,13 +97,11 @@ _MAKERS: Mapping[str, Callable[[Board], Rounds]] = {
     "artifact/packed-nonsticky": lambda board: Anew(board, PLACERS["packed"], sort_by_class=False),
     "artifact/packed-sticky": Packed,
 }
+ARTIFACT_NAMES = tuple(_MAKERS)
 
 
 def rounds_named(name: str, board: Board) -> Rounds:
     """The policy of that name on an empty board."""
     if name not in _MAKERS:
-        raise ConfigError(f"No composition is called {name!r}; there are: {', '.join(_MAKERS)}.")
+        raise ConfigError(f"There is no policy {name!r}; choose one of {', '.join(_MAKERS)}.")
     return _MAKERS[name](board)
-
-
-ARTIFACT_NAMES = tuple(_MAKERS)

@@ -1,0 +1,32 @@
+"""Clusters out of a few characters. In: `16x4`, `64x8/16` (racks of 16), `v100:8x4+k80:8x4`. Out: an idle Cluster."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+
+from pal_slurm.errors import BadInput
+from pal_slurm.model import Cluster, homogeneous
+
+_PART = re.compile(r"(?:(?P<model>[A-Za-z0-9][\w.-]*):)?(?P<nodes>\d{1,6})x(?P<gpus>\d{1,2})")
+MOST_GPUS = 1_000_000
+
+
+def parse_cluster(text: str) -> Cluster:
+    body, _, rack = text.partition("/")
+    parts = [_PART.fullmatch(part) for part in body.split("+")]
+    if (rack and not rack.isdigit()) or any(part is None for part in parts):
+        raise BadInput(f"{text!r} is no cluster; write NODESxGPUS, as in 16x4, 64x8/16 or v100:8x4+k80:8x4.")
+    shapes = [(part["model"] or "gpu", int(part["nodes"]), int(part["gpus"])) for part in parts if part is not None]
+    if any(nodes < 1 or gpus < 1 for _, nodes, gpus in shapes) or sum(n * g for _, n, g in shapes) > MOST_GPUS:
+        raise BadInput(f"{text!r}: a cluster has 1 to {MOST_GPUS:,} GPUs, and at least one on each node.")
+    width = max(gpus for _, _, gpus in shapes)
+    cluster = homogeneous(sum(nodes for _, nodes, _ in shapes), width, rack_size=int(rack or 0))
+    models = tuple(dict.fromkeys(model for model, _, _ in shapes))
+    exists = np.concatenate([np.tile(np.arange(width) < gpus, (nodes, 1)) for _, nodes, gpus in shapes])
+    model_of = np.concatenate([np.full((nodes, width), models.index(model)) for model, nodes, _ in shapes])
+    return replace(
+        cluster, gpu_exists=exists, gpu_free=exists.copy(), gpu_model=model_of.astype(np.int16), models=models
+    )

@@ -1,0 +1,156 @@
+"""A composition of the daemon's own seams as a scheduler of the engine. In: arrivals and ends. Out: starts.
+
+The floor, the order and the placement are the very objects that pald uses; the floor lives as long as the run does.
+Jobs that start run to their end (preemption `none`). Holes are filled as EASY backfill does: the head of the line gets
+a reservation from the time limits of what runs, and a later job starts only where that reservation stands.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from typing import NamedTuple
+
+import numpy as np
+
+from pal_slurm.model import Cluster, IntArray, Job, Knowledge, Placement, ScoreTable, Shape
+from pal_slurm.policy.composition import Composition
+from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.seams import Progress
+from pal_slurm.sim.engine import Run, Stage
+from pal_slurm.sim.line import Line, Place
+from pal_slurm.sim.truth import Gpus
+
+
+class Release(NamedTuple):
+    """When a running job's GPUs come free at latest."""
+
+    at: float
+    job: int
+    nodes: tuple[tuple[int, int], ...]  # (row, GPUs there)
+
+
+class Held(NamedTuple):
+    job: Job
+    placement: Placement
+    release: Release
+
+
+class Reserved(NamedTuple):
+    """The head's reservation: from when, and what is free on each node then."""
+
+    at: float
+    free: IntArray
+    spare: int  # GPUs beyond those that the head needs
+
+
+class InSeams:
+    """Order and placement by the composition, EASY backfill if it says so."""
+
+    restless = False
+
+    def __init__(self, name: str, cluster: Cluster, known: ScoreTable, composition: Composition) -> None:
+        self.name = name
+        self._cluster = cluster
+        self._composition = composition
+        self._floor = Floor(cluster, Knowledge(known))
+        self._line = Line()
+        self._free = cluster.n_gpus
+        self._held: dict[int, Held] = {}
+        self._releases: list[Release] = []
+        self._ways: dict[int, tuple[tuple[int, int], ...]] = {}  # size -> (nodes, GPUs on each)
+
+    def arrive(self, run: Run) -> None:
+        progress = Progress(0.0, run.work.ideal_s())
+        limit_s = math.inf if run.work.limit_s is None else run.work.limit_s
+        self._line.add(self._composition.order.key(run.job, progress), limit_s, run)
+
+    def ended(self, run: Run, gpus: Gpus) -> None:
+        held = self._held.pop(run.work.id)
+        self._floor.give(held.job, held.placement)
+        self._free += len(gpus)
+        del self._releases[bisect_left(self._releases, held.release)]
+
+    def learn(self, known: ScoreTable) -> None:
+        self._floor = Floor(self._cluster, Knowledge(known))
+        for held in self._held.values():
+            self._floor.take(held.job, held.placement)
+
+    def act(self, stage: Stage) -> None:
+        head = self._line.head()
+        while head is not None and head.run.work.gpus <= self._free:
+            placement = self._place(head)
+            if placement is None:
+                break
+            self._start(stage, head, placement)
+            head = self._line.head()
+        if head is not None and self._free and self._composition.backfill:
+            self._fill(stage, head)
+
+    def _fill(self, stage: Stage, head: Place) -> None:
+        if self._line.smallest() > self._free:
+            return
+        reserved = self._reserve(head.run.work.gpus, stage.now)
+        need = head.run.work.gpus
+        window_s = reserved.at - stage.now
+        spare = reserved.spare
+        barred: set[int] = set()  # sizes that can't be placed now, or not without delaying the head
+        while (filler := self._line.filler(head.key, self._free, spare, window_s, barred)) is not None:
+            placement = self._place(filler)
+            if placement is not None and filler.limit_s > window_s:
+                left = reserved.free.copy()
+                for row, gpus in self._nodes(placement):
+                    left[row] -= gpus
+                if self._fits(need, left):
+                    spare -= filler.run.work.gpus
+                    reserved = reserved._replace(free=left)
+                else:
+                    placement = None
+            if placement is None:
+                barred.add(filler.run.work.gpus)
+            else:
+                self._start(stage, filler, placement)
+
+    def _reserve(self, need: int, now: float) -> Reserved:
+        """The first moment at which the head fits if every running job uses its whole time limit."""
+        free = self._floor.n_free.astype(np.int64)
+        count = self._free
+        for i, release in enumerate(self._releases):
+            for row, gpus in release.nodes:
+                free[row] += gpus
+                count += gpus
+            together = i + 1 < len(self._releases) and self._releases[i + 1].at == release.at
+            if count >= need and not together and self._fits(need, free):
+                return Reserved(max(release.at, now), free, count - need)
+        return Reserved(math.inf, free, 0)
+
+    def _fits(self, need: int, free: IntArray) -> bool:
+        """Whether `need` GPUs can be asked for: equal numbers on some nodes."""
+        if need not in self._ways:
+            shape = Shape(max_nodes=need, gpus=need)
+            self._ways[need] = tuple(shape.ways(self._cluster.width))
+        exactly = np.bincount(free, minlength=self._cluster.width + 1)
+        at_least: list[int] = exactly[::-1].cumsum()[::-1].tolist()  # nodes with so many free GPUs or more
+        return any(at_least[gpus] >= nodes for nodes, gpus in self._ways[need])
+
+    def _place(self, place: Place) -> Placement | None:
+        work = place.run.work
+        return self._composition.placement.place(place.run.job, work.app, self._floor)
+
+    def _start(self, stage: Stage, place: Place, placement: Placement) -> None:
+        run = place.run
+        job = run.job
+        self._line.remove(place)
+        self._floor.take(job, placement)
+        nodes = self._nodes(placement)
+        release = Release(stage.now + place.limit_s, run.work.id, nodes)
+        insort(self._releases, release)
+        self._held[run.work.id] = Held(job, placement, release)
+        self._free -= run.work.gpus
+        width = self._cluster.width
+        flat = [row * width + s for (row, _), slots in zip(nodes, placement.gpus, strict=True) for s in slots]
+        stage.start(run, tuple(sorted(flat)))
+
+    def _nodes(self, placement: Placement) -> tuple[tuple[int, int], ...]:
+        index = self._cluster.node_index
+        return tuple((index[n], len(slots)) for n, slots in zip(placement.nodes, placement.gpus, strict=True))

@@ -1,0 +1,79 @@
+"""The waiting line, indexed. In: jobs with a sort key, a size and a time limit. Out: who is next, who fills a hole.
+
+One sorted list per size, so that neither an arrival nor an end costs a scan of a long queue.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Collection
+from itertools import islice
+from math import inf
+from typing import NamedTuple
+
+from pal_slurm.sim.engine import Run
+
+Key = tuple[float, ...]
+DEPTH = 500  # jobs per size that are looked at for filling holes, as Slurm's bf_max_job_test bounds its backfill
+
+
+class Place(NamedTuple):
+    """One waiting job."""
+
+    key: Key  # unique: every order ends with the job id
+    limit_s: float
+    run: Run
+
+
+class Line:
+    """Waiting jobs by size, each size in the order's own order."""
+
+    def __init__(self) -> None:
+        self._sizes: dict[int, list[Place]] = {}
+
+    def add(self, key: Key, limit_s: float, run: Run) -> None:
+        same = self._sizes.setdefault(run.work.gpus, [])
+        place = Place(key, limit_s, run)
+        if not same or same[-1].key < key:  # a plain arrival
+            same.append(place)
+        else:
+            same.insert(bisect_left(same, key, key=_key), place)
+
+    def remove(self, place: Place) -> None:
+        size = place.run.work.gpus
+        same = self._sizes[size]
+        if same[0] is place:
+            del same[0]
+        else:
+            del same[bisect_left(same, place.key, key=_key)]
+        if not same:
+            del self._sizes[size]
+
+    def head(self) -> Place | None:
+        best: Place | None = None
+        for same in self._sizes.values():
+            if best is None or same[0].key < best.key:
+                best = same[0]
+        return best
+
+    def smallest(self) -> float:
+        """Fewest GPUs that anyone in the line asks for."""
+        return min(self._sizes, default=inf)
+
+    def filler(self, behind: Key, free: int, extra: int, window_s: float, barred: Collection[int]) -> Place | None:
+        """The first job after `behind` that fits and would end within the window, or leaves the head its GPUs."""
+        best: Place | None = None
+        for size, same in self._sizes.items():
+            if size > free or size in barred:
+                continue
+            for place in islice(same, DEPTH):
+                if best is not None and place.key > best.key:
+                    break
+                if place.key > behind and (size <= extra or place.limit_s <= window_s):
+                    best = place
+                    break
+        return best
+
+
+def _key(place: Place) -> Key:
+    return place.key
