@@ -51,6 +51,10 @@ class Palctl:
 
         return open_store(self.database_url)
 
+    def close(self) -> None:
+        if "store" in vars(self):  # it was needed
+            self.store.close()
+
     @cached_property
     def cluster(self) -> str:
         """The cluster that was named, or the only one that the database knows."""

@@ -44,6 +44,7 @@ class Commands(click.Group):
 def palctl(ctx: click.Context, config: Path | None, cluster: str) -> None:
     """See and steer pal-slurm: scores of GPUs, why a job got which, pause and undo."""
     ctx.obj = Palctl(config, cluster)
+    ctx.call_on_close(ctx.obj.close)
 
 
 def main() -> None:

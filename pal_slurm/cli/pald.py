@@ -45,11 +45,12 @@ def _log_to_stderr(verbose: bool) -> None:
     logging.basicConfig(level=logging.DEBUG if verbose else logging.INFO, handlers=[handler])
 
 
-class _Journal(logging.Formatter):
-    LEVELS = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
+_SEVERITY = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3, logging.CRITICAL: 2}
 
+
+class _Journal(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return f"<{self.LEVELS.get(record.levelno, 6)}>{super().format(record)}"
+        return f"<{_SEVERITY.get(record.levelno, 6)}>{super().format(record)}"
 
 
 class _Terminal(logging.Formatter):

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pal_slurm.config.read import Fault
 from pal_slurm.config.schema import Config
+from pal_slurm.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pal_slurm.policy.registry import Registry
 
 
 def broken_rules(config: Config, lines: Mapping[str, int]) -> Iterator[Fault]:
     """Every rule that this config breaks."""
-    for key, message in (*_times(config), *_names(config), *_places(config)):
+    for key, message in (*_times(config), *_names(config), *_places(config), *_policy(config)):
         line = lines.get(key) or lines.get(key.rpartition(".")[0], 0)
         yield Fault(line, key, message)
 
@@ -71,3 +76,26 @@ def _places(config: Config) -> Iterator[tuple[str, str]]:
     host, _, port = config.metrics.listen.rpartition(":")
     if config.metrics.listen and (not host or not port.isdigit() or not 0 < int(port) < 65536):
         yield "metrics.listen", f"{config.metrics.listen!r} must be ADDRESS:PORT, for example 127.0.0.1:9752"
+
+
+def _policy(config: Config) -> Iterator[tuple[str, str]]:
+    from pal_slurm.policy.composition import NAMED  # the names that exist are known by the registry alone
+    from pal_slurm.policy.seams import orders, patiences, placements, preemptions
+
+    policy = config.policy
+    if policy.name not in NAMED:
+        near = difflib.get_close_matches(policy.name, NAMED, n=1)
+        hint = f"did you mean `{near[0]}`?" if near else f"choose one of {', '.join(sorted(NAMED))}"
+        yield "policy.name", f"there is no policy {policy.name!r}; {hint}"
+    seams: list[tuple[str, str, Registry[Any]]] = [
+        ("policy.order", policy.order, orders),
+        ("policy.placement", policy.placement, placements),
+        ("policy.patience", policy.patience, patiences),
+        ("policy.preemption", policy.preemption, preemptions),
+    ]
+    for key, name, registry in seams:
+        try:
+            if name:
+                registry.get(name)
+        except ConfigError as error:
+            yield key, str(error)

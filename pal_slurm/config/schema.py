@@ -34,6 +34,10 @@ class ClusterSection(Section, frozen=True):
     worker_python: Annotated[
         str, why("Interpreter that has pyslurm built against this site's Slurm.", min_length=1)
     ] = "python3"
+    models: Annotated[
+        tuple[str, ...],
+        why("Node features that name a GPU model; none: the GRES type, where it is no slot. Same as in pal_lua.conf."),
+    ] = ()
     timeout_s: Annotated[
         float, why("No answer from Slurm in this time counts as slurmctld being unreachable.", "s", ge=0.1, le=300)
     ] = 10.0

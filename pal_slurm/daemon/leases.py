@@ -59,7 +59,7 @@ def renewals(
         end = lease_end(job, written.get(job.key))
         if end is None or end - now > slack_s:
             continue
-        until = int(now) + rules.length(rank, job.id)
+        until = int(now) + min(rules.most_s, max(rules.length(rank, job.id), int(2 * slack_s)))
         due.append((end, Edit(job.id, EditKind.RENEW, until=until)))
     due.sort(key=lambda pair: pair[0])
     return [edit for _, edit in due]

@@ -153,7 +153,7 @@ def expected(transitions: Iterable[Transition]) -> dict[int, Placement]:
         if t.fate in (Fate.WAITING, Fate.STANDS) and t.job is not None and t.intent.edit.kind is EditKind.PIN:
             decision = t.intent.decision
             if decision is not None and decision.placement is not None:
-                taken[t.intent.edit.job] = decision.placement
+                taken[t.job.id] = decision.placement
     return taken
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
@@ -14,7 +16,6 @@ def command(ctl: Palctl, as_json: bool) -> None:
     """Who leads, what this Slurm can do, how many jobs are leased, pinned, undone; what stands in the way."""
     from pal_slurm.daemon.connect import connect
     from pal_slurm.daemon.status import look
-    from pal_slurm.report.text import as_json as to_json
 
     slurm = connect(ctl.config)
     try:
@@ -22,7 +23,7 @@ def command(ctl: Palctl, as_json: bool) -> None:
     finally:
         slurm.close()
     if as_json:
-        click.echo(to_json(seen.as_dict()))
+        click.echo(json.dumps(seen.as_dict(), indent=2))
         return
     for name, value in seen.lines():
         click.echo(f"{click.style(f'{name:<12}', bold=True)} {value}")

@@ -45,7 +45,8 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
         jobs = ours(snapshot) if job is None else one(snapshot, job)
         if dry_run:
             for found in jobs:
-                click.echo(f"would undo job {found.id}" + (f" (on {found.required_nodes})" if found.required_nodes else ""))  # fmt: skip
+                where = f" (pinned to {found.required_nodes})" if found.required_nodes else ""
+                click.echo(f"would undo job {found.id}{where}")
             return
         results = undo(slurm, jobs)
     finally:

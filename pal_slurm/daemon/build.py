@@ -1,0 +1,143 @@
+"""Puts pald together. In: Config. Out: Pald, whose parts all come from here."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from pathlib import Path
+
+from pal_slurm.config import Config, database_url
+from pal_slurm.daemon.clock import Clock
+from pal_slurm.daemon.connect import connect
+from pal_slurm.daemon.cycle import Books, Cycle
+from pal_slurm.daemon.knowledge import KnowledgeKeeper
+from pal_slurm.daemon.leader import Leader
+from pal_slurm.daemon.leases import LeaseRules
+from pal_slurm.daemon.metrics import Metrics
+from pal_slurm.daemon.observe import Observer
+from pal_slurm.daemon.pace import ReadPace, WriteBudget
+from pal_slurm.daemon.wake import Waker
+from pal_slurm.errors import ConfigError
+from pal_slurm.guard import Rules
+from pal_slurm.policy import Composition, compose
+from pal_slurm.slurm.port import SchedulerSetup, Slurm
+from pal_slurm.store import (
+    AppRepo,
+    DecisionRepo,
+    Leadership,
+    Ledger,
+    OutcomeRepo,
+    ScoreRepo,
+    Store,
+    Switches,
+    open_store,
+)
+
+log = logging.getLogger("pald")
+
+
+@dataclass
+class Pald:
+    config: Config
+    slurm: Slurm
+    store: Store
+    leader: Leader
+    cycle: Cycle
+    waker: Waker
+    metrics: Metrics
+    setup: SchedulerSetup
+
+    def describe(self) -> str:
+        caps = self.slurm.capabilities()
+        return (
+            f"cluster {self.setup.cluster_name}, Slurm {caps.release} through {self.slurm.name}, "
+            f"actuator {self.config.actuator}, policy {self.cycle.composition.name}"
+        )
+
+    def reload(self, config: Config) -> None:
+        """Take a new configuration; what would need another database, backend or lock file needs a restart."""
+        for key in ("database", "cluster", "state_dir", "leader"):
+            if getattr(config, key) != getattr(self.config, key):
+                raise ConfigError(f"{key}: a change of this needs a restart of pald")
+        composition = composition_of(config)
+        rules = rules_of(config, self.slurm, self.setup)
+        self.config = self.cycle.config = self.cycle.books.knowledge.config = config
+        self.cycle.composition, self.cycle.rules = composition, rules
+        self.cycle.leases = leases_of(config)
+        self.cycle.budget = budget_of(config)
+        self.cycle.pace.share = config.budget.read_share
+        self.cycle.books.knowledge.forget()
+
+    def close(self) -> None:
+        try:
+            self.leader.resign()
+        finally:
+            self.slurm.close()
+            self.store.close()
+
+
+def build(config: Config, clock: Clock) -> Pald:
+    composition = composition_of(config)
+    Path(config.state_dir).mkdir(parents=True, exist_ok=True)
+    store = open_store(database_url(config), create=True)
+    try:
+        slurm = connect(config)
+    except BaseException:
+        store.close()
+        raise
+    try:
+        setup = slurm.setup()
+        name = setup.cluster_name
+        leader = Leader(Path(config.lock_file()), Leadership(store, name), config.leader.ttl_s)
+        books = Books(
+            ledger=Ledger(store, name),
+            decisions=DecisionRepo(store, name),
+            switches=Switches(store),
+            observer=Observer(OutcomeRepo(store, name)),
+            knowledge=KnowledgeKeeper(ScoreRepo(store), AppRepo(store), config),
+        )
+        cycle = Cycle(
+            slurm=slurm,
+            books=books,
+            composition=composition,
+            config=config,
+            clock=clock,
+            leader=leader,
+            rules=rules_of(config, slurm, setup),
+            pace=ReadPace(config.budget.read_share),
+            budget=budget_of(config),
+            leases=leases_of(config),
+        )
+        wake = Path(config.cycle.wake_file) if config.cycle.wake_file else None
+        return Pald(config, slurm, store, leader, cycle, Waker(clock, slurm, wake), Metrics(), setup)
+    except BaseException:
+        slurm.close()
+        store.close()
+        raise
+
+
+def composition_of(config: Config) -> Composition:
+    p = config.policy
+    return compose(
+        p.name,
+        order=p.order,
+        placement=p.placement,
+        patience=p.patience,
+        preemption=p.preemption,
+        backfill=p.backfill,
+    )
+
+
+def leases_of(config: Config) -> LeaseRules:
+    return LeaseRules(most_s=int(config.lease.max_s), margin_s=max(1, round(config.lease.margin_s)))
+
+
+def budget_of(config: Config) -> WriteBudget:
+    return WriteBudget(rate=config.budget.edits_per_s, burst=max(64.0, 2 * config.budget.edits_per_s))
+
+
+def rules_of(config: Config, slurm: Slurm, setup: SchedulerSetup) -> Rules:
+    """Devices are named only where the release can also take the names back; the site may ask for nodes only."""
+    caps = slurm.capabilities()
+    exact = caps.exact_slots and (config.precision == "slots" or (config.precision == "auto" and caps.restore_untyped))
+    return Rules(setup.disable_job_shrink, exact, config.lease.margin_s)

@@ -1,0 +1,44 @@
+"""The way to Slurm that pal.yaml asks for. In: Config. Out: a backend that answered.
+
+`auto` takes pyslurm where its worker starts and says so where it does not; the cli backend serves every release.
+"""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+from pal_slurm.config import Config
+from pal_slurm.errors import SlurmError
+from pal_slurm.slurm.cli_backend import CliSlurm
+from pal_slurm.slurm.nodes import Site
+from pal_slurm.slurm.port import Slurm
+from pal_slurm.slurm.pyslurm_backend import PyslurmSlurm
+
+log = logging.getLogger("pald")
+
+
+def connect(config: Config) -> Slurm:
+    """A backend; a slurmctld that is away for now is no reason to fail, a worker that can't start is."""
+    if config.cluster.backend == "cli":
+        return _cli(config)
+    python = (*config.cluster.worker_command, config.cluster.worker_python)
+    worker = PyslurmSlurm(python, site=_site(config), deadline_s=config.cluster.timeout_s)
+    if config.cluster.backend == "pyslurm":
+        return worker
+    try:
+        worker.capabilities()
+    except SlurmError as e:
+        worker.close()
+        log.info("cluster.backend auto: cli, because pyslurm can't be used: %s", e)
+        return _cli(config)
+    return worker
+
+
+def _cli(config: Config) -> Slurm:
+    bin_dir = Path(config.cluster.bin_dir) if config.cluster.bin_dir else None
+    return CliSlurm(bin_dir, _site(config), config.cluster.timeout_s)
+
+
+def _site(config: Config) -> Site:
+    return Site(models=config.cluster.models)

@@ -1,0 +1,255 @@
+"""The cycle, as numbered prose. In: the port, the books, a policy. Out: a CycleReport, whose sentence is logged.
+
+leader? -> one snapshot -> reconcile -> candidates -> plan -> guard -> intent -> apply -> observe -> outcome.
+One job's failure is an outcome row, never an exception out of the cycle.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from pal_slurm.config import Config
+from pal_slurm.daemon.clock import Clock
+from pal_slurm.daemon.edits import give_back, start
+from pal_slurm.daemon.heads import HeadWatch
+from pal_slurm.daemon.knowledge import KnowledgeKeeper
+from pal_slurm.daemon.leader import Leader
+from pal_slurm.daemon.leases import LeaseRules, is_leased, renewals
+from pal_slurm.daemon.observe import Observer, Pins
+from pal_slurm.daemon.outcome import CycleReport
+from pal_slurm.daemon.pace import ReadPace, WriteBudget
+from pal_slurm.daemon.reasons import Reasons
+from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, expected, judge, orphans
+from pal_slurm.daemon.writer import Wish, Writer
+from pal_slurm.errors import NotLeader, SlurmUnavailable, StoreError
+from pal_slurm.guard import Refusal, Rules, check
+from pal_slurm.model import Action, Decision, EditKind, EditResult, Job, Outcome, Placement, Snapshot
+from pal_slurm.policy import Composition
+from pal_slurm.policy.plan import Circumstances, plan
+from pal_slurm.slurm.port import Passes, Slurm
+from pal_slurm.store import DecisionRepo, Ledger, Switches
+
+JobKey = tuple[int, int]
+
+
+@dataclass
+class Books:
+    """The repositories that a cycle reads and writes."""
+
+    ledger: Ledger
+    decisions: DecisionRepo
+    switches: Switches
+    observer: Observer
+    knowledge: KnowledgeKeeper
+
+
+@dataclass
+class Cycle:
+    slurm: Slurm
+    books: Books
+    composition: Composition
+    config: Config
+    clock: Clock
+    leader: Leader
+    rules: Rules
+    pace: ReadPace
+    budget: WriteBudget
+    leases: LeaseRules
+    heads: HeadWatch = field(default_factory=HeadWatch)
+    reasons: Reasons = field(default_factory=Reasons)
+    lease_ends: dict[JobKey, int] | None = None  # what we last wrote, for jobs whose record does not show it
+    not_before: dict[JobKey, float] = field(default_factory=dict)  # pins taken back: no new one until then
+    last_rpc_us: int | None = None
+
+    def run(self) -> CycleReport:
+        """One cycle; whatever goes wrong with Slurm, the store or the leadership is told in its sentence."""
+        report = CycleReport(shadow=self.config.actuator == "shadow")
+        begun = self.clock.monotonic()
+        try:
+            self._steps(report)
+        except NotLeader as e:
+            report.end, report.note = "standby", str(e)
+        except SlurmUnavailable as e:
+            self.pace.failed()
+            report.end, report.note = "unavailable", str(e)
+        except StoreError as e:
+            report.end, report.note = "store", f"{e}; nothing is written to Slurm without a record"
+        report.took_s = self.clock.monotonic() - begun
+        report.ended = self.clock.now()
+        return report
+
+    def _steps(self, report: CycleReport) -> None:
+        # 1 leader?
+        term = self.leader.hold(self.clock.now(), self.clock.monotonic())
+        report.leader = True
+        # 2 one snapshot
+        begun = self.clock.monotonic()
+        snapshot = self._as_precise_as_allowed(self.slurm.snapshot())
+        report.read_s = self.clock.monotonic() - begun
+        passes = self._passes(report.read_s)
+        self._count(snapshot, report)
+        # 3 reconcile what we did before
+        fates, lost = self._reconcile(snapshot, passes)
+        report.expected = len(expected(fates))
+        knowledge = self.books.knowledge.read(snapshot.cluster, snapshot.taken)
+        self.books.observer.look(snapshot.running, snapshot.cluster, knowledge, _pins(fates), snapshot.taken)
+        wishes = self._undos(fates, lost, snapshot, report)
+        if (pause := self.books.switches.paused()) is not None:
+            report.end, report.note = "paused", f"paused: {pause.reason}"
+            wishes += [Wish(give_back(j, None), j.submit) for j in snapshot.pending if is_leased(j, snapshot.taken)]
+            self._write(wishes, term.fence, begun, passes, report)
+            return
+        # 4 candidates, 5 plan
+        undone = {w.edit.job for w in wishes}
+        view = replace(snapshot, pending=tuple(j for j in snapshot.pending if j.id not in undone))
+        made = plan(view, knowledge, self.composition, Circumstances(expected(fates), self.heads.overdue(view.taken)))
+        self.heads.look(made.reserved, view)
+        decisions = made.decisions
+        self.books.decisions.record(self.reasons.new(decisions, view, knowledge, self.config.actuator))
+        if report.shadow:
+            report.would.update(d.action for d in decisions if d.action is not Action.LEAVE)
+            return
+        # 6 guard
+        starts = self._permitted(decisions, view, expected(fates), report)
+        wishes += starts
+        # 7 intent, 8 apply, 9 observe, 10 outcome
+        self._write(wishes, term.fence, begun, passes, report)
+        started = {(w.edit.job, w.edit.task) for w in starts}
+        self._renew(decisions, view, started, term.fence, begun, passes, report)
+
+    def _as_precise_as_allowed(self, snapshot: Snapshot) -> Snapshot:
+        """Where pins name nodes only, slots are none of the plan's business."""
+        if self.rules.exact_slots or not snapshot.cluster.slots:
+            return snapshot
+        return replace(snapshot, cluster=replace(snapshot.cluster, slots=False))
+
+    def _passes(self, wall_s: float) -> Passes:
+        passes = self.slurm.passes()
+        last, self.last_rpc_us = self.last_rpc_us, passes.rpc_time_us
+        spent = None if last is None or passes.rpc_time_us < last else (passes.rpc_time_us - last) / 1e6
+        self.pace.took(wall_s, spent)
+        return passes
+
+    def _count(self, snapshot: Snapshot, report: CycleReport) -> None:
+        report.pending = len(snapshot.pending)
+        report.leased = sum(is_leased(job, snapshot.taken) for job in snapshot.pending)
+        report.dropped_hints = snapshot.dropped_hints
+        report.unread = len(snapshot.unread)
+
+    def _reconcile(self, snapshot: Snapshot, passes: Passes) -> tuple[list[Transition], list[Job]]:
+        """Judge every watched intent by what stands, and write down what is over."""
+        watched = self.books.ledger.watched()
+        jobs = {job.id: job for job in (*snapshot.pending, *snapshot.running)}
+        split = (j for j in jobs.values() if j.array_id is not None and j.array_task is not None)
+        tasks = {(j.array_id or 0, j.array_task or 0): j for j in split}
+        cluster = snapshot.cluster
+        ok = frozenset(name for name, good in zip(cluster.node_names, cluster.node_ok, strict=True) if good)
+        undos = self.books.ledger.undos([i.job_key for i in watched])
+        view = View(jobs, tasks, ok, passes, snapshot.taken, undos)
+        fates = [judge(intent, view) for intent in watched]
+        over = [t for t in fates if t.fate is not Fate.WAITING and not (t.fate is Fate.STANDS and _is_pin(t))]
+        stands = [t for t in fates if t.fate is Fate.STANDS and _is_pin(t)]
+        if over:
+            self.books.ledger.outcome(_told(over), snapshot.taken, close=True)
+        if stands:
+            self.books.ledger.outcome(_told(stands), snapshot.taken)
+        seen = frozenset(t.job.id for t in fates if t.job is not None)
+        return fates, list(orphans(snapshot.pending, seen))
+
+    def _undos(
+        self, fates: Iterable[Transition], lost: Iterable[Job], snapshot: Snapshot, report: CycleReport
+    ) -> list[Wish]:
+        """Original requests to give back: pins that did not work out, and pins that nobody watches."""
+        if report.shadow:
+            return []
+        now = int(snapshot.taken)
+        wishes: dict[int, Wish] = {}
+        for t in fates:
+            if t.job is None or t.fate not in (Fate.UNDO, Fate.SURRENDER):
+                continue
+            again = None if t.fate is Fate.SURRENDER else self._later(t.job, now)
+            wishes[t.job.id] = Wish(give_back(t.job, again), t.job.submit, t.intent.decision)
+        for job in lost:
+            wishes.setdefault(job.id, Wish(give_back(job, self._later(job, now)), job.submit))
+        report.undone = len(wishes)
+        return list(wishes.values())
+
+    def _later(self, job: Job, now: int) -> int:
+        """The end of a new lease for a job whose pin is taken back: growing patience."""
+        tries = self.books.ledger.undos([job.key]).get(job.key, 0)
+        wait = min(self.leases.most_s // 2, 15 * 2**tries)
+        self.not_before[job.key] = now + wait
+        return int(now + wait + self.leases.least_s)
+
+    def _permitted(
+        self, decisions: Sequence[Decision], view: Snapshot, released: Mapping[int, Placement], report: CycleReport
+    ) -> list[Wish]:
+        """The starts that the guard lets pass, in order."""
+        jobs = {job.id: job for job in view.pending}
+        wanted = [
+            d
+            for d in decisions
+            if d.action in (Action.PIN, Action.PLAIN) and self.not_before.get(jobs[d.job].key, 0.0) <= view.taken
+        ]
+        wishes = []
+        for decision, verdict in zip(wanted, check(wanted, view, self.rules, released), strict=True):
+            if isinstance(verdict, Refusal):
+                report.refusals[verdict.reason] += 1
+                continue
+            job = jobs[decision.job]
+            wishes.append(Wish(start(decision, job), job.submit, decision))
+        return wishes
+
+    def _renew(
+        self,
+        decisions: Sequence[Decision],
+        view: Snapshot,
+        started: set[tuple[int, int | None]],
+        fence: int,
+        begun: float,
+        passes: Passes,
+        report: CycleReport,
+    ) -> None:
+        """Keep the leases of those that stay; the last to get what is left of the write budget."""
+        rank = {d.job: d.rank for d in reversed(decisions)}
+        stay = [
+            (rank.get(job.id, number), job)
+            for number, job in enumerate(view.pending)
+            if is_leased(job, view.taken) and (job.id, None) not in started
+        ]
+        if self.lease_ends is None:
+            self.lease_ends = self.books.ledger.lease_ends(job.key for _, job in stay)
+        slack = max(float(self.leases.margin_s), 3 * self.pace.gap_s(self.config.cycle.interval_s))
+        edits = renewals(stay, self.lease_ends, self.leases, view.taken, slack)
+        submit = {job.id: job.submit for _, job in stay}
+        for result in self._write([Wish(e, submit[e.job]) for e in edits], fence, begun, passes, report):
+            if result.outcome is Outcome.DONE and result.edit.until is not None:
+                self.lease_ends[(result.edit.job, submit[result.edit.job])] = result.edit.until
+
+    def _write(
+        self, wishes: list[Wish], fence: int, begun: float, passes: Passes, report: CycleReport
+    ) -> list[EditResult]:
+        """As many as the write budget allows; the rest is due again in the next cycle."""
+        allowed = self.budget.allowance(self.clock.monotonic())
+        report.put_off += max(0, len(wishes) - allowed)
+        writer = Writer(self.slurm, self.books.ledger, self.leader, self.clock, self.config.cycle.max_age_s)
+        results = writer.write(wishes[:allowed], fence, begun, passes, report)
+        self.budget.spend(len(results))
+        return results
+
+
+def _is_pin(t: Transition) -> bool:
+    return t.intent.edit.kind is EditKind.PIN
+
+
+def _told(fates: Iterable[Transition]) -> list[tuple[int, Outcome, str]]:
+    return [(t.intent.id, OUTCOME_OF[t.fate], t.cause) for t in fates]
+
+
+def _pins(fates: Iterable[Transition]) -> Pins:
+    return {
+        t.job.key: (t.intent.decision.placement, t.intent.decision.slurm_step_time)
+        for t in fates
+        if t.job is not None and t.intent.decision is not None and t.intent.decision.placement is not None
+    }

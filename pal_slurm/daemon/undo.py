@@ -1,0 +1,56 @@
+"""Takes back what we did, with nothing but Slurm at hand (P1). In: the queue and its marks. Out: edits.
+
+The mark in each job holds its original request, so this works with pald dead and its database gone: it is what
+`palctl undo`, `ExecStopPost` and the dead man's timer run.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+from pal_slurm.daemon.edits import give_back
+from pal_slurm.daemon.leases import is_leased
+from pal_slurm.daemon.reconcile import pinned_by_us
+from pal_slurm.errors import BadInput
+from pal_slurm.model import Edit, EditResult, Job, Snapshot
+from pal_slurm.slurm.port import Slurm
+
+BATCH = 50
+PAUSE_S = 0.5  # between batches: 100 edits a second at most, also when pald is not there to pace them
+
+
+def ours(snapshot: Snapshot) -> list[Job]:
+    """Pending jobs that wait under a lease or bear a pin of ours, in Slurm's order: the head is freed first."""
+    return [job for job in snapshot.pending if pinned_by_us(job) or is_leased(job, snapshot.taken)]
+
+
+def one(snapshot: Snapshot, job_id: int) -> list[Job]:
+    """The job of that number, or all records of that array."""
+    named = [job for job in snapshot.pending if job_id in (job.id, job.array_id)]
+    if not named:
+        raise BadInput(f"no pending job {job_id}; only pending jobs can be undone")
+    found = [job for job in ours(snapshot) if job in named]
+    if not found:
+        raise BadInput(f"job {job_id} bears neither lease nor pin of ours: there is nothing to undo")
+    return found
+
+
+def undo(slurm: Slurm, jobs: Iterable[Job]) -> list[EditResult]:
+    """Give each its original request back, to start when Slurm likes."""
+    edits: list[Edit] = [give_back(job, None) for job in jobs]
+    results: list[EditResult] = []
+    for first in range(0, len(edits), BATCH):
+        if first:
+            time.sleep(PAUSE_S)
+        results += slurm.apply(edits[first : first + BATCH])
+    return results
+
+
+def seconds_dead(alive_file: Path, now: float) -> float:
+    """For how long pald has given no sign of life; 0 for a file that was never there (it never worked)."""
+    try:
+        return now - alive_file.stat().st_mtime
+    except FileNotFoundError:
+        return float("inf")

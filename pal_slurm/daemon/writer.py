@@ -1,0 +1,120 @@
+"""Intent, edit, outcome: the one way in which anything is written to Slurm (P3, P6). In: edits. Out: their results.
+
+Each batch: still the leader and the snapshot still fresh? -> intents on disk -> the edits, re-read by the backend ->
+outcomes on disk. Killed between any two of these, the next cycle finds the intents and judges them by what stands.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pal_slurm.daemon.clock import Clock
+from pal_slurm.daemon.leader import Leader
+from pal_slurm.daemon.outcome import CycleReport
+from pal_slurm.errors import SlurmUnavailable
+from pal_slurm.model import Decision, Edit, EditKind, EditResult, Intent, Outcome
+from pal_slurm.slurm.port import Passes, Slurm
+from pal_slurm.store import Ledger
+
+BATCH = 64
+# Nothing is left to watch after these: the job is as it was, runs, or is gone.
+CLOSING = (Outcome.REFUSED, Outcome.STARTED, Outcome.GONE)
+CRASH_POINTS = ("before-intent", "after-intent", "after-edit", "after-outcome")
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """An edit that the cycle wants, and what led to it."""
+
+    edit: Edit
+    submit: int
+    decision: Decision | None = None
+
+
+@dataclass
+class Writer:
+    slurm: Slurm
+    ledger: Ledger
+    leader: Leader
+    clock: Clock
+    max_age_s: float
+
+    def write(
+        self, wishes: Sequence[Wish], fence: int, taken: float, passes: Passes, report: CycleReport
+    ) -> list[EditResult]:
+        """Carry out the wishes in order; stops, with a note, when we may no longer write on this snapshot's strength.
+
+        `taken`: when the snapshot was begun, on the monotonic clock.
+        """
+        results: list[EditResult] = []
+        for first in range(0, len(wishes), BATCH):
+            batch = wishes[first : first + BATCH]
+            stop = self._why_not(taken)
+            if stop:
+                report.end, report.note = "stale", f"{stop}; {len(wishes) - first} edits were not written"
+                break
+            results += self._batch(batch, fence, passes, taken)
+        for result in results:
+            report.edits[(result.edit.kind, result.outcome)] += 1
+        return results
+
+    def _why_not(self, taken: float) -> str:
+        age = self.clock.monotonic() - taken
+        if age > self.max_age_s:
+            return f"the snapshot is {age:.1f} s old, more than cycle.max_age_s"
+        if not self.leader.confirm(self.clock.monotonic()):
+            return "our leadership ran out"
+        return ""
+
+    def _batch(self, batch: Sequence[Wish], fence: int, passes: Passes, taken: float) -> list[EditResult]:
+        now = self.clock.now()
+        crash_point("before-intent")
+        intents = self.ledger.write(
+            [
+                Intent(
+                    0, w.submit, w.edit, fence, now, decision=w.decision,
+                    passes_main=passes.main, passes_backfill=passes.backfill,
+                )
+                for w in batch
+            ]
+        )  # fmt: skip
+        crash_point("after-intent")
+        stop = self._why_not(taken)  # the disk may have kept us waiting
+        if stop:
+            results = [EditResult(w.edit, Outcome.REFUSED, f"not sent: {stop}") for w in batch]
+        else:
+            results = self._apply([w.edit for w in batch])
+        crash_point("after-edit")
+        told = [(i.id, r.outcome, r.said) for i, r in zip(intents, results, strict=True)]
+        over = [_over(r) for r in results]
+        self.ledger.outcome((t for t, o in zip(told, over, strict=True) if o), self.clock.now(), close=True)
+        self.ledger.outcome((t for t, o in zip(told, over, strict=True) if not o), self.clock.now())
+        crash_point("after-outcome")
+        return results
+
+    def _apply(self, edits: Sequence[Edit]) -> list[EditResult]:
+        try:
+            return self.slurm.apply(edits)
+        except SlurmUnavailable as e:
+            return [EditResult(edit, Outcome.UNKNOWN, str(e)) for edit in edits]
+
+
+def _over(result: EditResult) -> bool:
+    if result.outcome is Outcome.DONE:
+        return result.edit.kind is not EditKind.PIN
+    return result.outcome in CLOSING
+
+
+def crash_point(name: str) -> None:
+    """Where tests kill pald: PAL_CRASH_AT=NAME or NAME:N (the N-th time it is passed). SIGKILL, as a power cut is."""
+    wanted, _, nth = os.environ.get("PAL_CRASH_AT", "").partition(":")
+    if wanted != name:
+        return
+    _passed[name] = _passed.get(name, 0) + 1
+    if _passed[name] >= int(nth or 1):
+        os.kill(os.getpid(), 9)
+
+
+_passed: dict[str, int] = {}

@@ -1,0 +1,1 @@
+"""The demo: one workload, three times on a real Slurm, and a table of what placement gained."""

@@ -1,0 +1,46 @@
+"""What a run amounts to. In: what each job took and got. Out: the figures of the table and of --json."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .run import Ran
+from .speeds import CLASSES, Speeds
+
+
+@dataclass(frozen=True)
+class Figures:
+    completed: int
+    avg_jct_s: float
+    p99_jct_s: float
+    makespan_s: float
+    utilization: float  # GPU-seconds at work / GPU-seconds until the last job ended
+    jct_by_class: dict[str, float]
+    pace_by_class: dict[str, float]  # mean of run time / run time on median GPUs
+    rank_by_class: dict[str, float]  # where its GPUs lay in the score order: 0 the fastest, 1 the slowest
+
+    def as_json(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+
+
+def figures(ran: Sequence[Ran], speeds: Speeds) -> Figures:
+    order = sorted((scores["A"], node, slot) for node, slots in speeds.items() for slot, scores in slots.items())
+    rank = {(node, slot): i / (len(order) - 1) for i, (_, node, slot) in enumerate(order)}
+    jct = sorted(r.jct_s for r in ran)
+    makespan = max(r.ended for r in ran) - min(r.submitted for r in ran)
+    by_class = {c: [r for r in ran if r.job.cls == c] for c in CLASSES}
+    return Figures(
+        completed=len(ran),
+        avg_jct_s=_mean(jct),
+        p99_jct_s=jct[min(len(jct) - 1, round(0.99 * (len(jct) - 1)))],
+        makespan_s=round(makespan, 3),
+        utilization=round(sum(r.ran_s * r.job.gpus for r in ran) / (makespan * len(order)), 4),
+        jct_by_class={c: _mean([r.jct_s for r in rs]) for c, rs in by_class.items()},
+        pace_by_class={c: _mean([r.ran_s / r.job.ideal_s for r in rs]) for c, rs in by_class.items()},
+        rank_by_class={c: _mean([rank[p] for r in rs for p in r.places]) for c, rs in by_class.items()},
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    return round(sum(values) / len(values), 4) if values else 0.0

@@ -1,0 +1,81 @@
+"""One run of the workload. In: jobs and a cluster. Out: what each job took and got, seen from outside of pald."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from .cluster import tool
+from .workload import DemoJob
+
+
+@dataclass(frozen=True)
+class Ran:
+    job: DemoJob
+    submitted: float
+    ended: float
+    ran_s: float
+    places: tuple[tuple[str, str], ...]  # (node, slot)
+
+    @property
+    def jct_s(self) -> float:
+        return self.ended - self.submitted
+
+
+def run(jobs: Sequence[DemoJob], cluster: Path, out: Path, tick: Callable[[int, int], None]) -> list[Ran]:
+    """Submit each job at its time and wait for all; `tick(done, running)` moves the progress bar."""
+    out.mkdir()
+    env = {"PATH": f"{cluster}/bin:/usr/bin:/bin"}
+    begun = time.time()
+    submitted: dict[int, float] = {}
+    done: set[int] = set()
+    deadline = begun + 60 + 20 * max(j.at + j.ideal_s for j in jobs)
+    while len(done) < len(jobs):
+        if time.time() > deadline:
+            raise SystemExit(f"demo: {len(jobs) - len(done)} jobs did not end; see {out}")
+        for job in jobs[len(submitted) :]:
+            if time.time() - begun < job.at:
+                break
+            submitted[job.number] = time.time()
+            subprocess.Popen(job.sbatch(str(out)), env=env, stdout=subprocess.DEVNULL, cwd=out).wait(30)
+        done |= {j.number for j in jobs if j.number not in done and _reports(out, j)}
+        tick(len(done), len(submitted) - len(done))
+        time.sleep(0.1)
+    _wait_until_empty(cluster)
+    return [_ran(job, submitted[job.number], out) for job in jobs]
+
+
+def _reports(out: Path, job: DemoJob) -> list[dict[str, object]]:
+    """palwork's lines, once all of the job's nodes have told theirs."""
+    path = out / f"{job.number}.out"
+    if not path.exists():
+        return []
+    lines = path.read_text(encoding="utf-8").splitlines()
+    wrong = [line for line in lines if not line.startswith("{")]
+    if wrong:
+        raise SystemExit(f"demo: job {job.number} said: {wrong[0]}")
+    return [json.loads(line) for line in lines] if len(lines) == job.nodes else []
+
+
+def _ran(job: DemoJob, submitted: float, out: Path) -> Ran:
+    told = _reports(out, job)
+    short = [line for line in told if line["steps"] != job.steps]
+    if short:
+        raise SystemExit(f"demo: job {job.number} was cut short: {short[0]}")
+    places = tuple((str(line["node"]), str(slot)) for line in told for slot in line["gpus"])  # type: ignore[attr-defined]
+    if len(places) != job.gpus:
+        raise SystemExit(f"demo: job {job.number} asked for {job.gpus} GPUs and found {places}")
+    ended = (out / f"{job.number}.out").stat().st_mtime
+    return Ran(job, submitted, ended, max(float(str(line["seconds"])) for line in told), places)
+
+
+def _wait_until_empty(cluster: Path) -> None:
+    for _ in range(300):
+        if not tool(f"{cluster}/bin/squeue", "-h").strip():
+            return
+        time.sleep(0.1)
+    raise SystemExit("demo: the queue did not empty")

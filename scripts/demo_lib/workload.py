@@ -1,0 +1,65 @@
+"""The demo's jobs. In: a seed. Out: jobs with an arrival time, a size, an application and a length."""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import dataclass
+
+APPS = {"resnet": "A", "bert": "B", "pagerank": "C"}
+BASE = {"resnet": 0.20, "bert": 0.25, "pagerank": 0.10}  # seconds per step on a median GPU
+MIX = {"resnet": 0.5, "bert": 0.3, "pagerank": 0.2}
+SIZES = {1: 0.35, 2: 0.25, 4: 0.30, 8: 0.10}  # GPUs; 8 are two whole nodes
+
+
+@dataclass(frozen=True)
+class DemoJob:
+    number: int
+    at: float  # seconds after the start
+    app: str
+    gpus: int
+    steps: int
+
+    @property
+    def cls(self) -> str:
+        return APPS[self.app]
+
+    @property
+    def ideal_s(self) -> float:
+        """On median GPUs, alone."""
+        return self.steps * BASE[self.app]
+
+    @property
+    def nodes(self) -> int:
+        return max(1, self.gpus // 4)
+
+    def sbatch(self, directory: str) -> list[str]:
+        """What a user would type: the tag is all there is of pal-slurm in it."""
+        per_node = min(self.gpus, 4)
+        limit = max(1, math.ceil(self.ideal_s * 2.5 / 60))
+        work = f"srun palwork --app {self.app} --class {self.cls} --steps {self.steps} --base {BASE[self.app]}"
+        return [
+            "sbatch", "--parsable", f"--job-name=demo{self.number}", f"--comment=app:{self.app}",
+            f"--nodes={self.nodes}", "--ntasks-per-node=1", f"--gpus-per-node={per_node}", f"--time={limit}",
+            f"--output={directory}/{self.number}.out", f"--wrap={work}",
+        ]  # fmt: skip
+
+
+def make(jobs: int, gpus: int, seed: int, load: float, mean_s: float) -> list[DemoJob]:
+    """`load`: offered GPU-seconds per GPU-second while jobs arrive."""
+    rng = random.Random(seed)
+    drawn = []
+    for _ in range(jobs):
+        app = rng.choices(list(MIX), list(MIX.values()))[0]
+        size = rng.choices(list(SIZES), list(SIZES.values()))[0]
+        seconds = min(3.0, max(0.4, rng.lognormvariate(-0.15, 0.55))) * mean_s
+        drawn.append((app, size, max(1, round(seconds / BASE[app]))))
+    work = sum(size * steps * BASE[app] for app, size, steps in drawn)
+    span = work / (gpus * load)
+    gaps = [rng.expovariate(1.0) for _ in drawn]
+    scale, at = span / sum(gaps), 0.0
+    made = []
+    for number, ((app, size, steps), gap) in enumerate(zip(drawn, gaps, strict=True)):
+        at += gap * scale
+        made.append(DemoJob(number, at, app, size, steps))
+    return made
