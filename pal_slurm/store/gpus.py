@@ -65,7 +65,7 @@ class GpuRepo:
 
 
 def ids_by_uuid(db: Connection) -> dict[str, int]:
-    return dict(db.execute(select(gpus.c.uuid, gpus.c.id)).tuples().all())
+    return {row.uuid: row.id for row in db.execute(select(gpus.c.uuid, gpus.c.id))}
 
 
 def places(db: Connection) -> dict[tuple[str, int], str]:

@@ -179,7 +179,7 @@ def _devices(db: Connection, cluster: Cluster) -> tuple[IntArray, IntArray, IntA
     index, width = cluster.node_index, cluster.width
     found = sorted(
         (gpu_id, row, slot)
-        for gpu_id, node, slot in db.execute(query).tuples()
+        for gpu_id, node, slot in db.execute(query)
         if (row := index.get(node)) is not None and 0 <= slot < width
     )
     array = np.array(found, dtype=np.int64).reshape(-1, 3)

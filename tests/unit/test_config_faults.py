@@ -1,0 +1,149 @@
+"""pal.yaml is read strictly: every mistake is named, all at once, by line and key, with a remedy."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from pal_slurm.config import Config, check, database_url, load, without_password
+from pal_slurm.errors import ConfigError
+
+# one typo per row: what stands in the file, the line, the key, words of the message
+TYPOS = [
+    ("clutser:\n  backend: cli\n", 1, "clutser", "did you mean `cluster`"),
+    ("cluster:\n  backend: pyslrm\n", 2, "cluster.backend", "did you mean `pyslurm`"),
+    ("cluster:\n  timeout: 5\n", 2, "cluster.timeout", "did you mean `timeout_s`"),
+    ("cluster:\n  timeout_s: 10s\n", 2, "cluster.timeout_s", "without a unit: 10"),
+    ("cluster:\n  worker_command: chroot /x\n", 2, "cluster.worker_command", "must be a list"),
+    ("actuator: pins\n", 1, "actuator", "did you mean `pin`"),
+    ("lease:\n  lenght_s: 20\n", 2, "lease.lenght_s", "did you mean `length_s`"),
+    ("lease:\n  max_s: 3600\n", 2, "lease.max_s", "must be at most 600"),
+    ("lease:\n  margin_s: .nan\n", 2, "lease.margin_s", "out of range"),
+    ("lease:\n  margin_s: 2\n  margin_s: 3\n", 3, "lease.margin_s", "given twice (first in line 2)"),
+    ("lease:\n  length_s:\n", 2, "lease.length_s", "has no value"),
+    ("cycle: 5\n", 1, "cycle", "must be a map"),
+    ("partitions: gpu\n", 1, "partitions", "for example [gpu]"),
+    ("partitions: [gpu, no]\n", 1, "partitions[1]", "put it in quotes"),
+    ("budget:\n  edits_per_s: .inf\n", 2, "budget.edits_per_s", "must be at most 1000"),
+    ("budget:\n  interval_s: 3\n", 2, "budget.interval_s", "it is `cycle.interval_s`"),
+    ("edits_per_s: 3\n", 1, "edits_per_s", "it is `budget.edits_per_s`"),
+    ("policy:\n  name: pall\n", 2, "policy.name", "did you mean `pal`"),
+    ("policy:\n  placement: lvv\n", 2, "policy.placement", "choose one of"),
+    ("policy:\n  backfill: maybe\n", 2, "policy.backfill", "must be true or false or null"),
+    ("state_dir: var/lib\n", 1, "state_dir", "absolute path"),
+    ("classes:\n  names: [A, b]\n", 2, "classes.names[1]", "must match"),
+    ("classes:\n  default: D\n", 2, "classes.default", "none of the classes A, B, C"),
+    ("apps:\n  re$net:\n    class: A\n", 2, "apps", "is no name"),
+    ("apps:\n  bert:\n    class: E\n", 3, "apps.bert.class", "none of the classes"),
+    ("apps:\n  bert:\n    base: {v100: 0.2}\n", 3, "apps.bert", "has no class"),
+    ("apps:\n  bert:\n    class: A\n    base: {v100: -3}\n", 4, "apps.bert.base.v100", "must be more than 0"),
+    ("apps:\n  bert:\n    class: A\n    comm: {rak: 1}\n", 4, "apps.bert.comm.rak", "did you mean `rack`"),
+    ("apps:\n  bert:\n    class: A\n    comm: {node: 2}\n", 4, "apps.bert.comm", "distance can't make it faster"),
+    ("metrics:\n  listen: 9752\n", 2, "metrics.listen", "put it in quotes"),
+    ("metrics:\n  listen: localhost\n", 2, "metrics.listen", "ADDRESS:PORT"),
+    ("database:\n  url: postgresql://pal:secret@db/pal\n", 2, "database.url", "holds a password"),
+    ("lease:\n\tmax_s: 20\n", 2, "", "indents with spaces"),
+    ("a: &x 1\nb: *x\n", 2, "", "alias"),
+    ("- 1\n", 1, "", "must be a map"),
+    ("state_dir: !!python/object/apply:os.system [id]\n", 1, "state_dir", "must be text"),
+]
+
+
+def write(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "pal.yaml"
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(("text", "line", "key", "words"), TYPOS, ids=[row[2] + ":" + row[3][:20] for row in TYPOS])
+def test_a_typo_is_named_by_line_key_and_remedy(tmp_path: Path, text: str, line: int, key: str, words: str) -> None:
+    [fault] = check(write(tmp_path, text))
+    assert (fault.line, fault.key) == (line, key)
+    assert words in fault.message
+    assert str(fault).startswith(f"{tmp_path}/pal.yaml:{line}: {key}")
+
+
+def test_twenty_typos_in_one_file_give_twenty_messages(tmp_path: Path) -> None:
+    well_formed = [row for row in TYPOS if not row[0].startswith(("-", "a:", "lease:\n\t")) and ":\n" in row[0]][:1]
+    assert well_formed
+    text = "".join(f"wrong_{i}: 1\n" for i in range(15))
+    text += "lease:\n  a: 1\n  b: 2\n  max_s: 0\nactuator: 3\nstate_dir: []\n"
+    faults = check(write(tmp_path, text))
+    assert len(faults) == 20
+    assert [fault.line for fault in faults] == [*range(1, 16), 17, 18, 19, 20, 21]
+
+
+def test_load_refuses_with_all_faults_in_one_error(tmp_path: Path) -> None:
+    path = write(tmp_path, "a: 1\nb: 2\n")
+    with pytest.raises(ConfigError) as caught:
+        load(path)
+    assert len(str(caught.value).splitlines()) == 2
+    assert caught.value.exit_code == 78
+
+
+def test_an_empty_file_and_empty_sections_mean_defaults(tmp_path: Path) -> None:
+    assert load(write(tmp_path, "")) == Config()
+    assert load(write(tmp_path, "lease:\napps:\ncycle: {}\n")) == Config()
+
+
+def test_times_that_contradict_each_other_are_refused(tmp_path: Path) -> None:
+    text = "lease:\n  length_s: 10\n  margin_s: 6\ncycle:\n  interval_s: 20\nleader:\n  ttl_s: 30\n"
+    keys = [fault.key for fault in check(write(tmp_path, text))]
+    assert keys == ["lease.margin_s", "cycle.interval_s", "cycle.interval_s", "leader.ttl_s"]
+
+
+def test_apps_become_model_apps(tmp_path: Path) -> None:
+    text = "apps:\n  bert:\n    class: B\n    base: {v100: 0.2}\n    comm: {node: 1.0, rack: 1.1, cluster: 1.3}\n"
+    app = load(write(tmp_path, text)).known_apps().get("bert")
+    assert (app.cls, app.base["v100"], app.comm) == ("B", 0.2, (1.0, 1.0, 1.1, 1.3))
+
+
+def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
+    [fault] = check(tmp_path / "none.yaml")
+    assert "palctl config sample" in str(fault)
+
+
+def test_a_file_that_everybody_may_write_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path, "")
+    path.chmod(0o666)
+    assert "can be written by everybody" in str(check(path)[0])
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "pal.yaml"
+    path.write_bytes(b"state_dir: /\xff\n")
+    assert "UTF-8" in str(check(path)[0])
+    path.write_bytes(b"state_dir: /\x00\n")
+    assert "not YAML" in str(check(path)[0])
+
+
+def test_the_database_url_comes_from_environment_file_or_default_in_this_order(tmp_path: Path) -> None:
+    secret = tmp_path / "url"
+    secret.write_text("postgresql://pal:s3cret@db/pal\n")
+    secret.chmod(0o600)
+    config = load(write(tmp_path, f"database:\n  url_file: {secret}\n"))
+    assert database_url(config, {"PAL_DATABASE_URL": "sqlite:////x"}) == "sqlite:////x"
+    assert database_url(config, {}) == "postgresql://pal:s3cret@db/pal"
+    assert database_url(Config(), {}) == "sqlite:////var/lib/pal-slurm/pal.sqlite"
+
+
+def test_a_secret_that_others_can_read_is_refused(tmp_path: Path) -> None:
+    secret = tmp_path / "url"
+    secret.write_text("sqlite:////x\n")
+    secret.chmod(0o644)
+    config = load(write(tmp_path, f"database:\n  url_file: {secret}\n"))
+    with pytest.raises(ConfigError, match="chmod 600"):
+        database_url(config, {})
+    secret.chmod(0o600)
+    os.truncate(secret, 0)
+    with pytest.raises(ConfigError, match="is empty"):
+        database_url(config, {})
+
+
+@pytest.mark.parametrize("url", ["postgresql://pal:s3c:r@et@db/pal", "mysql+pymysql://pal:s3c:r@et@db:3306/pal?x=1"])
+def test_a_password_is_never_shown(url: str) -> None:
+    assert "s3c" not in without_password(url)
+    assert "et@" not in without_password(url)
+    assert "pal:***@db" in without_password(url)

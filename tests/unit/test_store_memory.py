@@ -1,0 +1,100 @@
+"""Applications, decisions, outcomes, pause: what is written comes back as it was."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pal_slurm.config import Config
+from pal_slurm.knowledge import known_apps
+from pal_slurm.model import Action, App, Decision, Placement, Reason
+from pal_slurm.store import AppRepo, DecisionRepo, JobOutcome, OutcomeRepo, Pause, Store, Switches, Weighed, Why
+from pal_slurm.store.clusters import known_clusters
+
+PLACED = Placement(("n1",), ((0, 1),), exact=True)
+WHY = Why(
+    decision=Decision(7, None, Action.PIN, Reason.BEST_SPAN, PLACED, 0.2, 0.3, 4),
+    submit=100,
+    decided_at=200.0,
+    actuator="pin",
+    app="resnet",
+    app_known=True,
+    cls="A",
+    gpus=2,
+    free_gpus=8,
+    ahead=4,
+    weighed=(Weighed("chosen", PLACED, 0.2, 1.0, 1.0, 0.2, "node", 1.0),),
+)
+
+
+def test_apps_come_back_and_a_later_word_replaces_an_earlier(store: Store) -> None:
+    repo = AppRepo(store)
+    repo.set([App("bert", "B", {"v100": 0.2}, (1.0, 1.0, 1.1, 1.3)), App("vgg", "C")], "admin", 1.0)
+    repo.set([App("vgg", "A")], "measured", 2.0)
+    assert repo.all()["bert"].app == App("bert", "B", {"v100": 0.2}, (1.0, 1.0, 1.1, 1.3))
+    assert (repo.all()["vgg"].app.cls, repo.all()["vgg"].source) == ("A", "measured")
+    assert repo.revision() == 2
+
+
+def test_the_config_wins_over_the_database(store: Store) -> None:
+    AppRepo(store).set([App("bert", "B"), App("vgg", "C")], "admin", 1.0)
+    told = Config.__struct_defaults__  # defaults name no application
+    assert told
+    assert known_apps(store, Config()).get("bert").cls == "B"
+    assert known_apps(store, Config()).get("unheard-of").cls == "A"
+
+
+def test_the_last_decision_per_job_is_kept_whole(store: Store) -> None:
+    repo = DecisionRepo(store, "c")
+    assert repo.record([WHY]) == 1
+    waits = replace(WHY, decision=Decision(7, None, Action.WAIT, Reason.NO_ROOM), decided_at=300.0, weighed=())
+    assert repo.record([waits]) == 1
+    assert repo.of_job(7) == [waits]
+    assert DecisionRepo(store, "other").of_job(7) == []
+
+
+def test_a_decision_that_says_nothing_new_is_not_written_again(store: Store) -> None:
+    repo = DecisionRepo(store, "c")
+    repo.record([WHY])
+    assert repo.record([replace(WHY, decided_at=201.0, free_gpus=3, decision=replace(WHY.decision, rank=2))]) == 0
+    assert DecisionRepo(store, "c").record([WHY]) == 1  # another process can't know
+
+
+def test_old_decisions_are_forgotten(store: Store) -> None:
+    repo = DecisionRepo(store, "c")
+    repo.record([WHY])
+    assert repo.prune(before=201.0) == 1
+    assert repo.newest() == []
+
+
+def test_an_outcome_is_written_at_the_start_and_completed_at_the_end(store: Store) -> None:
+    repo = OutcomeRepo(store, "c")
+    started = JobOutcome(
+        7, 100, 200, "A", ("n1", "n2"), ((0,), (1,)), task=3, app="bert", as_pinned=False, step_time=0.2
+    )
+    repo.record([started])
+    repo.record([started])
+    assert repo.running() == [started]
+    repo.ended(7, 100, 260)
+    assert repo.of_job(7) == [replace(started, end=260)]
+    assert repo.running() == []
+    repo.record([replace(started, start=300)])  # requeued: a second start
+    assert [o.start for o in repo.newest()] == [300, 200]
+    assert repo.prune(ended_before=261.0) == 1
+
+
+def test_pause_and_resume(store: Store) -> None:
+    switches = Switches(store)
+    assert switches.paused() is None
+    switches.pause("maintenance", 5.0)
+    switches.pause("maintenance goes on", 6.0)
+    assert switches.paused() == Pause("maintenance goes on", 6.0)
+    switches.resume()
+    switches.resume()
+    assert switches.paused() is None
+
+
+def test_the_clusters_of_a_database_are_known(store: Store) -> None:
+    assert known_clusters(store) == []
+    DecisionRepo(store, "one").record([WHY])
+    OutcomeRepo(store, "two").record([JobOutcome(1, 1, 1, "A", ("n1",), ((0,),))])
+    assert known_clusters(store) == ["one", "two"]
