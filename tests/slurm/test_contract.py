@@ -1,0 +1,431 @@
+"""What every backend promises, tried on a real slurmctld of every release it serves.
+
+One suite: the cli backend on 22.05, 24.11 and 26.05, pyslurm on 26.05. What a release can't do is read from its own
+capabilities, and the promise then is that this is told truthfully.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from pal_slurm.model import Edit, EditKind, EditResult, Job, JobState, Outcome, Request
+from pal_slurm.slurm.port import Slurm
+from tests.slurm.backends import backend_of
+from tests.slurm.minicluster import Minicluster, wait_for
+
+LATER = "--begin=now+1hour"  # the user's own begin time: a job that waits, and that lua leaves alone
+FORMS = {
+    "per node": ("--gres=gpu:2",),
+    "per node, its other name": ("--gpus-per-node=2",),
+    "in total": ("--gpus=2",),
+    "per task": ("-n2", "--gpus-per-task=1"),
+}
+
+
+class Contract:
+    @pytest.fixture
+    def slurm(self, minicluster: Minicluster) -> Iterator[Slurm]:
+        raise NotImplementedError
+
+    # --- reading
+
+    def test_the_release_and_its_capabilities_are_told(self, slurm: Slurm, release: str) -> None:
+        told = slurm.capabilities()
+        assert told.release.startswith(release)
+        assert told.restore_untyped is told.repin is (release != "22.05")
+        assert told.cross_field is (release == "22.05")
+        setup = slurm.setup()
+        assert setup.disable_job_shrink
+        assert "lua" in setup.plugins
+        assert "sched_interval" in setup.scheduler_parameters
+
+    def test_an_idle_cluster_is_all_free(self, slurm: Slurm) -> None:
+        cluster = slurm.snapshot().cluster
+        assert cluster.node_names == tuple(f"n{i}" for i in range(1, 9))
+        assert cluster.slots
+        assert cluster.gpu_free.shape == (8, 4)
+        assert cluster.gpu_free.all()
+        assert cluster.node_ok.all()
+        assert cluster.models == ("a100",)
+        assert (cluster.cpus_free == cluster.cpus).all() and (cluster.cpus > 0).all()
+        assert (cluster.mem_free_mb == cluster.mem_mb).all() and (cluster.mem_mb > 0).all()
+        assert cluster.partitions["gpu"].all()
+
+    def test_a_drained_and_a_reserved_node_may_not_start_jobs(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        minicluster.drain("n2")
+        minicluster.client(
+            "scontrol", "create", "reservation", "ReservationName=night", "StartTime=now", "Duration=60",
+            "Nodes=n4", "Flags=MAINT", "Users=root",
+        )  # fmt: skip
+        wait_for(lambda: not slurm.snapshot().cluster.node_ok[3], "n4 is closed")
+        snapshot = slurm.snapshot()
+        assert [bool(ok) for ok in snapshot.cluster.node_ok] == [True, False, True, False, True, True, True, True]
+        (reservation,) = snapshot.reservations
+        assert (reservation.name, reservation.nodes, reservation.maintenance) == ("night", frozenset({"n4"}), True)
+        assert reservation.start <= time.time() < reservation.end
+
+    def test_requests_are_read_as_shapes(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        plain = minicluster.submit(LATER, "-n1", "-c2", "--gres=gpu:2")
+        spread = minicluster.submit(LATER, "-N1-3", "-n4", "--gpus=4", "--mem-per-cpu=300")
+        memory = minicluster.submit(LATER, "-N2", "--gpus-per-node=2", "--mem=500", "-t", "90")
+        task = minicluster.submit(LATER, "-n2", "--gpus-per-task=1")
+        gpuwise = minicluster.submit(LATER, "-n1", "--gpus=2", "--cpus-per-gpu=3", "--mem-per-gpu=1000")
+        socket = minicluster.submit(LATER, "--sockets-per-node=1", "--gpus-per-socket=1")
+        cpu = minicluster.submit(LATER, "-n4")
+        jobs = {job.id: job for job in slurm.snapshot().pending}
+
+        shape = jobs[plain].shape
+        assert shape and (shape.min_nodes, shape.max_nodes, shape.gpus_per_node) == (1, 1, 2)
+        assert shape.cpus_on_each(1) == 2
+        shape = jobs[spread].shape
+        assert shape and (shape.min_nodes, shape.max_nodes, shape.gpus) == (1, 3, 4)
+        assert shape.mem_per_cpu_mb == 300
+        shape = jobs[memory].shape
+        assert shape and (shape.min_nodes, shape.max_nodes, shape.gpus_per_node) == (2, 2, 2)
+        assert shape.mem_per_node_mb == 500
+        assert jobs[memory].time_limit_s == 5400
+        shape = jobs[task].shape
+        assert shape and shape.gpus == 2 and shape.tasks_per_gpu_bound
+        shape = jobs[gpuwise].shape
+        assert shape and shape.gpus == 2 and shape.cpus_on_each(1) >= 6 and shape.mem_on_each(1) >= 2000
+        assert jobs[socket].shape is None and jobs[socket].gpu_job
+        assert jobs[cpu].shape is None and not jobs[cpu].gpu_job
+
+    def test_what_the_user_wants_is_read(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        first = minicluster.submit("-H", "--gres=gpu:1")
+        wants = minicluster.submit(
+            LATER, "--gres=gpu:1", "-w", "n3", "-x", "n1,n5", "-C", "a100&rack1", "-d", f"afterany:{first}",
+            "--exclusive", "--comment=app:resnet", "--requeue",
+        )  # fmt: skip
+        off = minicluster.submit(LATER, "--gres=gpu:1", "--comment=pal:off app:bert mine", "--no-requeue")
+        jobs = {job.id: job for job in slurm.snapshot().pending}
+        job = jobs[wants]
+        assert (job.required_nodes, job.excluded_nodes, job.features) == ("n3", "n[1,5]", "a100&rack1")
+        assert job.dependency.startswith(f"afterany:{first}")
+        assert job.exclusive and job.requeue
+        assert (job.hint.app, job.hint.off) == ("resnet", False)
+        assert (jobs[off].hint.app, jobs[off].hint.off) == ("bert", True)
+        assert not jobs[off].exclusive and not jobs[off].requeue
+        assert jobs[first].priority == 0 and jobs[first].reason == "JobHeldUser"
+        assert jobs[off].user == "root" and jobs[off].partitions == ("gpu",)
+        assert 3500 < (jobs[off].eligible or 0) - jobs[off].submit < 3700
+
+    def test_a_lease_of_lua_is_read_with_the_request_as_it_was(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        with minicluster.leases():
+            leased = minicluster.submit("--gres=gpu:2", "-n2", "-c2", "--comment=app:resnet", "-H")
+            job = slurm.jobs([leased])[leased]
+        assert job.lease and not job.lease.own_nodes
+        assert 0 < job.lease.end - job.submit <= 600
+        assert job.lease.original.per_node.endswith("gpu:2")
+        assert job.hint.app == "resnet"
+
+    def test_a_running_job_tells_its_devices(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        one = minicluster.submit("-w", "n1", "--gres=gpu:g1:1,gpu:g3:1")
+        two = minicluster.submit("-w", "n2,n3", "-N2", "--gpus-per-node=1")
+        for job in (one, two):
+            minicluster.wait_state(job, "RUNNING")
+        snapshot = slurm.snapshot()
+        running = {job.id: job for job in snapshot.running}
+        assert (running[one].nodes, running[one].gpus) == (("n1",), ((1, 3),))
+        assert (running[two].nodes, running[two].gpus) == (("n2", "n3"), ((0,), (0,)))
+        assert running[one].start is not None and running[one].cpus_alloc >= 1
+        assert [list(map(int, row)) for row in snapshot.cluster.gpu_free[:3]] == [
+            [1, 0, 1, 0],
+            [0, 1, 1, 1],
+            [0, 1, 1, 1],
+        ]
+        assert snapshot.cluster.cpus_free[0] < snapshot.cluster.cpus[0]
+
+    def test_an_array_is_one_record_that_knows_its_tasks(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        array = minicluster.submit(LATER, "-a", "1-3,7,11-200:9%4", "--gpus=1")
+        job = next(job for job in slurm.snapshot().pending if job.array_id == array)
+        assert job.array_tasks == (1, 2, 3, 7, *range(11, 201, 9))
+        assert job.array_limit == 4
+        assert job.array_task is None
+
+    def test_jobs_are_ordered_as_slurm_would_take_them(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        ids = [minicluster.submit(LATER, "--gres=gpu:1") for _ in range(3)]
+        minicluster.client("scontrol", "update", f"jobid={ids[2]}", "priority=4294901765")
+        pending = slurm.snapshot().pending
+        assert [job.id for job in pending] == [ids[2], ids[0], ids[1]]
+
+    def test_only_the_jobs_asked_for_are_told_and_none_that_is_gone(
+        self, slurm: Slurm, minicluster: Minicluster
+    ) -> None:
+        first, second = (minicluster.submit(LATER, "--gres=gpu:1") for _ in range(2))
+        assert set(slurm.jobs([first])) == {first}
+        assert set(slurm.jobs([first, second, 4_000_000])) == {first, second}
+        assert slurm.jobs([]) == {}
+        many = [minicluster.submit(LATER, "--gres=gpu:1") for _ in range(9)]
+        assert set(slurm.jobs([*many, 4_000_000])) == set(many)
+        minicluster.client("scancel", str(first))
+        assert set(slurm.jobs([first, second])) == {second}
+
+    def test_a_pulse_changes_when_the_queue_does(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        before = slurm.pulse()
+        job = minicluster.submit(LATER, "--gres=gpu:1")
+        after = slurm.pulse()
+        assert (after.pending, after.running, after.newest_job) == (before.pending + 1, before.running, job)
+        assert after.digest != before.digest
+        assert slurm.pulse() == after
+
+    def test_slurms_own_passes_are_counted(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        before = slurm.passes()
+        minicluster.submit("--gres=gpu:1")
+        wait_for(lambda: slurm.passes().main > before.main, "the main scheduler has run")
+        now = slurm.passes()
+        assert now.backfill >= before.backfill
+        assert now.started == before.started <= time.time()
+        assert now.rpc_time_us >= before.rpc_time_us
+
+    # --- writing
+
+    @pytest.mark.parametrize("form", FORMS)
+    def test_a_pinned_job_runs_on_exactly_its_slots(self, slurm: Slurm, minicluster: Minicluster, form: str) -> None:
+        job = minicluster.submit(LATER, *FORMS[form], wrap="srun true && sleep 300")
+        made = slurm.jobs([job])[job].request
+        result = one(slurm, Edit(job, EditKind.PIN, nodes=("n6",), slots=(1, 3), original=made))
+        assert result.outcome is Outcome.DONE, result.said
+        minicluster.wait_state(job, "RUNNING")
+        assert minicluster.gpu_indices(job) == {"n6": "1,3"}
+        found = slurm.jobs([job])[job]
+        assert (found.nodes, found.gpus) == (("n6",), ((1, 3),))
+
+    @pytest.mark.parametrize("form", FORMS)
+    def test_steps_of_a_pinned_job_run_as_without_a_pin(
+        self, slurm: Slurm, minicluster: Minicluster, form: str
+    ) -> None:
+        job = minicluster.submit(LATER, *FORMS[form], wrap='test "$(srun -n1 sh -c \'echo "$CUDA_VISIBLE_DEVICES"\')"')
+        made = slurm.jobs([job])[job].request
+        assert one(slurm, Edit(job, EditKind.PIN, nodes=("n6",), slots=(1, 3), original=made)).outcome in (
+            Outcome.DONE, Outcome.GONE,
+        )  # fmt: skip
+        minicluster.wait_state(job, "COMPLETED")
+
+    def test_a_job_of_two_nodes_gets_the_same_slots_on_both(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        per_node = minicluster.submit(LATER, "-N2", "--gpus-per-node=2", wrap="srun true && sleep 300")
+        total = minicluster.submit(LATER, "-N2", "--gpus=4", wrap="srun true && sleep 300")
+        jobs = slurm.jobs([per_node, total])
+        results = slurm.apply(
+            [
+                Edit(per_node, EditKind.PIN, nodes=("n2", "n5"), slots=(1, 3), original=jobs[per_node].request),
+                Edit(total, EditKind.PIN, nodes=("n3", "n4"), slots=(0, 2), original=jobs[total].request),
+            ]
+        )
+        assert [result.outcome for result in results] == [Outcome.DONE, Outcome.DONE], results
+        for job in (per_node, total):
+            minicluster.wait_state(job, "RUNNING")
+        found = slurm.jobs([per_node, total])
+        assert (found[per_node].nodes, found[per_node].gpus) == (("n2", "n5"), ((1, 3), (1, 3)))
+        assert (found[total].nodes, found[total].gpus) == (("n3", "n4"), ((0, 2), (0, 2)))
+
+    def test_a_pin_of_nodes_alone_leaves_the_gpus_to_slurm(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        job = minicluster.submit(LATER, "-N1-2", "-n2", "--gpus=2")
+        before = slurm.jobs([job])[job]
+        result = one(slurm, Edit(job, EditKind.PIN, nodes=("n7",), original=before.request))
+        assert result.outcome is Outcome.DONE, result.said
+        assert result.after and result.after.request.per_job == before.request.per_job
+        minicluster.wait_state(job, "RUNNING")
+        found = slurm.jobs([job])[job]
+        assert (found.nodes, found.gpus) == (("n7",), ((0, 1),))
+
+    @pytest.mark.parametrize("form", FORMS)
+    def test_a_pin_is_moved_and_taken_back_as_far_as_the_release_can(
+        self, slurm: Slurm, minicluster: Minicluster, form: str
+    ) -> None:
+        able = slurm.capabilities()
+        minicluster.drain("n6")  # the pinned job has to wait
+        job = minicluster.submit(LATER, *FORMS[form])
+        before = slurm.jobs([job])[job]
+        assert pin(slurm, before, "n6", (1, 3)).outcome is Outcome.DONE
+        moved = pin(slurm, before, "n6", (0, 2))
+        assert moved.outcome is (Outcome.DONE if able.repin else Outcome.REFUSED)
+        assert moved.said or able.repin
+        until = int(time.time()) + 1800
+        undone = one(slurm, Edit(job, EditKind.UNPIN, until=until, original=before.request))
+        after = slurm.jobs([job])[job]
+        assert after.required_nodes == "" and after.eligible == until
+        if able.restore_untyped:
+            assert undone.outcome is Outcome.DONE, undone.said
+            assert after.request == before.request and after.shape == before.shape
+        else:
+            assert undone.outcome is Outcome.PARTIAL and undone.said
+
+    def test_a_pin_of_nodes_alone_is_taken_back_exactly_by_every_release(
+        self, slurm: Slurm, minicluster: Minicluster
+    ) -> None:
+        minicluster.drain("n6")
+        job = minicluster.submit(LATER, "-N1-2", "-n2", "--gpus=2")
+        before = slurm.jobs([job])[job]
+        assert one(slurm, Edit(job, EditKind.PIN, nodes=("n6",), original=before.request)).outcome is Outcome.DONE
+        undone = one(slurm, Edit(job, EditKind.UNPIN, until=int(time.time()) + 900, original=before.request))
+        assert undone.outcome is Outcome.DONE, undone.said
+        after = slurm.jobs([job])[job]
+        assert (after.request, after.required_nodes) == (before.request, "")
+
+    def test_an_unpinned_job_starts_elsewhere_when_told_now(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        minicluster.drain("n6")
+        job = minicluster.submit(LATER, "--gpus=2")
+        before = slurm.jobs([job])[job]
+        pin(slurm, before, "n6", (1, 3))
+        one(slurm, Edit(job, EditKind.UNPIN, original=before.request))
+        minicluster.wait_state(job, "RUNNING")
+        assert slurm.jobs([job])[job].nodes != ("n6",)
+
+    def test_a_lease_is_renewed_to_the_second_and_a_plain_release_starts_the_job(
+        self, slurm: Slurm, minicluster: Minicluster
+    ) -> None:
+        job = minicluster.submit(LATER, "--gres=gpu:1")
+        until = int(time.time()) + 777
+        renewed = one(slurm, Edit(job, EditKind.RENEW, until=until))
+        assert renewed.outcome is Outcome.DONE, renewed.said
+        assert slurm.jobs([job])[job].eligible == until
+        assert one(slurm, Edit(job, EditKind.PLAIN)).outcome is Outcome.DONE
+        minicluster.wait_state(job, "RUNNING")
+
+    def test_one_task_of_an_array_is_split_off_and_the_others_stay(
+        self, slurm: Slurm, minicluster: Minicluster
+    ) -> None:
+        array = minicluster.submit(LATER, "-a", "1-5", "--gpus=1")
+        before = slurm.jobs([array])[array]
+        result = one(slurm, Edit(array, EditKind.PIN, task=3, nodes=("n8",), slots=(2,), original=before.request))
+        assert result.outcome is Outcome.DONE, result.said
+        assert result.after and (result.after.array_id, result.after.array_task) == (array, 3)
+        split = result.after.id
+        minicluster.wait_state(split, "RUNNING")
+        assert slurm.jobs([split])[split].gpus == ((2,),)
+        rest = next(j for j in slurm.snapshot().pending if j.array_id == array)
+        assert rest.array_tasks == (1, 2, 4, 5)
+
+    def test_renewing_an_array_leaves_a_released_task_alone(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        for node in minicluster.nodes:
+            minicluster.drain(node)  # the released task has to wait
+        array = minicluster.submit(LATER, "-a", "1-4", "--gpus=1")
+        released = one(slurm, Edit(array, EditKind.PLAIN, task=2))
+        assert released.outcome is Outcome.DONE and released.after, released.said
+        until = int(time.time()) + 1200
+        rest = next(j for j in slurm.snapshot().pending if j.array_id == array and j.array_task is None)
+        renewed = one(slurm, Edit(rest.id, EditKind.RENEW, until=until))
+        assert renewed.outcome is Outcome.DONE, renewed.said
+        jobs = [j for j in slurm.snapshot().pending if j.array_id == array]
+        assert {j.array_tasks or (j.array_task,): j.eligible for j in jobs}[(1, 3, 4)] == until
+        (task,) = (j for j in jobs if j.array_task == 2)
+        assert task.eligible is not None and task.eligible < until - 600
+
+    def test_a_job_that_runs_or_is_gone_is_told_and_not_touched(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        runs = minicluster.submit("-N2", "--gpus-per-node=1", wrap="srun -n2 sleep 300")
+        gone = minicluster.submit(LATER, "--gres=gpu:1")
+        minicluster.wait_state(runs, "RUNNING")
+        job = slurm.jobs([runs])[runs]
+        minicluster.client("scancel", str(gone))
+        results = slurm.apply(
+            [
+                Edit(runs, EditKind.PIN, nodes=job.nodes[:1], slots=(0,), original=job.request),
+                Edit(gone, EditKind.PLAIN),
+                Edit(4_000_000, EditKind.PLAIN),
+            ]
+        )
+        assert [r.outcome for r in results] == [Outcome.STARTED, Outcome.GONE, Outcome.GONE]
+        found = slurm.jobs([runs])[runs]
+        assert found.state is JobState.RUNNING and found.nodes == job.nodes
+
+    def test_an_edit_that_is_refused_changes_nothing_and_spoils_no_other(
+        self, slurm: Slurm, minicluster: Minicluster
+    ) -> None:
+        first, bad, last = (minicluster.submit(LATER, "--gres=gpu:1") for _ in range(3))
+        before = slurm.jobs([bad])[bad]
+        until = int(time.time()) + 888
+        results = slurm.apply(
+            [
+                Edit(first, EditKind.RENEW, until=until),
+                Edit(bad, EditKind.PIN, nodes=("nowhere",), original=before.request),
+                Edit(last, EditKind.RENEW, until=until),
+            ]
+        )
+        assert [r.outcome for r in results] == [Outcome.DONE, Outcome.REFUSED, Outcome.DONE], results
+        assert "node" in results[1].said
+        after = slurm.jobs([bad])[bad]
+        assert (after.request, after.required_nodes, after.eligible) == (before.request, "", before.eligible)
+
+    def test_an_edit_refused_half_way_is_reported_as_what_stands(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        job = minicluster.submit(LATER, "--gres=gpu:1")
+        before = slurm.jobs([job])[job]
+        edit = Edit(job, EditKind.PIN, nodes=("n5",), slots=(2,), partition="nosuch", original=before.request)
+        result = one(slurm, edit)
+        assert result.outcome in (Outcome.REFUSED, Outcome.PARTIAL) and "partition" in result.said
+        fields = minicluster.fields(job)
+        stands = fields["ReqNodeList"] == "(null)" and result.after == before
+        assert (result.outcome is Outcome.REFUSED) is stands
+        assert slurm.jobs([job])[job] == result.after
+
+    def test_nothing_but_plain_names_is_ever_sent(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        job = minicluster.submit(LATER, "--gres=gpu:1")
+        before = slurm.jobs([job])[job]
+        evil = "n1 StartTime=now"
+        broken = Request(per_node="gres/gpu:1\nupdate jobid=1", partition="gpu")
+        results = slurm.apply(
+            [
+                Edit(job, EditKind.PIN, nodes=(evil,), original=before.request),
+                Edit(job, EditKind.PIN, nodes=("n1",), partition="gpu\nshutdown", original=before.request),
+                Edit(job, EditKind.PIN, nodes=("n1",), slots=(1,), original=broken),
+                Edit(job, EditKind.PIN, nodes=("n1", "n1"), original=before.request),
+                Edit(job, EditKind.PIN, nodes=(), original=before.request),
+                Edit(job, EditKind.RENEW),
+            ]
+        )
+        assert {r.outcome for r in results} == {Outcome.REFUSED}
+        assert slurm.jobs([job])[job] == before
+
+    def test_a_batch_of_edits_is_judged_one_by_one(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        ids = [minicluster.submit(LATER, "--gres=gpu:1") for _ in range(20)]
+        until = int(time.time()) + 999
+        results = slurm.apply([Edit(job, EditKind.RENEW, until=until) for job in ids])
+        assert [(r.edit.job, r.outcome) for r in results] == [(job, Outcome.DONE) for job in ids]
+        assert {job.eligible for job in slurm.jobs(ids).values()} == {until}
+        assert slurm.apply([]) == []
+
+
+class TestThroughCli(Contract):
+    @pytest.fixture
+    def slurm(self, minicluster: Minicluster) -> Iterator[Slurm]:
+        with backend_of(minicluster, "cli") as slurm:
+            yield slurm
+
+
+@pytest.mark.slurm("26.05")
+class TestThroughPyslurm(Contract):
+    @pytest.fixture
+    def slurm(self, minicluster: Minicluster) -> Iterator[Slurm]:
+        with backend_of(minicluster, "pyslurm") as slurm:
+            yield slurm
+
+
+@pytest.mark.slurm("26.05")
+def test_both_backends_tell_the_same(minicluster: Minicluster) -> None:
+    for options in (*FORMS.values(), ("-a", "1-9:2%3", "--gpus=1"), ("-N1-3", "--gpus=4", "-n4"), ("--exclusive",)):
+        minicluster.submit(LATER, *options, "--comment=app:resnet", "-x", "n1")
+    running = minicluster.submit("-N2", "--gpus-per-node=2", "-t", "10")
+    minicluster.wait_state(running, "RUNNING")
+    with backend_of(minicluster, "cli") as cli, backend_of(minicluster, "pyslurm") as pyslurm:
+        through_cli, through_pyslurm = cli.snapshot(), pyslurm.snapshot()
+    assert [job.id for job in through_cli.pending] == [job.id for job in through_pyslurm.pending]
+    for one_way, other in zip(
+        (*through_cli.running, *through_cli.pending), (*through_pyslurm.running, *through_pyslurm.pending), strict=True
+    ):
+        assert one_way == other
+    ours, theirs = through_cli.cluster, through_pyslurm.cluster
+    assert (ours.gpu_free == theirs.gpu_free).all() and (ours.rack == theirs.rack).all()
+    assert (ours.node_names, ours.features, ours.models) == (theirs.node_names, theirs.features, theirs.models)
+    assert (ours.cpus_free == theirs.cpus_free).all() and (ours.mem_free_mb == theirs.mem_free_mb).all()
+
+
+def one(slurm: Slurm, edit: Edit) -> EditResult:
+    (result,) = slurm.apply([edit])
+    return result
+
+
+def pin(slurm: Slurm, job: Job, node: str, slots: tuple[int, ...]) -> EditResult:
+    return one(slurm, Edit(job.id, EditKind.PIN, nodes=(node,), slots=slots, original=job.request))
