@@ -11,44 +11,32 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-PROJECT = Path(__file__).parents[2]
-RELEASES = [pytest.param(r, marks=pytest.mark.slurm(r), id=r) for r in ("native", "24.11", "26.05")]
+from tests.slurm.minicluster import FINAL, PROJECT, Minicluster, wait_for
+
 LONG = 500  # a lease that outlives the test that looks at it
 SOURCE = (PROJECT / "spank" / "job_submit.lua").read_text()
 
 
 @dataclass
 class Tagged:
-    """One cluster: how to run clients in it and how to set job_submit.lua."""
+    """One cluster, with the words of these tests."""
 
-    dir: Path
-    release: str
+    cluster: Minicluster
 
-    def run(self, *command: str | bytes, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
-        tool = self.dir / "bin" / os.fsdecode(command[0])
-        return subprocess.run(
-            [tool, *command[1:]],
-            input=stdin,
-            stdin=subprocess.DEVNULL if stdin is None else None,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=60,
-            check=False,
-        )
+    def run(self, *command: str, stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        return self.cluster.run(*command, stdin=stdin)
 
-    def said(self, *command: str | bytes, stdin: str | None = None) -> str:
-        run = self.run(*command, stdin=stdin)
-        assert run.returncode == 0, run.stderr
-        return run.stdout
+    def said(self, *command: str, stdin: str | None = None) -> str:
+        return self.cluster.client(*command, stdin=stdin)
 
-    def submit(self, *options: str | bytes, script: str = "true") -> int:
+    def submit(self, *options: str, script: str = "true") -> int:
         text = script if script.startswith("#!") else f"#!/bin/sh\n{script}\n"
         return int(self.said("sbatch", "--parsable", "--output=/dev/null", *options, stdin=text).split(";")[0])
 
@@ -61,55 +49,58 @@ class Tagged:
         found = re.search(r"^ +Comment=(.*?) *$", self.said("scontrol", "show", "job", str(job)), re.MULTILINE)
         return found[1] if found else ""
 
+    def record(self, job: int) -> dict[str, object]:
+        """The job in `squeue --json`, where no user's text can pass for another field. Bytes need not be UTF-8."""
+        raw = subprocess.run(
+            [self.cluster.bin / "squeue", "--json"], capture_output=True, timeout=30, check=True
+        ).stdout
+        jobs: list[dict[str, object]] = json.loads(raw.decode(errors="replace"), strict=False)["jobs"]
+        return next(record for record in jobs if record["job_id"] == job)
+
     def mark(self, job: int) -> dict[str, str]:
         found = re.fullmatch(r"pal1\{(.*)\}", self.field(job, "AdminComment"))
         return dict(part.split("=", 1) for part in found[1].split(";")) if found else {}
 
     def settings(self, **changes: str) -> None:
         values = {"partitions": "gpu", "lease": str(LONG), "slots": "yes", "models": "a100,v100"} | changes
-        (self.dir / "etc" / "pal_lua.conf").write_text("".join(f"{key} = {value}\n" for key, value in values.items()))
+        (self.cluster.etc / "pal_lua.conf").write_text("".join(f"{key} = {value}\n" for key, value in values.items()))
 
-    def wait(self, what: Callable[[], bool], seconds: float = 40) -> None:
-        end = time.monotonic() + seconds
-        while not what():
-            assert time.monotonic() < end, "waited in vain"
-            time.sleep(0.2)
+    def finish(self, *jobs: int) -> None:
+        """Wait until the jobs have ended well. A heterogeneous job has a line for each component."""
 
-    def is_done(self, job: int) -> bool:
-        return self.field(job, "JobState") == "COMPLETED"
+        def ended_well(job: int) -> bool:
+            states = set(self.said("squeue", "-h", "-t", "all", "-j", str(job), "-o", "%T").split())
+            assert not states & (FINAL - {"COMPLETED"}), f"job {job}: {states}"
+            return states == {"COMPLETED"}
+
+        for job in jobs:
+            wait_for(partial(ended_well, job), f"job {job} ended well", 60)
 
     def output(self, *options: str, script: str) -> str:
         """What a batch job prints; it must end well."""
-        path = self.dir / "run" / f"out-{time.monotonic_ns()}"
-        job = self.submit(*options, f"--output={path}", script=script)
-        self.wait(lambda: self.is_done(job))
+        path = self.cluster.dir / "run" / f"out-{time.monotonic_ns()}"
+        self.finish(self.submit(*options, f"--output={path}", script=script))
         return path.read_text()
 
     def log(self) -> str:
-        return (self.dir / "log" / "slurmctld.log").read_text(errors="replace")
+        return (self.cluster.dir / "log" / "slurmctld.log").read_text(errors="replace")
 
 
-@pytest.fixture(scope="module", params=RELEASES)
-def cluster(request: pytest.FixtureRequest) -> Iterator[Tagged]:
-    release: str = request.param
-    tool, name = str(PROJECT / "scripts" / "minicluster"), f"tagging-{release}-{os.getpid()}"
-    up = [tool, "up", "--name", name, "--slurm", release, "--nodes", "4", "--models", "a100=2,v100=2"]
-    up += ["--partitions", "other=n[1-4]"]
-    subprocess.run(up, check=True, timeout=600, capture_output=True)
-    try:
-        yield Tagged(Path(os.environ.get("PAL_MINICLUSTER_HOME") or "/tmp/pal-minicluster") / name, release)
-    finally:
-        subprocess.run([tool, "down", "--name", name], check=True, timeout=60, capture_output=True)
+@pytest.fixture(scope="module")
+def cluster(release: str) -> Iterator[Minicluster]:
+    options = ["--nodes", "4", "--models", "a100=2,v100=2", "--partitions", "other=n[1-4]"]
+    own = Minicluster.up(f"t{os.getpid()}-tag-{release}", release, *options)
+    yield own
+    own.down()
 
 
 @pytest.fixture
-def tagged(cluster: Tagged) -> Iterator[Tagged]:
-    cluster.settings()
-    yield cluster
-    cluster.run("scancel", "--full", "--user=root")
-    cluster.run("scancel", "--user=nobody")
-    cluster.wait(lambda: cluster.said("squeue", "-h") == "")
-    assert "drain" not in cluster.said("sinfo", "-h", "-o", "%T")
+def tagged(cluster: Minicluster) -> Iterator[Tagged]:
+    cluster.reset()
+    cluster_with_words = Tagged(cluster)
+    cluster_with_words.settings()
+    yield cluster_with_words
+    assert "drain" not in cluster.client("sinfo", "-h", "-o", "%T")
 
 
 # The option ----------------------------------------------------------------------------------------------------------
@@ -155,7 +146,7 @@ def test_a_bad_name_that_reaches_a_node_is_dropped_and_costs_nothing(tagged: Tag
 
 
 def test_a_plugin_with_wrong_arguments_or_without_its_file_costs_nothing(tagged: Tagged) -> None:
-    plugstack = tagged.dir / "etc" / "plugstack.conf"
+    plugstack = tagged.cluster.etc / "plugstack.conf"
     right = plugstack.read_text()
     plugin = right.split()[1]
     script = "srun sh -c 'echo \"$PAL_APP\"'\n"
@@ -177,7 +168,7 @@ def test_a_gpu_job_waits_under_a_lease_with_a_mark(tagged: Tagged) -> None:
     job = tagged.submit("--gres=gpu:2", "-N1-2", "-p", "gpu", "-C", "rack1")
     mark = tagged.mark(job)
     assert before + LONG <= int(mark["b"]) <= time.time() + LONG
-    separator = ":" if tagged.release == "native" else "/"
+    separator = ":" if tagged.cluster.release == "22.05" else "/"
     expected = {"b": mark["b"], "n": f"gres{separator}gpu:2", "N": "1-2", "P": "gpu", "f": "rack1"}
     assert mark == expected
     begin = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(int(mark["b"])))
@@ -188,8 +179,13 @@ def test_a_gpu_job_waits_under_a_lease_with_a_mark(tagged: Tagged) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [["-n1"], ["--gres=gpu:1", "-p", "other"], ["--gres=gpu:1", "--begin=now+1hour"]]
-    + [["--gres=gpu:1", "--deadline=now+70minutes", "-t60"], ["--gres=gpu:1", "--dead=now+70minutes", "-t60"]],
+    [
+        ["-n1"],
+        ["--gres=gpu:1", "-p", "other"],
+        ["--gres=gpu:1", "--begin=now+1hour"],
+        ["--gres=gpu:1", "--deadline=now+70minutes", "-t60"],
+        ["--gres=gpu:1", "--dead=now+70minutes", "-t60"],
+    ],
     ids=" ".join,
 )
 def test_these_jobs_get_no_lease(tagged: Tagged, options: list[str]) -> None:
@@ -214,14 +210,14 @@ def test_a_deadline_in_the_script_is_seen(tagged: Tagged) -> None:
 
 def test_a_tight_deadline_is_accepted_as_without_us(tagged: Tagged) -> None:
     job = tagged.submit("--gpus=1", "--deadline=now+61minutes", "-t60")
-    tagged.wait(lambda: tagged.is_done(job))
+    tagged.finish(job)
 
 
 def test_immediate_allocations_start_at_once(tagged: Tagged) -> None:
     for client, option in (("salloc", "-I"), ("salloc", "-I20"), ("srun", "--immediate"), ("srun", "-I20")):
         run = tagged.run(client, option, "--gpus=1", "true")
         assert run.returncode == 0, (client, option, run.stderr)
-        tagged.wait(lambda: tagged.said("squeue", "-h") == "")
+        wait_for(lambda: tagged.said("squeue", "-h") == "", "an empty queue")
 
 
 def test_a_job_in_a_reservation_is_left_alone(tagged: Tagged) -> None:
@@ -231,7 +227,7 @@ def test_a_job_in_a_reservation_is_left_alone(tagged: Tagged) -> None:
     )
     try:
         job = tagged.submit("--gpus=1", "--reservation=maint")
-        tagged.wait(lambda: tagged.is_done(job))
+        tagged.finish(job)
     finally:
         tagged.run("scontrol", "delete", "reservation", "maint")
 
@@ -247,11 +243,11 @@ def test_with_no_pald_the_lease_runs_out_and_the_job_runs(tagged: Tagged) -> Non
     tagged.settings(lease="2")
     jobs = [tagged.submit("--gpus=1"), tagged.submit("--gpus=1", ":", "--gpus=1"), tagged.submit("-N2", "--gres=gpu:4")]
     assert all(tagged.mark(job) for job in jobs)
-    tagged.wait(lambda: all(tagged.is_done(job) for job in jobs))
+    tagged.finish(*jobs)
 
 
 def test_no_lease_while_pald_shows_no_sign_of_life(tagged: Tagged) -> None:
-    alive, wake = tagged.dir / "run" / "alive", tagged.dir / "run" / "wake"
+    alive, wake = tagged.cluster.dir / "run" / "alive", tagged.cluster.dir / "run" / "wake"
     wake.write_text("")
     tagged.settings(alive_file=str(alive), wake_file=str(wake))
     assert tagged.mark(tagged.submit("--gpus=1")) == {}
@@ -264,7 +260,7 @@ def test_no_lease_while_pald_shows_no_sign_of_life(tagged: Tagged) -> None:
 
 def test_a_user_can_neither_write_a_mark_nor_be_kept_from_starting(tagged: Tagged) -> None:
     def as_user(*command: str) -> subprocess.CompletedProcess[str]:
-        return tagged.run("in-cluster", "--user", "nobody", *command)
+        return tagged.cluster.run(*command, user="nobody")
 
     submitted = as_user("sbatch", "--parsable", "--chdir=/", "--output=/dev/null", "--gpus=1", "--wrap=true")
     assert submitted.returncode == 0, submitted.stderr
@@ -274,7 +270,7 @@ def test_a_user_can_neither_write_a_mark_nor_be_kept_from_starting(tagged: Tagge
     assert as_user("scontrol", "update", f"JobId={job}", "AdminComment=pal1{b=1}").returncode != 0
     assert tagged.mark(job) == mark
     assert as_user("scontrol", "update", f"JobId={job}", "StartTime=now").returncode == 0
-    tagged.wait(lambda: tagged.is_done(job))
+    tagged.finish(job)
 
 
 # Models --------------------------------------------------------------------------------------------------------------
@@ -309,13 +305,11 @@ def test_only_known_models_are_translated(tagged: Tagged) -> None:
 
 # Hostile and broken --------------------------------------------------------------------------------------------------
 
-HOSTILE: list[bytes] = [
+HOSTILE = [
     b"x\nJobId=1 JobName=forged AdminComment=pal1{b=1}",
     b"\xff\xfe\xc3",
     b"$(id) `id`",
     b"\x1b[31m",
-]
-HOSTILE += [
     b"@group",
     b"pal1{b=1;n=gpu:9}",
     b"%s%n%1",
@@ -329,15 +323,20 @@ HOSTILE += [
 
 @pytest.mark.parametrize("comment", HOSTILE, ids=range(len(HOSTILE)))
 def test_a_hostile_comment_breaks_neither_the_submit_nor_the_mark(tagged: Tagged, comment: bytes) -> None:
-    job = tagged.submit("--gpus=1", b"--comment=" + comment, "--pal-app=resnet")
-    [record] = (j for j in json.loads(tagged.said("squeue", "--json"), strict=False)["jobs"] if j["job_id"] == job)
-    assert re.fullmatch(r"pal1\{b=\d+;j=gres[:/]gpu:1\}", record["admin_comment"])
+    job = tagged.submit("--gpus=1", f"--comment={os.fsdecode(comment)}", "--pal-app=resnet")
+    record = tagged.record(job)
+    assert re.fullmatch(r"pal1\{b=\d+;j=gres[:/]gpu:1\}", str(record["admin_comment"]))
     fits = len(comment) <= 1024 - len(" app:resnet") or comment.startswith(b"app:")
-    assert record["comment"].endswith("app:resnet") == fits
+    assert str(record["comment"]).endswith("app:resnet") == fits
+
+
+def test_a_comment_that_slurm_itself_refuses_is_refused_as_without_us(tagged: Tagged) -> None:
+    run = tagged.run("sbatch", "--gpus=1", "--comment=" + "y" * 60000, "--wrap=true")
+    assert "too long" in run.stderr
 
 
 def test_an_error_inside_lua_costs_one_log_line_and_the_job_is_as_if_lua_were_not_there(tagged: Tagged) -> None:
-    script = tagged.dir / "etc" / "job_submit.lua"
+    script = tagged.cluster.etc / "job_submit.lua"
     broken = SOURCE.replace(
         "\nreturn slurm.SUCCESS\n", "\npal.mark = function() error('boom') end\nreturn slurm.SUCCESS\n"
     )
@@ -348,7 +347,7 @@ def test_an_error_inside_lua_costs_one_log_line_and_the_job_is_as_if_lua_were_no
         job = tagged.submit("--gpus=1", "--comment=mine", "--pal-app=resnet")
         assert tagged.comment(job) == "mine"
         assert tagged.field(job, "AdminComment") == ""
-        tagged.wait(lambda: tagged.is_done(job))
+        tagged.finish(job)
         assert tagged.log().count("pal: a job is left alone") == lines + 1
     finally:
         _replace(script, SOURCE)
