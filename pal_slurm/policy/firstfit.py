@@ -18,18 +18,15 @@ def first_fit(job: Job, floor: Floor) -> Placement | None:
     need = None if job.required_nodes or job.exclusive else floor.needs.of(job)
     if need is None:
         need = floor.needs.guess(job)
-    if need in floor.unfit:
+    if need in floor.nowhere:
         return None
     for site in need.sites:
-        if job.exclusive:
-            found = _whole_nodes(floor, need, site)
-        elif need.ways:
-            found = _even(floor, need, site)
-        else:
+        found = _whole_nodes(floor, need, site) if job.exclusive else _even(floor, need, site)
+        if found is None and not job.exclusive and need.shape.gpus is not None and need.shape.max_nodes > 1:
             found = _uneven(floor, need, site)
         if found is not None:
             return found
-    floor.unfit.add(need)
+    floor.nowhere.add(need)
     return None
 
 
@@ -50,7 +47,7 @@ def _even(floor: Floor, need: Need, site: Site) -> Placement | None:
 
 
 def _uneven(floor: Floor, need: Need, site: Site) -> Placement | None:
-    """A count that can't be split evenly: as much as there is on the first nodes, at least one on each."""
+    """Slurm splits a total as it comes: as much as there is on the first nodes, at least one on each."""
     shape = need.shape
     total = shape.least_gpus
     rows = (floor.room(site.mask, shape.cpus_per_node, shape.mem_per_node_mb) & (floor.n_free > 0)).nonzero()[0]

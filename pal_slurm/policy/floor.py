@@ -40,7 +40,9 @@ class Floor:
         self.cpus_free: IntArray = cluster.cpus_free.astype(np.int64)
         self.mem_free: IntArray = cluster.mem_free_mb.astype(np.int64)
         self.changed: list[int] = []  # rows, in the order in which they changed
-        self.unfit: set[Need] = set()  # kinds of jobs that nothing free will do for; emptied when something is freed
+        # Kinds of jobs for which nothing can be asked for now, and those that not even Slurm could start somehow.
+        self.unfit: set[Need] = set()
+        self.nowhere: set[Need] = set()
         self.needs = Needs(cluster, reservations, now)
         self._merits: dict[str | None, Merit] = {None: flat_merit(cluster)}
         self._waiting = waiting
@@ -52,7 +54,8 @@ class Floor:
         twin.__dict__.update(self.__dict__)
         twin.free, twin.n_free = self.free.copy(), self.n_free.copy()
         twin.cpus_free, twin.mem_free = self.cpus_free.copy(), self.mem_free.copy()
-        twin.changed, twin.unfit, twin._tables = [], set(self.unfit), {}
+        twin.changed, twin._tables = [], {}
+        twin.unfit, twin.nowhere = set(self.unfit), set(self.nowhere)
         return twin
 
     def merit(self, cls: str | None) -> Merit:
@@ -132,6 +135,7 @@ class Floor:
             self.mem_free[row] += mem_mb
             self.changed.append(row)
         self.unfit.clear()
+        self.nowhere.clear()
 
     def demand(self, job: Job, nodes: int, row: int) -> tuple[int, int]:
         """CPUs and MB on one of its nodes: as Slurm accounts them for a running job, else the least asked for."""

@@ -52,7 +52,7 @@ class Horizon:
     def at(self, floor: Floor, when: float) -> Floor:
         """The floor at that time if nothing else starts; infinity: everything that can be used at all is free."""
         later = floor.copy()
-        later.unfit = set()
+        later.unfit, later.nowhere = set(), set()
         later.free = floor.usable & (self.gpu_at <= when)
         later.n_free = later.free.sum(axis=1, dtype=np.int16)
         if when == math.inf:

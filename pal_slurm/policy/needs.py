@@ -34,18 +34,19 @@ class Need:
     sites: tuple[Site, ...]
 
 
-def usual_ways(shape: Shape, width: int) -> tuple[tuple[int, int, int, int], ...]:
+def usual_ways(shape: Shape, width: int, most_nodes: int) -> tuple[tuple[int, int, int, int], ...]:
     """(nodes, GPUs, CPUs, MB on each) worth asking for.
 
-    With a fixed count per node the fewest nodes are never slower than more: leave one node out of any choice and its
-    worst GPU is no worse and its span no wider. So only the least node count is tried there.
+    With a fixed count per node, one node more is only worth it where that asks less CPU or memory of each: otherwise
+    leave a node out of any choice, and its worst GPU is no worse and its span no wider.
     """
-    ways = []
+    ways: list[tuple[int, int, int, int]] = []
     for nodes, gpus in shape.ways(width):
-        if 0 < gpus <= width and nodes > 0:
-            ways.append((nodes, gpus, shape.cpus_on_each(nodes), shape.mem_on_each(nodes)))
-        if shape.gpus_per_node is not None:
+        if nodes > most_nodes:
             break
+        way = (nodes, gpus, shape.cpus_on_each(nodes), shape.mem_on_each(nodes))
+        if nodes > 0 and 0 < gpus <= width and not (ways and way[1:] == ways[-1][1:]):
+            ways.append(way)
     return tuple(ways)
 
 
@@ -100,7 +101,7 @@ class Needs:
             if any(s.mask is not None and bool((s.mask == mask).all()) for s in sites):
                 continue  # the partition named first serves the same nodes
             sites.append(Site(name if len(job.partitions) > 1 else None, mask))
-        return Need(shape, usual_ways(shape, self._cluster.width), tuple(map(_simplify, sites)))
+        return Need(shape, usual_ways(shape, self._cluster.width, self._cluster.n_nodes), tuple(map(_simplify, sites)))
 
     def _common_mask(self, job: Job) -> BoolArray | None:
         cluster = self._cluster

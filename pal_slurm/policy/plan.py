@@ -115,7 +115,12 @@ class _Planner:
         if self.closed:
             return Decision(job.id, waiting, Action.WAIT, Reason.BEHIND_HEAD, rank=rank)
         placer = self.composition.placement
-        where = placer.place(job, app, floor) if turn is Turn.PLACE else first_fit(job, floor)
+        where = placer.place(job, app, floor) if turn is Turn.PLACE else None
+        if where is None:
+            where = first_fit(job, floor)
+            if where is not None and turn is Turn.PLACE:
+                # It fits only unevenly over its nodes, which Slurm gives but can't be asked for.
+                turn, reason = Turn.PLAIN, Reason.CANT_PIN
         if where is None:
             return Decision(job.id, waiting, Action.WAIT, self.wait(job, app, floor, turn), rank=rank)
         cluster, scores = self.snapshot.cluster, self.knowledge.scores
@@ -130,7 +135,7 @@ class _Planner:
         if not floor.merit(app.cls).informed:
             reason = Reason.NEUTRAL
         step = predict(app, where, cluster, scores)
-        return Decision(job.id, task, Action.PIN, reason, where, step, slurm_step, rank)
+        return Decision(job.id, task, Action.PIN, reason, where, step, slurm_step, rank, slurms)
 
     def wait(self, job: Job, app: App, floor: Floor, turn: Turn) -> Reason:
         """It does not fit where it may start. Reserve for it, if it is its turn; say why."""
