@@ -18,7 +18,7 @@ from pal_slurm.slurm.cli_read import QueueReader
 from pal_slurm.slurm.cli_run import Commands, printable
 from pal_slurm.slurm.judge import judge
 from pal_slurm.slurm.port import Capabilities
-from pal_slurm.slurm.prepare import Ready, prepare, record_of
+from pal_slurm.slurm.prepare import Ready, prepare_all, record_of
 from pal_slurm.slurm.records import to_job
 from pal_slurm.slurm.rewrite import NOW
 
@@ -62,14 +62,13 @@ class Writer:
             return [EditResult(edit, Outcome.UNKNOWN, f"nothing was written: {error}") for edit in edits]
         done: dict[int, EditResult] = {}
         writes: dict[int, _Write] = {}
-        for place, edit in enumerate(edits):
-            ready = prepare(edit, stands.values(), caps, may_name_nodes, time.time())
+        for place, ready in enumerate(prepare_all(edits, stands.values(), caps, may_name_nodes, time.time())):
             if isinstance(ready, Ready):
                 writes[place] = _Write(ready)
             else:
                 done[place] = ready
         if writes:
-            self._write(list(writes.values()))
+            self._write(sorted(writes.values(), key=lambda write: write.ready.turn))
             for place, result in zip(writes, self._judge(list(writes.values())), strict=True):
                 done[place] = result
         return [done[place] for place in range(len(edits))]

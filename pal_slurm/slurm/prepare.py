@@ -5,7 +5,7 @@ Both backends ask here, so that they refuse alike and call an array's tasks by t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from pal_slurm.model import Edit, EditResult, Job, JobState, Outcome
@@ -22,6 +22,12 @@ class Ready:
     edit: Edit
     before: Job
     asked: Rewrite
+    tasks: tuple[int, ...]  # of an array's own record: those that are meant
+
+    @property
+    def turn(self) -> int:
+        """Tasks go first: once they are split off, the rest of their array is the whole record, and stays one."""
+        return 0 if self.edit.task is not None else 1
 
     @property
     def target(self) -> str:
@@ -33,7 +39,7 @@ class Ready:
             return f"{job.array_id}_{self.edit.task}"
         if job.array_task is not None:
             return f"{job.array_id}_{job.array_task}"
-        return f"{job.array_id}_[{fold_tasks(job.array_tasks)}]"
+        return f"{job.array_id}_[{fold_tasks(self.tasks)}]"
 
     @property
     def homes(self) -> tuple[int, ...]:
@@ -42,10 +48,24 @@ class Ready:
         return (self.before.id,) if array is None or self.edit.task is None else (self.before.id, array)
 
 
-def prepare(
-    edit: Edit, stands: Iterable[Job], caps: Capabilities, may_name_nodes: bool, now: float
+def prepare_all(
+    edits: Sequence[Edit], stands: Collection[Job], caps: Capabilities, may_name_nodes: bool, now: float
+) -> list[EditResult | Ready]:
+    """Each edit made ready, or why it is not written. `may_name_nodes`: disable_job_shrink is set.
+
+    An edit of an array's record leaves alone the tasks that have edits of their own beside it: those are split off
+    by then, and it would undo them.
+    """
+    own: dict[int, set[int]] = {}
+    for edit in edits:
+        if edit.task is not None:
+            own.setdefault(edit.job, set()).add(edit.task)
+    return [_prepare(edit, own.get(edit.job, set()), stands, caps, may_name_nodes, now) for edit in edits]
+
+
+def _prepare(
+    edit: Edit, own: set[int], stands: Iterable[Job], caps: Capabilities, may_name_nodes: bool, now: float
 ) -> EditResult | Ready:
-    """The edit made ready, or why it is not written. `may_name_nodes`: disable_job_shrink is set."""
     job = record_of(edit.job, edit.task, stands)
     if job is None:
         return EditResult(edit, Outcome.GONE, "no such job waits any more")
@@ -58,10 +78,11 @@ def prepare(
     if asked.texts.get("nodes") and not may_name_nodes and (job.eligible or 0) <= now + SAFE_AHEAD_S:
         # On a job that has just started a node list means: shrink, and Slurm kills the steps on the other nodes.
         return EditResult(edit, Outcome.REFUSED, "it may start at any moment, and disable_job_shrink is not set", job)
-    ready = Ready(edit, job, asked)
-    if ready.target.endswith("[]"):
-        return EditResult(edit, Outcome.REFUSED, "which tasks of the array still wait can't be told", job)
-    return ready
+    tasks = tuple(task for task in job.array_tasks if task not in own)
+    if job.array_id is not None and edit.task is None and job.array_task is None and not tasks:
+        why = "its tasks have edits of their own" if job.array_tasks else "which of its tasks still wait can't be told"
+        return EditResult(edit, Outcome.REFUSED, why, job)
+    return Ready(edit, job, asked, tasks)
 
 
 def record_of(job: int, task: int | None, records: Iterable[Job]) -> Job | None:

@@ -6,6 +6,8 @@ be built against; edits are made by the same `rewrite` and judged by the same `j
 
 from __future__ import annotations
 
+import contextlib
+import gc
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -20,12 +22,12 @@ from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.judge import judge
 from pal_slurm.slurm.nodes import NodeRecord, PartitionRecord, ReservationRecord, Site, to_cluster, to_reservation
 from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
-from pal_slurm.slurm.prepare import Ready, prepare
+from pal_slurm.slurm.prepare import Ready, prepare_all, record_of
 from pal_slurm.slurm.records import JobRecord, to_job
 from pal_slurm.slurm.worker_process import WorkerProcess
 
 WORKER = Path(__file__).with_name("worker")
-EDITS_PER_CALL = 50
+EDITS_PER_CALL = 100
 PLAIN_SITE = Site()
 SETUP_AGE_S = 60.0  # how long slurmctld's settings are believed
 EDIT_S = 0.1  # what one edit may take on a slow slurmctld, beside the deadline of the call
@@ -38,14 +40,17 @@ class _Hello(msgspec.Struct):
     loaded: str
 
 
-class _Rest(msgspec.Struct):
-    """What a snapshot holds beside its jobs."""
+class _Machine(msgspec.Struct):
+    """The first part of a snapshot; its jobs follow."""
 
     taken: float
-    unread: list[str]
     nodes: list[NodeRecord]
     partitions: list[PartitionRecord]
     reservations: list[ReservationRecord]
+
+
+class _Unread(msgspec.Struct):
+    unread: list[str]
 
 
 class _Setup(msgspec.Struct):
@@ -71,14 +76,11 @@ class _Pulse(msgspec.Struct):
     digest: int
 
 
-class _Updated(msgspec.Struct):
-    """What became of one update."""
+class _Answer(msgspec.Struct):
+    """What slurmctld said of one update."""
 
     errno: int
     said: str
-    reread: bool
-    unread: str
-    row: JobRecord | None = None
 
 
 class PyslurmSlurm:
@@ -117,25 +119,35 @@ class PyslurmSlurm:
         )
 
     def snapshot(self) -> Snapshot:
+        machine: list[_Machine] = []
         jobs: list[Job] = []
 
         def take(part: msgspec.Raw) -> None:
+            if not machine:
+                machine.append(_read(_machine, part))
+                return
             rows: list[JobRecord] = _read(_rows, part)
             jobs.extend(map(to_job, rows))
 
-        rest = _read(_rest, self._call("snapshot", on_part=take))
-        reservations = tuple(map(to_reservation, rest.reservations))
+        with _no_collection():
+            rest = _read(_unread, self._call("snapshot", on_part=take))
+        if not machine:
+            raise SlurmUnavailable("the pyslurm worker sent a snapshot without nodes")
+        return self._snapshot(machine[0], jobs, rest.unread)
+
+    def _snapshot(self, machine: _Machine, jobs: list[Job], unread: list[str]) -> Snapshot:
+        reservations = tuple(map(to_reservation, machine.reservations))
         pending = [job for job in jobs if job.state is JobState.PENDING]
         pending.sort(key=lambda job: (-job.priority, job.submit, job.id))
         running = [job for job in jobs if job.state is JobState.RUNNING]
         return Snapshot(
-            taken=rest.taken,
-            cluster=to_cluster(rest.nodes, rest.partitions, reservations, self._site, rest.taken),
+            taken=machine.taken,
+            cluster=to_cluster(machine.nodes, machine.partitions, reservations, self._site, machine.taken),
             pending=tuple(pending),
             running=tuple(running),
             reservations=reservations,
-            dropped_hints=sum(job.hint.dropped for job in pending) + sum(job.hint.dropped for job in running),
-            unread=tuple(rest.unread),
+            dropped_hints=sum(job.hint.dropped for job in jobs),
+            unread=tuple(unread),
         )
 
     def jobs(self, ids: Sequence[int]) -> dict[int, Job]:
@@ -171,28 +183,21 @@ class PyslurmSlurm:
             stands = self._records(edit.job for edit in edits)
         except SlurmUnavailable as error:
             return [EditResult(edit, Outcome.UNKNOWN, f"nothing was written: {error}") for edit in edits], str(error)
-        now = self._clock()
-        made = [prepare(edit, stands, caps, may_name_nodes, now) for edit in edits]
-        ready = [item for item in made if isinstance(item, Ready)]
-        answers: list[_Updated] = []
+        made = prepare_all(edits, stands, caps, may_name_nodes, self._clock())
+        ready = sorted((item for item in made if isinstance(item, Ready)), key=lambda item: item.turn)
+        answers: list[_Answer] = []
 
         def take(part: msgspec.Raw) -> None:
-            answers.append(_read(_updated, part))
+            answers.append(_read(_answer, part))
 
-        broken = ""
         try:
-            updates = [_update(item) for item in ready]
-            self._call("apply", {"updates": updates}, on_part=take, extra_s=EDIT_S * len(ready))
+            self._call("apply", {"updates": list(map(_update, ready))}, on_part=take, extra_s=EDIT_S * len(ready))
+            after = self._records(home for item in ready for home in item.homes)
         except SlurmUnavailable as error:
             broken = str(error)
-        now = self._clock()
-        judged = iter([_judged(item, answer, now) for item, answer in zip(ready, answers, strict=False)])
-        results = []
-        for item in made:
-            if isinstance(item, Ready):
-                item = next(judged, None) or EditResult(item.edit, Outcome.UNKNOWN, broken)
-            results.append(item)
-        return results, broken
+            return [_unknown(item, broken) if isinstance(item, Ready) else item for item in made], broken
+        judged = _judged(ready, answers, after, self._clock())
+        return [judged[id(item)] if isinstance(item, Ready) else item for item in made], ""
 
     def _records(self, ids: Iterable[int]) -> list[Job]:
         """All records of these jobs and arrays."""
@@ -226,11 +231,12 @@ class PyslurmSlurm:
 
 _hello = msgspec.json.Decoder(_Hello)
 _rows = msgspec.json.Decoder(list[JobRecord])
-_rest = msgspec.json.Decoder(_Rest)
+_machine = msgspec.json.Decoder(_Machine)
+_unread = msgspec.json.Decoder(_Unread)
 _setup = msgspec.json.Decoder(_Setup)
 _passes = msgspec.json.Decoder(_Passes)
 _pulse = msgspec.json.Decoder(_Pulse)
-_updated = msgspec.json.Decoder(_Updated)
+_answer = msgspec.json.Decoder(_Answer)
 
 
 def _read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw) -> T:
@@ -238,6 +244,18 @@ def _read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw) -> T:
         return decoder.decode(raw)
     except msgspec.MsgspecError as error:
         raise SlurmUnavailable(f"the pyslurm worker sent a record that can't be understood: {error}") from error
+
+
+@contextlib.contextmanager
+def _no_collection() -> Iterator[None]:
+    """Without garbage collection: thousands of new objects, none of them garbage, make it walk all of them again."""
+    was = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was:
+            gc.enable()
 
 
 def _check_hello(raw: msgspec.Raw) -> None:
@@ -250,19 +268,25 @@ def _update(ready: Ready) -> dict[str, object]:
     numbers = {"min_nodes": ready.asked.min_nodes, "max_nodes": ready.asked.max_nodes}
     return {
         "target": ready.target,
-        "job": ready.homes[-1],
-        "task": ready.edit.task,
         "begin": ready.asked.begin,
         "texts": dict(ready.asked.texts),
         "numbers": {name: number for name, number in numbers.items() if number is not None},
     }
 
 
-def _judged(ready: Ready, answer: _Updated, now: float) -> EditResult:
-    if not answer.reread or answer.unread:
-        return EditResult(ready.edit, Outcome.UNKNOWN, answer.unread or answer.said)
-    after = to_job(answer.row) if answer.row is not None else None
-    return judge(ready.edit, ready.asked, ready.before, after, answer.said, now)
+def _judged(
+    ready: Sequence[Ready], answers: Sequence[_Answer], after: Sequence[Job], now: float
+) -> dict[int, EditResult]:
+    """The result of each, by its identity."""
+    results = {}
+    for item, answer in zip(ready, answers, strict=True):
+        found = record_of(item.before.id, item.edit.task, after)
+        results[id(item)] = judge(item.edit, item.asked, item.before, found, answer.said, now)
+    return results
+
+
+def _unknown(ready: Ready, why: str) -> EditResult:
+    return EditResult(ready.edit, Outcome.UNKNOWN, why)
 
 
 def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -18,7 +18,7 @@ from pal_slurm.slurm.nodeset import unfold
 
 HOLDS_RESOURCES = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED"})
 MOST_TASKS = 4_000_001  # Slurm's own greatest MaxArraySize
-_MARK = re.compile(r"pal1\{([^{}\s]*)\}")
+_MARK = re.compile(r"pal1\{((?:[^{}\s]*;)?)b=(\d{1,15})((?:;[^{}\s]*)?)\}")
 _TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
 
 
@@ -77,17 +77,16 @@ def to_job(record: JobRecord) -> Job:
     state = _state(record.state)
     pending = state is JobState.PENDING
     lease = read_mark(record.admin_comment) if record.admin_comment else None
-    request = _request(
-        record.per_node, record.per_job, record.per_task, record.per_socket,
-        record.num_nodes or 1, record.max_nodes or 0, record.partition, record.features,
-    )  # fmt: skip
-    shape, asks = _asked(
-        _as_made(request, lease, bool(record.required_nodes)), record.mem_per_gpu, record.cpus_per_gpu, record.ntasks,
-        record.ntasks_per_node, record.cpus_per_task, record.min_cpus_per_node, record.cpus, record.mem_per_node_mb,
-        record.mem_per_cpu_mb,
+    request, shape, asks = _asked(
+        record.per_node, record.per_job, record.per_task, record.per_socket, record.num_nodes, record.max_nodes,
+        record.partition, record.features, lease.original if lease else None, lease is not None and lease.own_nodes,
+        record.required_nodes != "", record.mem_per_gpu, record.cpus_per_gpu, record.ntasks, record.ntasks_per_node,
+        record.cpus_per_task, record.min_cpus_per_node, record.cpus, record.mem_per_node_mb, record.mem_per_cpu_mb,
     )  # fmt: skip
     nodes = () if pending else unfold(record.nodes)
-    return Job(
+    job = object.__new__(Job)
+    # A frozen dataclass sets its forty fields one by one, which for 10,000 jobs is most of the time of a snapshot.
+    vars(job).update(
         id=record.id,
         state=state,
         submit=record.submit,
@@ -125,23 +124,16 @@ def to_job(record: JobRecord) -> Job:
         ntasks=record.ntasks or 1,
         exclusive=record.exclusive,
     )
+    return job
 
 
-@lru_cache(maxsize=8192)
-def _request(
-    per_node: str, per_job: str, per_task: str, per_socket: str, least: int, most: int, partition: str, features: str
-) -> Request:
-    return Request(per_node, per_job, per_task, per_socket, least, most, partition, features)
-
-
-def _as_made(request: Request, lease: Lease | None, nodes_named: bool) -> Request:
+def _as_made(request: Request, made: Request | None, own_nodes: bool, nodes_named: bool) -> Request:
     """The request as the user made it: what stands now, unless it is a pin of ours."""
-    if lease is None:
+    if made is None:
         return request
-    made = lease.original
     if gres.names_slots(request.per_node, request.per_job, request.per_task, request.per_socket):
         return made
-    if nodes_named and not lease.own_nodes:
+    if nodes_named and not own_nodes:
         return replace(request, min_nodes=made.min_nodes, max_nodes=made.max_nodes)
     # squeue can't say "no most": it shows the least number twice.
     if made.max_nodes == 0 and made.min_nodes == request.min_nodes == request.max_nodes:
@@ -182,11 +174,27 @@ def _devices(detail: list[str], nodes: int) -> tuple[tuple[int, ...], ...]:
 
 @lru_cache(maxsize=8192)
 def _asked(
+    per_node: str, per_job: str, per_task: str, per_socket: str, num_nodes: int | None, max_nodes: int | None,
+    partition: str, features: str, made: Request | None, own_nodes: bool, nodes_named: bool, mem_per_gpu: str,
+    cpus_per_gpu: str, ntasks: int | None, ntasks_per_node: int | None, cpus_per_task: int | None,
+    min_cpus: int | None, cpus: int | None, mem_per_node: int | None, mem_per_cpu: int | None,
+) -> tuple[Request, Shape | None, bool]:  # fmt: skip
+    """Request, shape, and whether any GPU is asked for; jobs that ask alike share one answer."""
+    least, most = num_nodes or 1, max_nodes or 0
+    request = Request(per_node, per_job, per_task, per_socket, least, most, partition, features)
+    shape, asks = _shape(
+        _as_made(request, made, own_nodes, nodes_named), mem_per_gpu, cpus_per_gpu, ntasks, ntasks_per_node,
+        cpus_per_task, min_cpus, cpus, mem_per_node, mem_per_cpu,
+    )  # fmt: skip
+    return request, shape, asks
+
+
+def _shape(
     request: Request, mem_per_gpu: str, cpus_per_gpu: str, ntasks: int | None, ntasks_per_node: int | None,
     cpus_per_task: int | None, min_cpus: int | None, cpus: int | None, mem_per_node: int | None,
     mem_per_cpu: int | None,
 ) -> tuple[Shape | None, bool]:  # fmt: skip
-    """Shape, and whether any GPU is asked for; jobs that ask alike share one answer."""
+    """What the job may be given, and whether it asks for any GPU."""
     texts = (request.per_node, request.per_job, request.per_task, request.per_socket)
     each, total, of_task, of_socket = map(gres.count_of, texts)
     if not (each or total or of_task or of_socket):
@@ -245,12 +253,19 @@ def read_mark(admin_comment: str) -> Lease | None:
     match = _MARK.match(admin_comment)
     if not match:
         return None
-    fields = dict(part.partition("=")[::2] for part in match[1].split(";") if part)
+    # The end differs from job to job, the rest seldom does.
+    made = _made("".join(match.group(1, 3)))
+    return Lease(int(match[2]), made[0], own_nodes=made[1]) if made else None
+
+
+@lru_cache(maxsize=4096)
+def _made(text: str) -> tuple[Request, bool] | None:
+    """The original request in a mark, and whether it named nodes."""
+    fields = dict(part.partition("=")[::2] for part in text.split(";") if part)
+    least, _, most = fields.get("N", "").partition("-")
     try:
-        end = int(fields["b"])
-        least, _, most = fields.get("N", "").partition("-")
         nodes = (int(least or 1), int(most or 0))
-    except (KeyError, ValueError):
+    except ValueError:
         return None
     original = Request(
         per_node=fields.get("n", ""),
@@ -262,4 +277,4 @@ def read_mark(admin_comment: str) -> Lease | None:
         partition=fields.get("P", ""),
         features=fields.get("f", ""),
     )
-    return Lease(end, original, own_nodes=fields.get("r") == "1")
+    return original, fields.get("r") == "1"

@@ -120,7 +120,7 @@ def node_rows(nodes: Iterable[Any]) -> list[Row]:
             node.allocated_cpus,
             node.real_memory or 0,
             node.allocated_memory or 0,
-            ",".join(node.active_features),
+            node.features_text or "",
             node.gres_text or "",
             node.gres_used or "",
         ]

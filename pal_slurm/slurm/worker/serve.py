@@ -1,9 +1,9 @@
 """The worker's verbs. In: requests from the daemon. Out: rows, outcomes of updates, errors by kind.
 
     hello       versions, the fields of a job's row
-    snapshot    jobs in parts, then nodes, partitions, reservations
+    snapshot    nodes, partitions and reservations in one part, then jobs in several
     jobs        all records of some jobs and arrays
-    apply       updates, each re-read at once, one part per update
+    apply       updates; one part for each, with slurmctld's words
     pulse       (id, state, reason) of every job, as counts and a digest
     passes      counters of slurmctld's own scheduling passes
     setup       what slurm.conf says that matters to us
@@ -13,10 +13,12 @@ An error's kind is `start` (pyslurm can't be used), `slurm` (slurmctld's answer,
 
 from __future__ import annotations
 
+import gc
+import itertools
 import os
 import time
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -24,6 +26,8 @@ from . import older, read, start, write
 from .link import Args, Link
 
 PART = 250  # rows per line: the daemon's end works on one part while the next is read
+PER_JOB = 300  # records of the whole queue that take as long to read as one job alone
+NO_SUCH_JOB = 2017
 
 
 class Server:
@@ -32,6 +36,7 @@ class Server:
         self.pyslurm = pyslurm
         self.loaded = loaded
         self.conf = conf
+        self.queued = 0  # records of the queue when it was last read whole
         self.speaks: str | None = None  # an older release's protocol, once that was needed
 
     def answer(self, verb: str, args: Args) -> None:
@@ -66,36 +71,54 @@ class Server:
 
     def snapshot(self, args: Args) -> object:
         taken = time.time()
+        self.link.part(
+            {
+                "taken": taken,
+                "nodes": read.node_rows(self.rpc(self.pyslurm.Nodes.load).values()),
+                "partitions": read.partition_rows(self.pyslurm.Partitions.load().values()),
+                "reservations": read.reservation_rows(self.pyslurm.Reservations.load().values()),
+            }
+        )
         unread: list[str] = []
-        nodes = self.rpc(self.pyslurm.Nodes.load)
-        jobs = self.rpc(self.pyslurm.Jobs.load)
         rows: list[read.Row] = []
-        for row in read.job_rows(jobs.values(), unread):
+        self.queued = 0
+        for row in read.job_rows(self.pyslurm.Job.walk(), unread):
             rows.append(row)
             if len(rows) == PART:
                 self.link.part(rows)
                 rows = []
+            self.queued += 1
         if rows:
             self.link.part(rows)
-        return {
-            "taken": taken,
-            "unread": unread,
-            "nodes": read.node_rows(nodes.values()),
-            "partitions": read.partition_rows(self.pyslurm.Partitions.load().values()),
-            "reservations": read.reservation_rows(self.pyslurm.Reservations.load().values()),
-        }
+        return {"unread": unread}
 
     def jobs(self, args: Args) -> object:
+        ids = args["ids"]
         unread: list[str] = []
-        for number in args["ids"]:
-            try:
-                records = self.rpc(partial(self.pyslurm.Job.load_records, number))
-            except self.pyslurm.RPCError as error:
-                if error.errno != write.NO_SUCH_JOB:
-                    raise
-                continue
-            self.link.part(list(read.job_rows(records, unread)))
+        # One look at the whole queue costs slurmctld and us less than many at single jobs.
+        some = self._few if len(ids) * PER_JOB < max(self.queued, PER_JOB) else self._many
+        rows = list(read.job_rows(self.rpc(partial(some, ids)), unread))
+        for start_of in range(0, len(rows), PART):
+            self.link.part(rows[start_of : start_of + PART])
         return {"unread": unread}
+
+    def _few(self, ids: list[int]) -> list[Any]:
+        found: dict[int, Any] = {}
+        for number in ids:
+            try:
+                found.update((job.id, job) for job in self.pyslurm.Job.load_records(number))
+            except self.pyslurm.RPCError as error:
+                if error.errno != NO_SUCH_JOB:
+                    raise
+        return list(found.values())
+
+    def _many(self, ids: list[int]) -> Iterator[Any]:
+        """`rpc` is done with when the first record is there."""
+        wanted = frozenset(ids)
+        walk = self.pyslurm.Job.walk()
+        first = next(walk, None)
+        records = () if first is None else itertools.chain((first,), walk)
+        return (job for job in records if job.id in wanted or job.array_id in wanted)
 
     def apply(self, args: Args) -> object:
         for update in args["updates"]:
@@ -103,8 +126,11 @@ class Server:
         return None
 
     def pulse(self, args: Args) -> object:
+        return self.rpc(self._look)
+
+    def _look(self) -> object:
         pending = running = newest = digest = 0
-        for job in self.rpc(self.pyslurm.Jobs.load).values():
+        for job in self.pyslurm.Job.walk():
             number, state, reason = job.id, job.state, job.state_reason
             pending += state == "PENDING"
             running += state == "RUNNING"
@@ -140,6 +166,8 @@ class Server:
 def main() -> int:
     link = Link()
     server: Server | None = None
+    # Slurm's answers become many objects without cycles; what has cycles is collected while nobody waits.
+    gc.disable()
     for verb, args in link.requests():
         try:
             if verb == "hello":
@@ -154,6 +182,7 @@ def main() -> int:
             errno = getattr(error, "errno", None)
             slurm = server is not None and isinstance(error, server.pyslurm.RPCError)
             link.error("slurm" if slurm else "bug", str(error) if slurm else f"{verb}: {error!r}", errno)
+        gc.collect()
     return 0
 
 
