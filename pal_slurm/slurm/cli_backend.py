@@ -18,7 +18,7 @@ from pal_slurm.slurm.cli_run import Commands
 from pal_slurm.slurm.cli_write import Writer
 from pal_slurm.slurm.nodes import Site, to_cluster, to_reservation
 from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
-from pal_slurm.slurm.records import HOLDS_RESOURCES, to_job
+from pal_slurm.slurm.records import HOLDS_RESOURCES, in_whole_nodes, to_job
 
 _PULSE = Layout((("JobId", 12), ("ArrayTaskId", 24), ("State", 16), ("Reason", 34)))
 PLAIN_SITE = Site()
@@ -50,7 +50,7 @@ class CliSlurm:
         machine = read_machine(self._commands.show(QUESTIONS))
         reservations = tuple(map(to_reservation, machine.reservations))
         whole = {partition.name for partition in machine.partitions if partition.exclusive}
-        jobs = [_in_partition(to_job(record), whole) for record in queue.records]
+        jobs = [in_whole_nodes(to_job(record), whole) for record in queue.records]
         return Snapshot(
             taken=taken,
             cluster=self._cluster(machine, reservations, taken),
@@ -97,8 +97,3 @@ class CliSlurm:
     def _cluster(self, machine: Machine, reservations: Sequence[Reservation], now: float) -> Cluster:
         site = self._site if self._site.racks is not None else replace(self._site, racks=machine.racks)
         return to_cluster(machine.nodes, machine.partitions, reservations, site, now)
-
-
-def _in_partition(job: Job, whole: set[str]) -> Job:
-    """A job that names a partition of whole nodes shares its nodes with nobody."""
-    return job if job.exclusive or whole.isdisjoint(job.partitions) else replace(job, exclusive=True)

@@ -23,7 +23,7 @@ from pal_slurm.slurm.judge import judge
 from pal_slurm.slurm.nodes import NodeRecord, PartitionRecord, ReservationRecord, Site, to_cluster, to_reservation
 from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
 from pal_slurm.slurm.prepare import Ready, prepare_all, record_of
-from pal_slurm.slurm.records import JobRecord, to_job
+from pal_slurm.slurm.records import JobRecord, in_whole_nodes, to_job
 from pal_slurm.slurm.worker_process import WorkerProcess
 
 WORKER = Path(__file__).with_name("worker")
@@ -137,6 +137,9 @@ class PyslurmSlurm:
 
     def _snapshot(self, machine: _Machine, jobs: list[Job], unread: list[str]) -> Snapshot:
         reservations = tuple(map(to_reservation, machine.reservations))
+        whole = {partition.name for partition in machine.partitions if partition.exclusive}
+        if whole:
+            jobs = [in_whole_nodes(job, whole) for job in jobs]
         pending = [job for job in jobs if job.state is JobState.PENDING]
         pending.sort(key=lambda job: (-job.priority, job.submit, job.id))
         running = [job for job in jobs if job.state is JobState.RUNNING]

@@ -7,6 +7,7 @@ which the pyslurm worker sends them (`JOB_FIELDS` in worker/read.py), checked wh
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 from dataclasses import replace
 from functools import lru_cache
 
@@ -125,6 +126,11 @@ def to_job(record: JobRecord) -> Job:
         exclusive=record.exclusive,
     )
     return job
+
+
+def in_whole_nodes(job: Job, whole: Collection[str]) -> Job:
+    """A job that names a partition of whole nodes shares its nodes with nobody."""
+    return job if job.exclusive or not any(name in whole for name in job.partitions) else replace(job, exclusive=True)
 
 
 def _as_made(request: Request, made: Request | None, own_nodes: bool, nodes_named: bool) -> Request:

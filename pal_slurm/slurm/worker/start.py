@@ -22,6 +22,7 @@ class StartError(Exception):
 
 def import_pyslurm() -> Any:
     os.environ["PYSLURM_DISABLE_AUTO_INIT"] = "1"
+    os.environ["SLURM_BITSTR_LEN"] = "0"  # else libslurm cuts long lists of array tasks short
     try:
         import pyslurm
     except ImportError as error:
