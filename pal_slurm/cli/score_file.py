@@ -129,7 +129,7 @@ def _field(name: str) -> str:
         return name
     near = difflib.get_close_matches(name, FIELDS, n=1, cutoff=0.5)
     hint = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(FIELDS)}"
-    raise _Bad(name[:40] or "an empty name", f"no such field; {hint}")
+    raise _Bad(ascii(name[:40])[1:-1] or "an empty name", f"no such field; {hint}")
 
 
 def _entry(line: int, raw: Raw, classes: tuple[str, ...], now: float) -> Entry:

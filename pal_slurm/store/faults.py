@@ -27,7 +27,7 @@ _SQLITE = {
 }
 
 
-def sentence(error: SQLAlchemyError | sqlite3.Error, shown: str) -> str:
+def sentence(error: Exception, shown: str) -> str:
     """`shown` is the database's name without a password."""
     cause = error.orig if isinstance(error, DBAPIError) else error
     code = getattr(cause, "sqlite_errorcode", None)
@@ -46,3 +46,8 @@ def in_sentences(shown: str) -> Iterator[None]:
         yield
     except (SQLAlchemyError, sqlite3.Error) as error:
         raise StoreError(sentence(error, shown)) from error
+    except (ValueError, TypeError) as error:  # text that is not UTF-8, a word that no column of ours holds
+        raise StoreError(
+            f"database {shown} holds something that pal-slurm did not write ({error}); look with: palctl db check, and "
+            "restore a backup if it is damaged"
+        ) from error

@@ -1,0 +1,155 @@
+"""palctl why and jobs: what was known and weighed, in plain sentences, from the store alone."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner, Result
+
+from pal_slurm.cli.palctl import palctl
+from pal_slurm.errors import BadInput
+from pal_slurm.model import (
+    Action,
+    App,
+    Apps,
+    Decision,
+    Edit,
+    EditKind,
+    Hint,
+    Intent,
+    Job,
+    JobState,
+    Knowledge,
+    Outcome,
+    Placement,
+    Reason,
+    ScoreTable,
+    Shape,
+    Snapshot,
+    homogeneous,
+    predict,
+)
+from pal_slurm.report.why import sentences, why_of
+from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store, Why
+
+CLUSTER = homogeneous(4, 4, rack_size=2)
+OURS = Placement(("n1",), ((2, 3),), exact=True)
+SLURMS = Placement(("n1",), ((0, 1),), exact=True)
+APP = App("resnet", "A", {"gpu": 0.2}, (1.0, 1.1, 1.2, 1.3))
+
+
+def knowledge() -> Knowledge:
+    score = np.ones((1, 4, 4))
+    score[0, 0] = [1.5, 1.0, 0.9, 1.0]
+    known = np.ones((1, 4, 4), dtype=np.bool_)
+    return Knowledge(ScoreTable(("A",), score, np.zeros((1, 4, 4), dtype=np.int16), known), Apps({"resnet": APP}))
+
+
+def why(action: Action = Action.PIN, reason: Reason = Reason.BEST_SPAN, app: str | None = "resnet") -> Why:
+    job = Job(7, JobState.PENDING, 100, "u", shape=Shape(gpus=2), gpu_job=True, partitions=("gpu",), hint=Hint(app))
+    known = knowledge()
+    ours = predict(APP, OURS, CLUSTER, known.scores)
+    slurms = predict(APP, SLURMS, CLUSTER, known.scores)
+    decision = Decision(7, None, action, reason, rank=3)
+    if action is Action.PIN:
+        decision = Decision(7, None, action, reason, OURS, ours, slurms, 3, SLURMS)
+    return why_of(decision, job, Snapshot(200.0, CLUSTER, (job,)), known, "pin")
+
+
+def test_why_tells_slots_factors_and_what_slurms_own_choice_would_have_cost() -> None:
+    told = list(sentences(why()))
+    assert told == [
+        "Job 7 asks for 2 GPUs and runs resnet, class A.",
+        "It is placed on n1:g2,g3 (exactly these devices).",
+        "Of everything that it may be given and that was free, this has the least step time.",
+        "Chosen: n1:g2,g3, span node: 0.2 s/step x 1.000 (slowest GPU) x 1.100 (span) = 0.22 s/step.",
+        "Slurm's own choice: n1:g0,g1, span node: 0.2 s/step x 1.500 (slowest GPU) x 1.100 (span) = 0.33 s/step.",
+        "Slurm's own choice would have cost 0.33 s/step, 50.0% more than 0.22 s/step.",
+    ]
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+@pytest.mark.parametrize("action", list(Action))
+def test_every_action_and_reason_has_its_sentences(action: Action, reason: Reason) -> None:
+    told = list(sentences(why(action, reason)))
+    assert len(told) >= 3
+    assert all(sentence.endswith(".") for sentence in told)
+
+
+def test_a_waiting_job_is_told_how_many_are_before_it() -> None:
+    assert "16 GPUs were free in its partitions; 3 jobs came before it." in sentences(why(Action.WAIT, Reason.NO_ROOM))
+
+
+def test_unknown_apps_are_said_to_be_unknown() -> None:
+    assert "names no application" in next(sentences(why(app=None)))
+    assert "nobody has described" in next(sentences(why(app="gpt9")))
+
+
+@pytest.fixture
+def site(store: Store, tmp_path: Path) -> Path:
+    """A database in which pald placed job 7, and job 7 ran."""
+    DecisionRepo(store, "cluster1").record([why()])
+    ledger = Ledger(store, "cluster1")
+    pin = Edit(7, EditKind.PIN, nodes=("n1",), slots=(2, 3))
+    [written] = ledger.write([Intent(0, 100, pin, 1, 201.0, decision=why().decision)])
+    ledger.outcome([(written.id, Outcome.DONE, "odd \x1b[31m words")], 202.0)
+    got = JobOutcome(
+        7, 100, 203, "A", ("n1",), ((2, 3),), app="resnet", as_pinned=True, step_time=0.22, slurm_step_time=0.33
+    )
+    OutcomeRepo(store, "cluster1").record([got, replace(got, job=8, submit=150, as_pinned=None)])
+    config = tmp_path / "pal.yaml"
+    config.write_text(f"state_dir: {tmp_path}\n")
+    return config
+
+
+def run(config: Path, *words: str) -> Result:
+    return CliRunner().invoke(palctl, ["--config", str(config), *words])
+
+
+def test_palctl_why_tells_decision_edit_and_outcome(site: Path) -> None:
+    told = run(site, "why", "7").output
+    assert "It is placed on n1:g2,g3" in told
+    assert "pinned to n1:g2,g3: done" in told
+    assert "It got n1:g2,g3, as pinned" in told
+    assert "\x1b" not in told
+    assert "\\x1b[31m" in told
+
+
+def test_palctl_why_as_json_holds_the_records(site: Path) -> None:
+    told = json.loads(run(site, "why", "7", "--json").output)
+    assert told["decisions"][0]["decision"]["placement"]["gpus"] == [[2, 3]]
+    assert told["edits"][0]["outcome"] == "done"
+    assert told["outcomes"][0]["nodes"] == ["n1"]
+
+
+def test_an_older_job_of_the_same_id_is_not_mixed_in(store: Store, site: Path) -> None:
+    OutcomeRepo(store, "cluster1").record([JobOutcome(7, 900, 903, "B", ("n4",), ((0,),))])
+    told = run(site, "why", "7").output
+    assert "n4:g0" in told
+    assert "n1:g2" not in told
+
+
+@pytest.mark.parametrize("job", ["9", "x", "7_", "-1", "7_3", "99999999999"])
+def test_a_job_that_nobody_knows_is_said_to_be_unknown(site: Path, job: str) -> None:
+    result = run(site, "why", "--", job)
+    assert isinstance(result.exception, BadInput)
+
+
+def test_palctl_jobs_shows_what_each_got_newest_first(site: Path) -> None:
+    rows = json.loads(run(site, "jobs", "--json").output)
+    assert [(r["job"], r["action"], r["where"]) for r in rows] == [(8, "runs", "n1:g2,g3"), (7, "runs", "n1:g2,g3")]
+    assert rows[1]["gain"] == pytest.approx(0.5)
+    assert rows[1]["reason"] == "best-span"
+    assert run(site, "jobs").output.splitlines()[0].split()[:3] == ["JOB", "TASK", "APP"]
+    assert len(run(site, "jobs", "-n", "1").output.splitlines()) == 2
+
+
+def test_with_several_clusters_one_must_be_named(store: Store, site: Path) -> None:
+    DecisionRepo(store, "cluster2").record([why()])
+    assert "cluster1, cluster2" in str(run(site, "jobs").exception)
+    assert run(site, "--cluster", "cluster2", "jobs").exit_code == 0
+    assert "known: cluster1" in str(run(site, "--cluster", "cluster3", "jobs").exception)
