@@ -97,7 +97,7 @@ def _add_memory(record: JobRecord, least: str, tres: str) -> None:
         return
     parts = dict(part.partition("=")[::2] for part in tres.split(","))
     total, cpus, nodes = megabytes(parts.get("mem", "")), _amount(parts.get("cpu", "")), record.num_nodes or 1
-    if total and cpus and abs(total - memory * cpus) < abs(total - memory * nodes):
+    if total and cpus and abs(total - memory * cpus) <= abs(total - memory * nodes):
         record.mem_per_cpu_mb = memory
     else:
         record.mem_per_node_mb = memory
