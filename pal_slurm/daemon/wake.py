@@ -22,7 +22,7 @@ class Waker:
     clock: Clock
     slurm: Slurm
     wake_file: Path | None
-    pulse_s: float = 1.0  # least time between two cheap looks
+    pulse_s: float = 0.25  # least time between two cheap looks
     last: Pulse | None = None
     seen: int = -1
 

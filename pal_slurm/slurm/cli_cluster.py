@@ -15,7 +15,7 @@ from pal_slurm.slurm.nodes import NodeRecord, PartitionRecord, ReservationRecord
 from pal_slurm.slurm.nodeset import unfold
 from pal_slurm.slurm.port import Passes, SchedulerSetup
 
-_USER = re.compile(r"\(\s*(\d+)\) count:\d+\s+ave_time:\d+\s+total_time:(\d+)")
+_QUESTION = re.compile(r"REQUEST_\w*INFO\w*\s.*total_time:(\d+)")
 QUESTIONS = ("show node", "show partition", "show reservation", "show topology")
 
 
@@ -124,11 +124,10 @@ def to_setup(settings: dict[str, str]) -> SchedulerSetup:
     )
 
 
-def read_passes(answer: bytes, uid: int) -> Passes:
+def read_passes(answer: bytes) -> Passes:
     """sdiag: its two `Total cycles` are the main scheduler's and the backfill's, in this order."""
     cycles: list[int] = []
     threads = rpc_us = started = 0
-    by_user = False
     for line in answer.decode("utf-8", "replace").splitlines():
         key, _, value = (part.strip() for part in line.partition(":"))
         if key == "Total cycles":
@@ -137,10 +136,8 @@ def read_passes(answer: bytes, uid: int) -> Passes:
             threads = int(value)
         elif line.startswith("Data since"):
             started = int(line.rpartition("(")[2].rstrip(" )"))
-        elif line.startswith("Remote Procedure Call statistics by user"):
-            by_user = True
-        elif by_user and (match := _USER.search(line)) and int(match[1]) == uid:
-            rpc_us = int(match[2])
+        elif match := _QUESTION.search(line):
+            rpc_us += int(match[1])
     if len(cycles) < 2 or not started:
         raise SlurmUnavailable("sdiag's answer does not tell Slurm's scheduling passes")
     return Passes(cycles[0], cycles[1], threads, rpc_us, started)

@@ -53,7 +53,7 @@ class Passes:
     main: int  # main scheduler cycles
     backfill: int  # backfill cycles
     server_threads: int
-    rpc_time_us: int  # time spent serving our user's RPCs (root counts too)
+    rpc_time_us: int  # time that slurmctld spent answering questions (queue, nodes ...), ours and others'
     started: int  # epoch of sdiag's data start
 
 

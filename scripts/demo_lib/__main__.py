@@ -36,6 +36,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--nodes", type=int, default=16)
     parser.add_argument("--gpus", type=int, default=4)
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep pald's logs, its database and the jobs' output")
+    parser.add_argument("--only", choices=list(RUNS), action="append", help="leave runs out")
     return parser.parse_args()
 
 
@@ -47,7 +49,8 @@ def main() -> int:
     console.print(_intro(options, speeds, jobs))
     results: dict[str, Figures] = {}
     with tempfile.TemporaryDirectory(prefix="pal-demo-") as directory:
-        state = Path(directory)
+        state = (options.keep or Path(directory)).resolve()
+        state.mkdir(exist_ok=True)
         state.chmod(0o755)
         speeds_of.write(speeds, state / "speeds.json", state / "scores.csv")
         with (
@@ -56,13 +59,16 @@ def main() -> int:
             ) as cluster,
             _progress(console) as progress,
         ):
-            for name in RUNS:
+            for name in options.only or RUNS:
                 bar = progress.add_task(name, total=len(jobs), running=0)
 
                 def tick(done: int, running: int, bar: object = bar) -> None:
                     progress.update(bar, completed=done, running=running)  # type: ignore[arg-type]
 
                 results[name] = figures(_run(name, jobs, cluster, state, options.slurm, tick), speeds)
+    if options.only:
+        console.print({name: f.as_json() for name, f in results.items()})
+        return 0
     console.print(_table(results))
     console.print(_by_class(results))
     if options.json:
