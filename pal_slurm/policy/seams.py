@@ -45,7 +45,7 @@ class Preemption(Protocol):
         """Running jobs to stop so that `job`, which is first in the order and does not fit, can start."""
 
 
-orders: Registry[Order] = Registry("order", "pal_slurm.policy.orders")
-placements: Registry[Placer] = Registry("placement", "pal_slurm.policy.placements")
+orders: Registry[Order] = Registry("order", "pal_slurm.policy.order")
+placements: Registry[Placer] = Registry("placement", "pal_slurm.policy.placement")
 patiences: Registry[Patience] = Registry("patience", "pal_slurm.policy.patience")
 preemptions: Registry[Preemption] = Registry("preemption", "pal_slurm.policy.preemption")
