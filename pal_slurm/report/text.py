@@ -17,7 +17,7 @@ Row: TypeAlias = "Mapping[str, Value]"
 
 def shown(value: Value) -> str:
     """One value on one line."""
-    if value is None:
+    if value is None or value == {} or value == ():
         return "-"
     if isinstance(value, bool):
         return "yes" if value else "no"
