@@ -1,0 +1,1 @@
+"""Tests on real Slurm daemons: see conftest.py."""

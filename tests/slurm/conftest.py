@@ -1,0 +1,145 @@
+"""Real clusters for tests, and an honest count of them.
+
+A test asks for `minicluster`, and runs once per release: on all, or on those that its marker names
+(`@pytest.mark.slurm("24.11", "26.05")`). One cluster per release lives through the session and is as new for each test.
+`make_minicluster` starts others. `PAL_TEST_RELEASES="22.05 26.05"` asks for fewer releases; a test of a real Slurm that is
+skipped in any other way fails the run.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+
+import pytest
+
+from tests.slurm.minicluster import RELEASES, Minicluster, tool
+
+_NOT_ASKED = "not in PAL_TEST_RELEASES"
+_OUTCOMES = ("passed", "failed", "skipped")
+_release_of: dict[str, str] = {}
+_counts: dict[str, Counter[str]] = {}
+_unasked: list[str] = []
+
+
+def asked() -> list[str]:
+    """The releases to test: all, unless the environment says otherwise."""
+    names = re.split(r"[ ,]+", os.environ.get("PAL_TEST_RELEASES", "").strip())
+    names = [name for name in names if name]
+    unknown = set(names) - set(RELEASES)
+    if unknown:
+        raise pytest.UsageError(f"PAL_TEST_RELEASES: {', '.join(unknown)}: choose of {', '.join(RELEASES)}")
+    return names or list(RELEASES)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    if "release" not in metafunc.fixturenames:
+        return
+    marker = metafunc.definition.get_closest_marker("slurm")
+    wanted = list(marker.args) if marker and marker.args else list(RELEASES)
+    unknown = set(wanted) - set(RELEASES)
+    if unknown:
+        raise pytest.UsageError(f"{metafunc.definition.nodeid}: no such release: {', '.join(unknown)}")
+    skip = pytest.mark.skip(reason=_NOT_ASKED)
+    parameters = [pytest.param(name, id=name, marks=[] if name in asked() else [skip]) for name in wanted]
+    metafunc.parametrize("release", parameters, scope="session")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        callspec = getattr(item, "callspec", None)
+        marker = item.get_closest_marker("slurm")
+        if callspec is not None and callspec.params.get("release") in RELEASES:
+            _release_of[item.nodeid] = callspec.params["release"]
+        elif marker and len(marker.args) == 1:  # a test with clusters of its own, parametrised by itself
+            release = next((name for name, word in RELEASES.items() if marker.args[0] in (name, word)), None)
+            if release is None:
+                raise pytest.UsageError(f"{item.nodeid}: no such release: {marker.args[0]}")
+            _release_of[item.nodeid] = release
+            if release not in asked():
+                item.add_marker(pytest.mark.skip(reason=_NOT_ASKED))
+
+
+def _remove_orphans() -> None:
+    """Clusters of test sessions that were killed: their names hold the session's pid."""
+    for word in re.findall(r"name=(t(\d+)-\S+)", tool("list").stdout):
+        name, pid = word
+        if not os.path.exists(f"/proc/{pid}"):
+            tool("down", "--name", name)
+
+
+@pytest.fixture(scope="session")
+def _cluster_of_session() -> Iterator[Callable[[str], Minicluster]]:
+    clusters: dict[str, Minicluster] = {}
+    _remove_orphans()
+
+    def get(release: str) -> Minicluster:
+        if release not in clusters:
+            name = f"t{os.getpid()}-{release}"
+            clusters[release] = Minicluster.up(name, release, "--nodes", "8", "--gpus", "4")
+        return clusters[release]
+
+    yield get
+    for cluster in clusters.values():
+        cluster.down()
+
+
+@pytest.fixture
+def minicluster(release: str, _cluster_of_session: Callable[[str], Minicluster]) -> Minicluster:
+    """The session's cluster of that release: 8 nodes of 4 slots, nothing running."""
+    cluster = _cluster_of_session(release)
+    cluster.reset()
+    return cluster
+
+
+@pytest.fixture
+def make_minicluster(release: str) -> Iterator[Callable[..., Minicluster]]:
+    """`make_minicluster("--nodes", "2", "--dbd")`: a cluster of the test's own."""
+    made: list[Minicluster] = []
+
+    def make(*options: str) -> Minicluster:
+        made.append(Minicluster.up(f"t{os.getpid()}-own{len(made)}-{release}", release, *options))
+        return made[-1]
+
+    yield make
+    for cluster in made:
+        cluster.down()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    cluster = getattr(item, "funcargs", {}).get("minicluster")
+    if report.failed and isinstance(cluster, Minicluster):
+        log = cluster.dir / "log" / "slurmctld.log"
+        if log.exists():
+            lines = log.read_text(errors="replace").splitlines()[-40:]
+            report.sections.append((f"end of slurmctld.log ({cluster.release})", "\n".join(lines)))
+    return report
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    release = _release_of.get(report.nodeid)
+    if release is None or not (report.when == "call" or report.outcome != "passed"):
+        return
+    _counts.setdefault(release, Counter())[report.outcome] += 1
+    if report.skipped and _NOT_ASKED not in str(report.longrepr):
+        _unasked.append(report.nodeid)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if _unasked and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    if not _counts:
+        return
+    terminalreporter.section("real Slurm")
+    for release in RELEASES:
+        counts = _counts.get(release, Counter())
+        told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in _OUTCOMES)
+        terminalreporter.write_line(f"Slurm {release}: {told}")
+    for nodeid in _unasked:
+        terminalreporter.write_line(f"FAILED (skipped, but PAL_TEST_RELEASES asks for it): {nodeid}", red=True)
