@@ -149,7 +149,7 @@ class PyslurmSlurm:
             pending=tuple(pending),
             running=tuple(running),
             reservations=reservations,
-            dropped_hints=sum(job.hint.dropped for job in jobs),
+            dropped_hints=sum(job.hint.dropped for job in (*pending, *running)),
             unread=tuple(unread),
         )
 

@@ -92,7 +92,7 @@ def to_job(record: JobRecord) -> Job:
         state=state,
         submit=record.submit,
         user=record.user,
-        account=record.account,
+        account=_plain(record.account),
         qos=record.qos,
         partitions=_words(record.partition),
         priority=record.priority or 0,
@@ -145,6 +145,12 @@ def _as_made(request: Request, made: Request | None, own_nodes: bool, nodes_name
     if made.max_nodes == 0 and made.min_nodes == request.min_nodes == request.max_nodes:
         return replace(request, max_nodes=0)
     return request
+
+
+@lru_cache(maxsize=1024)
+def _plain(text: str) -> str:
+    """A text that is safe to print: without slurmdbd an account is whatever the user typed (P9)."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else "?" for char in text)
 
 
 def _state(word: str) -> JobState:
