@@ -1,4 +1,4 @@
-"""What is known, joined for palctl. In: store, config, cluster. Out: Apps, ScoreTable, as pald uses them.
+"""What is known, joined for pald and palctl. In: store, config, cluster. Out: Apps, ScoreTable, as pald uses them.
 
 The store imports the model only and the scores room is pure, so the two meet here: the binning is handed to the store.
 """
@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pal_slurm.config import Config
 from pal_slurm.model import Apps, Cluster, ScoreTable
-from pal_slurm.scores import bin_scores
+from pal_slurm.scores import alike
 from pal_slurm.store import AppRepo, ScoreRepo, Store
 
 DAY_S = 86_400.0
@@ -25,4 +25,4 @@ def score_table(
 ) -> ScoreTable:
     """The scores that count now, for all classes of the config or for some of them."""
     stale_after_s = config.scores.stale_after_days * DAY_S
-    return ScoreRepo(store).table(cluster, classes or config.classes.names, now, stale_after_s, bin_scores)
+    return ScoreRepo(store).table(cluster, classes or config.classes.names, now, stale_after_s, alike)

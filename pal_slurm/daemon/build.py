@@ -22,12 +22,10 @@ from pal_slurm.guard import Rules
 from pal_slurm.policy import Composition, compose
 from pal_slurm.slurm.port import SchedulerSetup, Slurm
 from pal_slurm.store import (
-    AppRepo,
     DecisionRepo,
     Leadership,
     Ledger,
     OutcomeRepo,
-    ScoreRepo,
     Store,
     Switches,
     open_store,
@@ -94,7 +92,7 @@ def build(config: Config, clock: Clock) -> Pald:
             decisions=DecisionRepo(store, name),
             switches=Switches(store),
             observer=Observer(OutcomeRepo(store, name)),
-            knowledge=KnowledgeKeeper(ScoreRepo(store), AppRepo(store), config),
+            knowledge=KnowledgeKeeper(store, config),
         )
         cycle = Cycle(
             slurm=slurm,

@@ -147,7 +147,7 @@ def test_without_a_database_every_command_says_what_to_do(run: Palctl) -> None:
 def test_scores_are_a_table_with_bins(with_scores: Palctl) -> None:
     head, *body = with_scores("scores").output.splitlines()
     assert head.split() == ["NODE", "SLOT", "MODEL", "A", "A.BIN", "B", "B.BIN", "C", "C.BIN"]
-    assert body[-1].split() == ["n3", "1", "v100", "1.500", "1", "1.000", "0", "-", "0"]
+    assert body[-1].split() == ["n3", "1", "v100", "1.500", "2", "1.000", "0", "-", "0"]
     assert len(body) == 6
 
 
