@@ -12,7 +12,7 @@ It runs under slurmctld's locks: no waiting, no subprocess, no directory. It is 
 Lua 5.1 to 5.4, because Debian's Slurm 22.05 embeds 5.1. Numbers that are not set are 0 or NO_VAL, texts are nil.
 docs/tagging.md explains it, docs/decisions/0003-tagging-and-leases.md says why and what was tried. ]]
 
-pal = {} -- the one global besides Slurm's two callbacks; tests/unit/test_job_submit_lua.py reaches the parts by it
+pal = {} -- the one global besides Slurm's two callbacks: cli_filter.lua and the tests reach the parts by it
 
 local TRES_FIELDS = { "tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket" }
 local MARK_KEYS = { tres_per_node = "n", tres_per_job = "j", tres_per_task = "t", tres_per_socket = "s" }
@@ -114,7 +114,7 @@ function pal.parse_settings(text)
 	return s
 end
 
-local function read_file(path)
+function pal.read_file(path)
 	local file = io.open(path, "r")
 	if not file then
 		return nil
@@ -133,7 +133,7 @@ local settings, settings_text = nil, false
 
 -- Reads the small file anew for every job, so that an edit counts at once; a bad one leaves the last good one.
 local function current_settings()
-	local text = read_file(settings_path)
+	local text = pal.read_file(settings_path)
 	if text ~= settings_text then
 		settings_text = text
 		local fresh, fault
@@ -270,7 +270,7 @@ local function pald_is_alive(s, now)
 	if not s.alive_file then
 		return true
 	end
-	local beat = tonumber(((read_file(s.alive_file) or ""):match("^%s*(%d+)")))
+	local beat = tonumber(((pal.read_file(s.alive_file) or ""):match("^%s*(%d+)")))
 	return beat ~= nil and math.abs(now - beat) <= ALIVE_FOR
 end
 

@@ -1,6 +1,6 @@
---[[ Tries job_submit.lua outside Slurm, on tables that mimic job_desc as the real releases were seen to fill it
+--[[ Tries job_submit.lua and cli_filter.lua outside Slurm, on tables that mimic job_desc as the real releases were seen to fill it
 (docs/decisions/0003-tagging-and-leases.md).
-In: the directory of a copy of job_submit.lua (arg[1], writable), vectors.txt (arg[2]). Out: "ok NAME" or
+In: the directory of a copy of job_submit.lua and cli_filter.lua (arg[1], writable), vectors.txt (arg[2]). Out: "ok NAME" or
 "not ok NAME: WHY" lines; exit status 1 when one was not. ]]
 
 local dir, vectors = arg[1], arg[2]
@@ -409,6 +409,41 @@ function cases.a_users_later_edit_passes()
 	same(slurm_job_modify(edit, {}, PARTITIONS, 1000), slurm.SUCCESS)
 	same(edit.begin_time, 1)
 	same(edit.tres_per_node, "gres/gpu:4")
+end
+
+local function filtered(options, settings)
+	write("pal_lua.conf", settings or STANDARD)
+	dofile(dir .. "/cli_filter.lua")
+	assert(slurm_cli_pre_submit(options, 0) == slurm.SUCCESS)
+	return options
+end
+
+function cases.the_clients_filter_writes_models_as_a_constraint()
+	local o = filtered({ type = "salloc", gpus = "a100:4", ["tres-per-task"] = "cpu:1,gres/gpu:a100:1", constraint = "rack1" })
+	same(o.gpus .. " " .. o["tres-per-task"] .. " " .. o.constraint, "4 cpu:1,gres/gpu:1 rack1&a100")
+	same(filtered({ type = "sbatch", gres = "gpu:v100:2" }).gres, "gpu:2")
+	same(filtered({ type = "sbatch", gres = "gpu:v100:2", partition = "cpu" }).gres, "gpu:v100:2")
+	same(filtered({ type = "sbatch", gres = "gpu:v100:2", gpus = "a100:1" }).gres, "gpu:v100:2")
+	same(filtered({ type = "sbatch", gres = "gpu:v100:2", constraint = "[a|b]" }).gres, "gpu:v100:2")
+	same(filtered({ type = "sbatch", gpus = "2" }).constraint, nil)
+	same(filtered({ type = "sbatch", gpus = "a100:2" }, "slots = no\nmodels = a100\n").gpus, "a100:2")
+	same(filtered({ type = "sbatch", gpus = "a100:2" }, "no settings").gpus, "a100:2")
+end
+
+function cases.the_clients_filter_undoes_what_it_began()
+	local stored = { type = "sbatch", gpus = "a100:2", constraint = "rack1" }
+	local armed = true
+	filtered(setmetatable({}, {
+		__index = stored,
+		__newindex = function(_, key, value)
+			if key == "gpus" and armed then
+				armed = false
+				error("refused")
+			end
+			stored[key] = value
+		end,
+	}))
+	same(stored.gpus .. stored.constraint, "a100:2rack1")
 end
 
 local names, failed = {}, 0

@@ -18,7 +18,8 @@ def test_a_lua_interpreter_is_there() -> None:
 
 @pytest.mark.parametrize("lua", INTERPRETERS)
 def test_job_submit_lua_does_what_its_own_cases_say(lua: str, tmp_path: Path) -> None:
-    shutil.copy(SPANK / "job_submit.lua", tmp_path)
+    for name in ("job_submit.lua", "cli_filter.lua"):
+        shutil.copy(SPANK / name, tmp_path)
     run = subprocess.run(
         [lua, SPANK / "tests" / "job_submit_test.lua", tmp_path, SPANK / "tests" / "vectors.txt"],
         capture_output=True,
