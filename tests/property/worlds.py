@@ -136,7 +136,8 @@ def reservations() -> st.SearchStrategy[tuple[Reservation, ...]]:
 def askable(world: World, job: Job, windows: Sequence[Reservation] = ()) -> Iterator[Placement]:
     """Every placement that the job may be given now and that Slurm can be asked for."""
     cluster, shape = world.cluster, job.shape
-    assert shape is not None
+    if shape is None:
+        return
     for partition in job.partitions or (None,):
         named = partition if len(job.partitions) > 1 else None
         nodes = [r for r in range(cluster.n_nodes) if node_allowed(cluster, job, r, partition, windows)]
