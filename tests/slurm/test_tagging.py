@@ -11,7 +11,7 @@ import os
 import re
 import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -373,3 +373,16 @@ def _replace(script: Path, text: str) -> None:
     script.write_text(text)
     later = int(former) + 1
     os.utime(script, (later, later))
+
+
+@pytest.mark.slurm("22.05", "26.05")
+def test_a_qos_that_may_preempt_gets_no_lease(make_minicluster: Callable[..., Minicluster]) -> None:
+    tagged = Tagged(make_minicluster("--nodes", "1", "--dbd"))
+    tagged.settings(preempt_qos="urgent")
+    tagged.said("sacctmgr", "-i", "add", "qos", "urgent")
+    tagged.said("sacctmgr", "-i", "add", "account", "lab")
+    tagged.said("sacctmgr", "-i", "add", "user", "root", "account=lab", "qos=normal,urgent", "defaultqos=normal")
+    assert tagged.mark(tagged.submit("--gpus=1", "-A", "lab"))
+    assert tagged.mark(tagged.submit("--gpus=1", "-A", "lab", "--qos=urgent")) == {}
+    tagged.said("sacctmgr", "-i", "modify", "user", "root", "where", "account=lab", "set", "defaultqos=urgent")
+    wait_for(lambda: not tagged.mark(tagged.submit("--gpus=1", "-A", "lab")), "the default QOS counts")
