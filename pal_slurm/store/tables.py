@@ -31,6 +31,8 @@ metadata = MetaData(
         "pk": "pk_%(table_name)s",
     }
 )
+# MariaDB takes "Bert" for "bert" by default; names of nodes, cards and applications are not to be mixed up
+_EXACT = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 _Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself for INTEGER only
 
 gpus = Table(
@@ -41,6 +43,7 @@ gpus = Table(
     Column("model", String(64), nullable=False),
     Column("first_seen", Double, nullable=False),
     Column("last_seen", Double, nullable=False),
+    **_EXACT,
 )
 gpu_slots = Table(
     "gpu_slots",
@@ -53,6 +56,7 @@ gpu_slots = Table(
     Column("until", Double),  # null: it is there now
     Index(None, "gpu_id"),
     Index(None, "node", "slot"),
+    **_EXACT,
 )
 runs = Table(
     "runs",
@@ -72,6 +76,7 @@ runs = Table(
     Column("power_cap_w", Double),
     UniqueConstraint("document", "seq"),
     Index(None, "gpu_id", "class", "night"),
+    **_EXACT,
 )
 scores = Table(
     "scores",
@@ -84,6 +89,7 @@ scores = Table(
     Column("ci_high", Double),
     Column("measured_at", Double, nullable=False),
     Column("source", String(32), nullable=False),
+    **_EXACT,
 )
 apps = Table(
     "apps",
@@ -94,6 +100,7 @@ apps = Table(
     Column("comm", Text, nullable=False),  # JSON: a factor per tier
     Column("source", String(32), nullable=False),
     Column("set_at", Double, nullable=False),
+    **_EXACT,
 )
 intents = Table(
     "intents",
@@ -124,6 +131,7 @@ intents = Table(
     Index(None, "cluster", "job", "submit"),
     Index(None, "cluster", "closed"),
     sqlite_autoincrement=True,  # an id never comes round again, also after old rows are pruned
+    **_EXACT,
 )
 decisions = Table(
     "decisions",
@@ -137,6 +145,7 @@ decisions = Table(
     Column("reason", String(32), nullable=False),
     Column("why", Text, nullable=False),  # JSON: what was known and weighed
     Index(None, "cluster", "decided_at"),
+    **_EXACT,
 )
 leader = Table(
     "leader",
@@ -145,6 +154,7 @@ leader = Table(
     Column("owner", String(255), nullable=False),
     Column("fence", BigInteger, nullable=False),
     Column("expires", Double, nullable=False),
+    **_EXACT,
 )
 outcomes = Table(
     "job_outcomes",
@@ -163,6 +173,7 @@ outcomes = Table(
     Column("step_time", Double),  # predicted for what it got
     Column("slurm_step_time", Double),  # predicted for what Slurm itself would have chosen
     Index(None, "cluster", "start"),
+    **_EXACT,
 )
 state = Table(
     "state",
@@ -170,4 +181,5 @@ state = Table(
     Column("key", String(64), primary_key=True),
     Column("value", Text, nullable=False),
     Column("written_at", Double, nullable=False),
+    **_EXACT,
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pal_slurm.config import Config
+from pal_slurm.config import AppEntry, Config
 from pal_slurm.knowledge import known_apps
 from pal_slurm.model import Action, App, Decision, Placement, Reason
 from pal_slurm.store import AppRepo, DecisionRepo, JobOutcome, OutcomeRepo, Pause, Store, Switches, Weighed, Why
@@ -35,12 +35,18 @@ def test_apps_come_back_and_a_later_word_replaces_an_earlier(store: Store) -> No
     assert repo.revision() == 2
 
 
+def test_names_that_differ_in_case_are_different_apps(store: Store) -> None:
+    AppRepo(store).set([App("bert", "B"), App("BERT", "C")], "admin", 1.0)
+    assert {name: kept.app.cls for name, kept in AppRepo(store).all().items()} == {"bert": "B", "BERT": "C"}
+
+
 def test_the_config_wins_over_the_database(store: Store) -> None:
     AppRepo(store).set([App("bert", "B"), App("vgg", "C")], "admin", 1.0)
-    told = Config.__struct_defaults__  # defaults name no application
-    assert told
+    config = Config(apps={"bert": AppEntry(cls="A")})
     assert known_apps(store, Config()).get("bert").cls == "B"
-    assert known_apps(store, Config()).get("unheard-of").cls == "A"
+    assert known_apps(store, config).get("bert").cls == "A"
+    assert known_apps(store, config).get("vgg").cls == "C"
+    assert known_apps(store, config).get("unheard-of").cls == "A"
 
 
 def test_the_last_decision_per_job_is_kept_whole(store: Store) -> None:

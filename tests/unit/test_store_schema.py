@@ -32,15 +32,15 @@ def test_upgrade_makes_a_database_and_then_has_nothing_to_do(store_url: str) -> 
     open_store(store_url).close()
 
 
-def test_a_commit_is_on_disk_when_it_returns(store: Store) -> None:
-    with store.writing() as db:
+def test_a_commit_is_on_disk_when_it_returns(sqlite_store: Store) -> None:
+    with sqlite_store.writing() as db:
         assert db.execute(text("PRAGMA synchronous")).scalar() == 2  # FULL
         assert db.execute(text("PRAGMA journal_mode")).scalar() == "wal"
 
 
-def test_others_can_not_read_the_database(store: Store, tmp_path: Path) -> None:
+def test_others_can_not_read_the_database(sqlite_store: Store, tmp_path: Path) -> None:
     assert stat.S_IMODE((tmp_path / "pal.sqlite").stat().st_mode) == 0o640
-    with store.reading():
+    with sqlite_store.reading():
         assert all(not p.stat().st_mode & stat.S_IRWXO for p in tmp_path.glob("pal.sqlite*"))
 
 

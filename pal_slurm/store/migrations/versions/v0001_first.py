@@ -8,6 +8,9 @@ down_revision = None
 branch_labels = None
 depends_on = None
 
+# MariaDB takes "Bert" for "bert" by default
+EXACT = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+
 
 def upgrade() -> None:
     op.create_table(
@@ -19,6 +22,7 @@ def upgrade() -> None:
         sa.Column("source", sa.String(length=32), nullable=False),
         sa.Column("set_at", sa.Double(), nullable=False),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_apps")),
+        **EXACT,
     )
     op.create_table(
         "decisions",
@@ -31,6 +35,7 @@ def upgrade() -> None:
         sa.Column("reason", sa.String(length=32), nullable=False),
         sa.Column("why", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("cluster", "job", "submit", "task", name=op.f("pk_decisions")),
+        **EXACT,
     )
     op.create_index(op.f("ix_decisions_cluster_decided_at"), "decisions", ["cluster", "decided_at"], unique=False)
     op.create_table(
@@ -42,6 +47,7 @@ def upgrade() -> None:
         sa.Column("last_seen", sa.Double(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_gpus")),
         sa.UniqueConstraint("uuid", name=op.f("uq_gpus_uuid")),
+        **EXACT,
     )
     op.create_table(
         "intents",
@@ -70,6 +76,7 @@ def upgrade() -> None:
         sa.Column("closed", sa.Boolean(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_intents")),
         sqlite_autoincrement=True,
+        **EXACT,
     )
     op.create_index(op.f("ix_intents_cluster_closed"), "intents", ["cluster", "closed"], unique=False)
     op.create_index(op.f("ix_intents_cluster_job_submit"), "intents", ["cluster", "job", "submit"], unique=False)
@@ -89,6 +96,7 @@ def upgrade() -> None:
         sa.Column("step_time", sa.Double(), nullable=True),
         sa.Column("slurm_step_time", sa.Double(), nullable=True),
         sa.PrimaryKeyConstraint("cluster", "job", "submit", "task", "start", name=op.f("pk_job_outcomes")),
+        **EXACT,
     )
     op.create_index(op.f("ix_job_outcomes_cluster_start"), "job_outcomes", ["cluster", "start"], unique=False)
     op.create_table(
@@ -98,6 +106,7 @@ def upgrade() -> None:
         sa.Column("fence", sa.BigInteger(), nullable=False),
         sa.Column("expires", sa.Double(), nullable=False),
         sa.PrimaryKeyConstraint("cluster", name=op.f("pk_leader")),
+        **EXACT,
     )
     op.create_table(
         "state",
@@ -105,6 +114,7 @@ def upgrade() -> None:
         sa.Column("value", sa.Text(), nullable=False),
         sa.Column("written_at", sa.Double(), nullable=False),
         sa.PrimaryKeyConstraint("key", name=op.f("pk_state")),
+        **EXACT,
     )
     op.create_table(
         "gpu_slots",
@@ -116,6 +126,7 @@ def upgrade() -> None:
         sa.Column("until", sa.Double(), nullable=True),
         sa.ForeignKeyConstraint(["gpu_id"], ["gpus.id"], name=op.f("fk_gpu_slots_gpu_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_gpu_slots")),
+        **EXACT,
     )
     op.create_index(op.f("ix_gpu_slots_gpu_id"), "gpu_slots", ["gpu_id"], unique=False)
     op.create_index(op.f("ix_gpu_slots_node_slot"), "gpu_slots", ["node", "slot"], unique=False)
@@ -137,6 +148,7 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["gpu_id"], ["gpus.id"], name=op.f("fk_runs_gpu_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_runs")),
         sa.UniqueConstraint("document", "seq", name=op.f("uq_runs_document_seq")),
+        **EXACT,
     )
     op.create_index(op.f("ix_runs_gpu_id_class_night"), "runs", ["gpu_id", "class", "night"], unique=False)
     op.create_table(
@@ -151,4 +163,5 @@ def upgrade() -> None:
         sa.Column("source", sa.String(length=32), nullable=False),
         sa.ForeignKeyConstraint(["gpu_id"], ["gpus.id"], name=op.f("fk_scores_gpu_id")),
         sa.PrimaryKeyConstraint("gpu_id", "class", name=op.f("pk_scores")),
+        **EXACT,
     )
