@@ -153,14 +153,15 @@ def test_scores_are_a_table_with_bins(with_scores: Palctl) -> None:
 
 def test_equal_rows_are_folded_to_node_sets(with_scores: Palctl) -> None:
     lines = with_scores("scores", "-o", "nodes,slot,A.bin").output.splitlines()
-    assert [line.split() for line in lines[1:]] == [["n[1-3]", "0", "0"], ["n[1-2]", "1", "0"], ["n3", "1", "1"]]
+    assert [line.split() for line in lines[1:]] == [["n[1-3]", "0", "0"], ["n[1-2]", "1", "1"], ["n3", "1", "2"]]
 
 
 def test_bins_tell_how_many_gpus_count_as_equal_and_where(with_scores: Palctl) -> None:
     rows = json.loads(with_scores("scores", "--bins", "--class", "A", "--json").output)
     assert [(r["bin"], r["gpus"], r["where"]) for r in rows] == [
-        (0, 5, "n[1-2]:g0,g1 n3:g0"),
-        (1, 1, "n3:g1"),
+        (0, 3, "n[1-3]:g0"),
+        (1, 2, "n[1-2]:g1"),
+        (2, 1, "n3:g1"),
     ]
     unknown = json.loads(with_scores("scores", "--bins", "--class", "C", "--json").output)
     assert [(r["bin"], r["gpus"]) for r in unknown] == [(None, 6)]
