@@ -31,7 +31,7 @@ def resume(config: Config, store: Store | None) -> None:
         Switches(store).resume()
 
 
-def paused(config: Config, store: Store | None) -> Pause | None:
+def paused(config: Config, switches: Switches | None) -> Pause | None:
     """Why and since when pald is paused; None: it is not. A database that can't be read does not un-pause it."""
     path = Path(config.pause_file())
     try:
@@ -41,4 +41,4 @@ def paused(config: Config, store: Store | None) -> Pause | None:
         pass
     except OSError as error:
         raise StoreError(f"{path} can't be read: {error.strerror}") from error
-    return None if store is None else Switches(store).paused()
+    return None if switches is None else switches.paused()

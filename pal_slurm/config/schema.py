@@ -51,6 +51,10 @@ class DatabaseSection(Section, frozen=True):
     url_file: Annotated[
         str, why("File whose first line is the URL, for URLs with a password; readable by its owner only.")
     ] = ""
+    keep_days: Annotated[
+        float,
+        why("Older intents, decisions and outcomes are forgotten; runs and scores never.", "days", ge=1),
+    ] = 90.0
 
 
 class PolicySection(Section, frozen=True):

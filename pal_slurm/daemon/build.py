@@ -26,6 +26,7 @@ from pal_slurm.store import (
     Leadership,
     Ledger,
     OutcomeRepo,
+    Retention,
     Store,
     Switches,
     open_store,
@@ -87,11 +88,13 @@ def build(config: Config, clock: Clock) -> Pald:
         setup = slurm.setup()
         name = setup.cluster_name
         leader = Leader(Path(config.lock_file()), Leadership(store, name), config.leader.ttl_s)
+        ledger, decisions, outcomes = Ledger(store, name), DecisionRepo(store, name), OutcomeRepo(store, name)
         books = Books(
-            ledger=Ledger(store, name),
-            decisions=DecisionRepo(store, name),
+            ledger=ledger,
+            decisions=decisions,
             switches=Switches(store),
-            observer=Observer(OutcomeRepo(store, name)),
+            observer=Observer(outcomes),
+            retention=Retention(ledger, decisions, outcomes),
             knowledge=KnowledgeKeeper(store, config),
         )
         cycle = Cycle(

@@ -25,10 +25,11 @@ from pal_slurm.daemon.writer import Wish, Writer
 from pal_slurm.errors import NotLeader, SlurmUnavailable, StoreError
 from pal_slurm.guard import Refusal, Rules, check
 from pal_slurm.model import Action, Decision, EditKind, EditResult, Job, Outcome, Placement, Snapshot
+from pal_slurm.pausing import paused
 from pal_slurm.policy import Composition
 from pal_slurm.policy.plan import Circumstances, plan
 from pal_slurm.slurm.port import Passes, Slurm
-from pal_slurm.store import DecisionRepo, Ledger, Switches
+from pal_slurm.store import DecisionRepo, Ledger, Retention, Switches
 
 JobKey = tuple[int, int]
 
@@ -41,6 +42,7 @@ class Books:
     decisions: DecisionRepo
     switches: Switches
     observer: Observer
+    retention: Retention
     knowledge: KnowledgeKeeper
 
 
@@ -94,8 +96,9 @@ class Cycle:
         report.expected = len(expected(fates))
         knowledge = self.books.knowledge.read(snapshot.cluster, snapshot.taken)
         self.books.observer.look(snapshot.running, snapshot.cluster, knowledge, _pins(fates), snapshot.taken)
+        self.books.retention.look(snapshot.taken, self.config.database.keep_days * 86_400)
         wishes = self._undos(fates, lost, snapshot, report)
-        if (pause := self.books.switches.paused()) is not None:
+        if (pause := paused(self.config, self.books.switches)) is not None:
             report.end, report.note = "paused", f"paused: {pause.reason}"
             wishes += [Wish(give_back(j, None), j.submit) for j in snapshot.pending if is_leased(j, snapshot.taken)]
             self._write(wishes, term.fence, begun, passes, report)

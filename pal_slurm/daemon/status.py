@@ -10,6 +10,7 @@ from pal_slurm.config import Config
 from pal_slurm.daemon.leases import is_leased
 from pal_slurm.daemon.ready import warnings
 from pal_slurm.daemon.reconcile import pinned_by_us
+from pal_slurm.pausing import paused
 from pal_slurm.slurm.port import Capabilities, Slurm
 from pal_slurm.store import Leadership, Ledger, Store, Switches
 
@@ -58,7 +59,7 @@ def look(config: Config, slurm: Slurm, store: Store) -> Status:
     snapshot = slurm.snapshot()
     term = Leadership(store, setup.cluster_name).current()
     valid = term is not None and term.expires > time.time()
-    pause = Switches(store).paused()
+    pause = paused(config, Switches(store))
     free = snapshot.cluster.gpu_free & snapshot.cluster.node_ok[:, None]
     return Status(
         cluster=setup.cluster_name,

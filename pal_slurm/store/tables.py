@@ -6,6 +6,8 @@ Lists and small records are JSON text: no query looks inside them, and it means 
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Boolean,
@@ -32,7 +34,7 @@ metadata = MetaData(
     }
 )
 # MariaDB takes "Bert" for "bert" by default; names of nodes, cards and applications are not to be mixed up
-_EXACT = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+_EXACT: dict[str, Any] = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 _Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself for INTEGER only
 
 gpus = Table(

@@ -17,7 +17,7 @@ from pal_slurm.cli.palctl import palctl
 from pal_slurm.config import load
 from pal_slurm.errors import BadInput, StoreError
 from pal_slurm.pausing import paused
-from pal_slurm.store import open_store
+from pal_slurm.store import Switches, open_store
 
 Palctl = Callable[..., Result]
 SCORES = "node,slot,uuid,model,class,score\n" + "".join(
@@ -222,15 +222,15 @@ def test_pause_stands_in_file_and_store_until_resume(run: Palctl, config: Path, 
     assert run("pause", "--reason", "new driver").exit_code == 0
     settings = load(config)
     store = open_store(f"sqlite:///{tmp_path}/pal.sqlite")
-    for opened in (store, None):
+    for opened in (Switches(store), None):
         pause = paused(settings, opened)
         assert pause is not None
         assert pause.reason == "new driver"
         assert abs(pause.since - time.time()) < 600
     Path(settings.pause_file()).unlink()
-    assert paused(settings, store) is not None
+    assert paused(settings, Switches(store)) is not None
     assert "next cycle" in run("resume").output
-    assert paused(settings, store) is None
+    assert paused(settings, Switches(store)) is None
     assert "was not paused" in run("resume").output
     store.close()
 

@@ -1,4 +1,4 @@
-"""palctl pause. In: a reason. Out: pald decides and writes nothing to Slurm until `palctl resume`."""
+"""palctl pause. In: a reason. Out: pald gives its jobs back to Slurm, and takes no more until `palctl resume`."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pal_slurm.errors import StoreError
 @click.option("--reason", default="by palctl", help="Shown by `palctl status`.")
 @pass_palctl
 def command(palctl: Palctl, reason: str) -> None:
-    """Stop placing jobs until `palctl resume`: leases run out and Slurm starts the jobs by itself."""
+    """Stop placing jobs until `palctl resume`: they are given back to Slurm as they were submitted."""
     from pal_slurm.pausing import pause
 
     now = time.time()
@@ -26,4 +26,4 @@ def command(palctl: Palctl, reason: str) -> None:
         click.echo(f"paused by {palctl.config.pause_file()} alone: it holds for pald on this host")
         return
     pause(palctl.config, store, reason, now)
-    click.echo("paused: Slurm starts jobs by itself when their leases run out; go on with: palctl resume")
+    click.echo("paused: pald gives waiting jobs back to Slurm in its next cycle; go on with: palctl resume")

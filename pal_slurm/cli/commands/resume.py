@@ -13,12 +13,13 @@ from pal_slurm.errors import StoreError
 def command(palctl: Palctl) -> None:
     """Place jobs again after `palctl pause`."""
     from pal_slurm.pausing import paused, resume
+    from pal_slurm.store import Switches
 
     try:
         store = palctl.store
     except StoreError:
         resume(palctl.config, None)  # a pause that stands in the database would still hold, so say so
         raise
-    was = paused(palctl.config, store)
+    was = paused(palctl.config, Switches(store))
     resume(palctl.config, store)
     click.echo("pald goes on with its next cycle" if was else "pald was not paused")

@@ -1,5 +1,7 @@
 """The first schema: GPUs and where they sit, runs and scores, applications, the ledger, leadership, outcomes."""
 
+from typing import Any
+
 import sqlalchemy as sa
 from alembic import op
 
@@ -9,7 +11,7 @@ branch_labels = None
 depends_on = None
 
 # MariaDB takes "Bert" for "bert" by default
-EXACT = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+EXACT: dict[str, Any] = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 
 
 def upgrade() -> None:
