@@ -23,8 +23,7 @@ from pal_slurm.slurm.records import to_job
 from pal_slurm.slurm.rewrite import NOW
 
 BATCH = 128  # edits per scontrol: the read before each batch is never long ago
-DEADLINE_S = 15.0
-EACH_S = 0.5  # beside it: what one update may take under load
+EACH_S = 0.05  # what one update may take, beside the deadline of the call
 _FIELDS = {
     "nodes": "ReqNodeList",
     "partition": "Partition",
@@ -51,15 +50,17 @@ class Writer:
 
     def apply(self, edits: Sequence[Edit], caps: Capabilities, may_name_nodes: bool) -> list[EditResult]:
         results: list[EditResult] = []
-        for batch in _batches(edits):
-            results += self._apply(batch, caps, may_name_nodes)
+        try:
+            for batch in _batches(edits):
+                results += self._apply(batch, caps, may_name_nodes)
+        except SlurmUnavailable as error:
+            # One batch that gets no answer is enough: the rest would cost a deadline each.
+            said = f"nothing was written: {error}"
+            results += [EditResult(edit, Outcome.UNKNOWN, said) for edit in edits[len(results) :]]
         return results
 
     def _apply(self, edits: Sequence[Edit], caps: Capabilities, may_name_nodes: bool) -> list[EditResult]:
-        try:
-            stands = self._read(edit.job for edit in edits)
-        except SlurmUnavailable as error:
-            return [EditResult(edit, Outcome.UNKNOWN, f"nothing was written: {error}") for edit in edits]
+        stands = self._read(edit.job for edit in edits)
         done: dict[int, EditResult] = {}
         writes: dict[int, _Write] = {}
         for place, ready in enumerate(prepare_all(edits, stands.values(), caps, may_name_nodes, time.time())):
@@ -81,7 +82,7 @@ class Writer:
         nonce = f"pal{secrets.token_hex(12)}x"
         lines = [f"{nonce}{i}\n{update_line(write.ready)}\n" for i, write in enumerate(writes)]
         script = "".join((*lines, f"{nonce}{len(writes)}\n")).encode("ascii")
-        answer = self._commands.run("scontrol", (), script, DEADLINE_S + EACH_S * len(writes))
+        answer = self._commands.run("scontrol", (), script, self._commands.deadline_s + EACH_S * len(writes))
         heard = answer.err.decode("utf-8", "replace")
         for i, write in enumerate(writes):
             _, begun, rest = heard.partition(f"invalid keyword: {nonce}{i}\n")

@@ -1,0 +1,129 @@
+"""The cli backend when Slurm fails it: one sentence each time, no hang, no invented answer, and all well afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pal_slurm.errors import SlurmUnavailable
+from pal_slurm.model import Edit, EditKind, Outcome
+from pal_slurm.slurm.cli_backend import CliSlurm
+from tests.slurm.minicluster import Minicluster, wait_for
+
+LATER = "--begin=now+1hour"
+
+
+@pytest.fixture
+def slurm(minicluster: Minicluster) -> Iterator[CliSlurm]:
+    yield CliSlurm(minicluster.bin, deadline_s=2.0)
+
+
+def test_a_frozen_slurmctld_costs_a_deadline_and_then_all_is_well(slurm: CliSlurm, minicluster: Minicluster) -> None:
+    job = minicluster.submit(LATER, "--gres=gpu:1")
+    with minicluster.frozen():
+        for ask in (slurm.snapshot, slurm.passes, lambda: slurm.jobs([job])):
+            with pytest.raises(SlurmUnavailable, match="no answer within 2 s"):
+                ask()
+    assert [j.id for j in slurm.snapshot().pending] == [job]
+    assert children() == []
+
+
+def test_a_slurmctld_that_freezes_in_the_middle_of_a_batch_leaves_no_edit_in_doubt_for_long(
+    slurm: CliSlurm, minicluster: Minicluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pal_slurm.slurm.cli_write.EACH_S", 0.0)
+    ids = [minicluster.submit(LATER, "--gres=gpu:1") for _ in range(60)]
+    until = int(time.time()) + 1234
+    edits = [Edit(job, EditKind.RENEW, until=until) for job in ids]
+    pid = minicluster.pid()
+
+    def freeze_once_begun() -> None:
+        wait_for(lambda: any(job.eligible == until for job in CliSlurm(minicluster.bin).jobs(ids).values()), "begun")
+        os.kill(pid, signal.SIGSTOP)
+
+    slurm.capabilities()  # settings are known: the freeze meets the edits, not the question before them
+    freezer = threading.Thread(target=freeze_once_begun)
+    freezer.start()
+    try:
+        results = slurm.apply(edits * 20)
+    finally:
+        freezer.join()
+        os.kill(pid, signal.SIGCONT)
+    outcomes = {result.outcome for result in results}
+    assert outcomes <= {Outcome.DONE, Outcome.UNKNOWN} and Outcome.UNKNOWN in outcomes
+    assert all(result.said for result in results if result.outcome is Outcome.UNKNOWN)
+    again = slurm.apply(edits)
+    assert {result.outcome for result in again} == {Outcome.DONE}, again
+    assert children() == []
+
+
+def test_a_restarted_slurmctld_is_the_same_slurm(slurm: CliSlurm, minicluster: Minicluster) -> None:
+    job = minicluster.submit(LATER, "--gres=gpu:2")
+    before = slurm.jobs([job])[job]
+    until = int(time.time()) + 1000
+    slurm.apply([Edit(job, EditKind.RENEW, until=until)])
+    minicluster.restart()
+    after = slurm.jobs([job])[job]
+    assert (after.key, after.request, after.eligible) == (before.key, before.request, until)
+    assert slurm.apply([Edit(job, EditKind.RENEW, until=until + 50)])[0].outcome is Outcome.DONE
+
+
+def test_without_a_slurmctld_there_is_a_sentence_and_no_result_is_invented(
+    slurm: CliSlurm, minicluster: Minicluster
+) -> None:
+    job = minicluster.submit(LATER, "--gres=gpu:1")
+    slurm.capabilities()
+    with minicluster.stopped():
+        with pytest.raises(SlurmUnavailable):
+            slurm.snapshot()
+        (result,) = slurm.apply([Edit(job, EditKind.RENEW, until=int(time.time()) + 900)])
+        assert result.outcome is Outcome.UNKNOWN and "nothing was written" in result.said
+    assert [j.id for j in slurm.snapshot().pending] == [job]
+
+
+def test_a_broken_slurm_conf_is_told_in_slurms_own_words(slurm: CliSlurm, minicluster: Minicluster) -> None:
+    conf = minicluster.etc / "slurm.conf"
+    whole = conf.read_text()
+    conf.write_text(whole + "\nNoSuchKeyAtAll=1\n")
+    try:
+        with pytest.raises(SlurmUnavailable, match="NoSuchKeyAtAll"):
+            slurm.snapshot()
+    finally:
+        conf.write_text(whole)
+    assert slurm.snapshot().cluster.n_nodes == 8
+
+
+def test_commands_that_are_not_there_or_not_slurms_are_told(minicluster: Minicluster, tmp_path: Path) -> None:
+    with pytest.raises(SlurmUnavailable, match=r"can't run .*squeue.*bin_dir"):
+        CliSlurm(tmp_path / "nowhere").snapshot()
+    for name in ("squeue", "scontrol", "sdiag"):
+        fake = tmp_path / name
+        fake.write_text("#!/bin/sh\necho hello\n")
+        fake.chmod(0o755)
+    other = CliSlurm(tmp_path)
+    for ask in (other.snapshot, other.setup, other.passes, other.pulse):
+        with pytest.raises(SlurmUnavailable):
+            ask()
+
+
+def test_a_sites_own_squeue_settings_change_nothing(minicluster: Minicluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    job = minicluster.submit(LATER, "-a", "1-3", "--gres=gpu:1")
+    for name, value in {
+        "SQUEUE_FORMAT": "%i", "SQUEUE_FORMAT2": "jobid", "SQUEUE_STATES": "R", "SQUEUE_SORT": "-i",
+        "SQUEUE_USERS": "x", "SLURM_TIME_FORMAT": "relative", "SLURM_BITSTR_LEN": "1", "SQUEUE_PARTITION": "none",
+    }.items():  # fmt: skip
+        monkeypatch.setenv(name, value)
+    (waiting,) = CliSlurm(minicluster.bin).snapshot().pending
+    assert (waiting.id, waiting.array_tasks) == (job, (1, 2, 3))
+
+
+def children() -> list[int]:
+    """Processes that this one started and that are still there."""
+    tasks = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children").read_text().split()
+    return [int(pid) for pid in tasks]
