@@ -126,6 +126,12 @@ def test_a_place_that_can_not_be_given_is_refused(expected: Cause, where: Placem
     assert cause(pin(where)) is expected
 
 
+def test_every_node_gives_as_many_gpus_as_asked_for() -> None:
+    two_each = replace(JOB, shape=Shape(min_nodes=2, max_nodes=2, gpus_per_node=2))
+    assert cause(pin(Placement(("n1", "n2"), ((0, 1), (0, 1)), True)), two_each) is None
+    assert cause(pin(Placement(("n1", "n2"), ((0, 1), (0, 1, 2)), False)), two_each) is Cause.SHAPE
+
+
 def test_the_partition_is_named_where_a_job_has_several() -> None:
     both = replace(JOB, partitions=("gpu", "other"))
     assert cause(pin(replace(ON_ONE, partition="other")), both) is None

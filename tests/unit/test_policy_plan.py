@@ -1,0 +1,266 @@
+"""Plans: whose turn it is, what is decided about each kind of job, and what is kept for those that wait."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pal_slurm.model import (
+    Action,
+    Apps,
+    Cluster,
+    Decision,
+    Hint,
+    Job,
+    JobState,
+    Knowledge,
+    Lease,
+    Placement,
+    Reason,
+    Request,
+    Reservation,
+    ScoreTable,
+    Shape,
+    Snapshot,
+    homogeneous,
+    neutral_scores,
+)
+from pal_slurm.policy import Circumstances, Composition, Plan, compose, plan
+
+NOW = 1_000_000
+PAL = compose("pal")
+LEASE = Lease(NOW + 60, Request())
+
+
+def waiting(number: int, gpus: int = 1, **facts: Any) -> Job:
+    shape = facts.pop("shape", Shape(gpus=gpus))
+    common: dict[str, Any] = {"eligible": NOW + 60, "reason": "BeginTime", "lease": LEASE, "time_limit_s": 3600}
+    return Job(number, JobState.PENDING, NOW - 100 + number, "u", shape=shape, gpu_job=True, **(common | facts))
+
+
+def running(number: int, nodes: dict[str, tuple[int, ...]], end: int | None, **facts: Any) -> Job:
+    shape = Shape(gpus=sum(map(len, nodes.values())), max_nodes=len(nodes))
+    return Job(
+        number, JobState.RUNNING, NOW - 500, "u", end=end, nodes=tuple(nodes), gpus=tuple(nodes.values()), shape=shape,
+        gpu_job=True, **facts,
+    )  # fmt: skip
+
+
+def known(cluster: Cluster) -> Knowledge:
+    scores = neutral_scores(cluster)
+    return Knowledge(ScoreTable(scores.classes, scores.score, scores.bins, np.ones(scores.score.shape, dtype=np.bool_)))
+
+
+def made(
+    cluster: Cluster,
+    pending: list[Job],
+    busy: list[Job] | None = None,
+    composition: Composition = PAL,
+    circumstances: Circumstances | None = None,
+    windows: tuple[Reservation, ...] = (),
+) -> Plan:
+    free = cluster.gpu_free.copy()
+    cpus = cluster.cpus_free.copy()
+    for job in busy or []:
+        for name, slots in zip(job.nodes, job.gpus, strict=True):
+            free[cluster.node_index[name], list(slots)] = False
+            cpus[cluster.node_index[name]] -= job.cpus_alloc or 1
+    cluster = replace(cluster, gpu_free=free, cpus_free=cpus)
+    look = Snapshot(NOW, cluster, tuple(pending), tuple(busy or ()), windows)
+    return plan(look, known(cluster), composition, circumstances or Circumstances())
+
+
+def told(result: Plan) -> list[tuple[int, str, str]]:
+    return [(d.job, str(d.action), str(d.reason)) for d in result.decisions]
+
+
+def only(result: Plan) -> Decision:
+    (decision,) = result.decisions
+    return decision
+
+
+ONE = homogeneous(1, 4)
+TWO = homogeneous(2, 4)
+
+
+@pytest.mark.parametrize(
+    ("facts", "action", "reason"),
+    [
+        ({}, Action.PIN, Reason.BEST_SPAN),
+        ({"lease": None, "eligible": NOW - 5, "reason": "Priority"}, Action.LEAVE, Reason.FOREIGN),
+        ({"lease": None}, Action.LEAVE, Reason.FOREIGN),
+        ({"eligible": NOW - 1}, Action.LEAVE, Reason.FOREIGN),
+        ({"reason": "JobHeldUser"}, Action.LEAVE, Reason.HELD),
+        ({"reason": "Dependency", "eligible": None, "dependency": "afterok:9"}, Action.WAIT, Reason.NOT_ELIGIBLE),
+        ({"hint": Hint(off=True)}, Action.PLAIN, Reason.WANTS_OFF),
+        ({"het": True, "shape": None}, Action.PLAIN, Reason.CANT_PIN),
+        ({"shape": None}, Action.PLAIN, Reason.CANT_PIN),
+        ({"exclusive": True}, Action.PLAIN, Reason.CANT_PIN),
+        ({"required_nodes": "n1"}, Action.PLAIN, Reason.CANT_PIN),
+        ({"features": "[a|b]"}, Action.PLAIN, Reason.CANT_PIN),
+        ({"shape": Shape(gpus=9)}, Action.WAIT, Reason.NO_ROOM),
+        ({"partitions": ("down",)}, Action.WAIT, Reason.NO_ROOM),
+    ],
+)
+def test_each_kind_of_waiting_job_gets_its_decision(facts: dict[str, Any], action: Action, reason: Reason) -> None:
+    decision = only(made(ONE, [waiting(1, **facts)]))
+    assert (decision.action, decision.reason) == (action, reason)
+    assert (decision.placement is not None) == (action is Action.PIN)
+
+
+def test_a_cpu_job_gets_no_decision() -> None:
+    assert made(ONE, [replace(waiting(1), gpu_job=False, shape=None, lease=None)]).decisions == ()
+
+
+def test_without_any_score_placement_is_neutral() -> None:
+    look = Snapshot(NOW, ONE, (waiting(1),))
+    decision = only(plan(look, Knowledge(neutral_scores(ONE)), PAL))
+    assert (decision.action, decision.reason) == (Action.PIN, Reason.NEUTRAL)
+    assert decision.placement == Placement(("n1",), ((0,),), True)
+
+
+def test_slurms_own_choice_is_priced_beside_ours() -> None:
+    bins = np.array([[[1, 0]]])
+    scores = ScoreTable(("A",), 0.75 + bins / 2, bins, np.ones(bins.shape, dtype=np.bool_))
+    decision = only(plan(Snapshot(NOW, homogeneous(1, 2), (waiting(1),)), Knowledge(scores, Apps()), PAL))
+    assert decision.placement == Placement(("n1",), ((1,),), True)
+    assert (decision.step_time, decision.slurm_step_time) == (0.75, 1.25)
+
+
+def test_a_plain_job_takes_its_turn_and_its_gpus_but_never_before() -> None:
+    off = {"hint": Hint(off=True)}
+    assert told(made(ONE, [waiting(1, 3, **off), waiting(2, 2)])) == [
+        (1, "plain", "wants-off"),
+        (2, "wait", "no-room"),
+    ]
+    head, short = waiting(1, 4), waiting(2, 1, **off)
+    busy = [running(8, {"n1": (0, 1)}, NOW + 600)]
+    assert told(made(ONE, [head, short], busy)) == [(1, "wait", "no-room"), (2, "wait", "behind-head")]
+    short = replace(short, time_limit_s=600)
+    assert told(made(ONE, [head, short], busy)) == [(1, "wait", "no-room"), (2, "plain", "wants-off")]
+
+
+def test_a_job_that_fits_only_unevenly_goes_plain_in_its_turn() -> None:
+    busy = [running(8, {"n1": (0,), "n2": (0, 1, 2)}, NOW + 600)]
+    four = waiting(1, shape=Shape(min_nodes=2, max_nodes=2, gpus=4))
+    assert told(made(TWO, [four, waiting(2)], busy)) == [(1, "plain", "cant-pin"), (2, "wait", "no-room")]
+
+
+def test_the_head_gets_the_earliest_start_and_what_is_free_till_then_is_filled() -> None:
+    busy = [running(8, {"n1": (0, 1)}, NOW + 600), running(9, {"n2": (0, 1, 2)}, NOW + 900)]
+    result = made(TWO, [waiting(1, 4), waiting(2, 2), waiting(3, 2, time_limit_s=600), waiting(4, 1)], busy)
+    assert told(result) == [
+        (1, "wait", "no-room"),
+        (2, "wait", "behind-head"),
+        (3, "pin", "best-span"),
+        (4, "pin", "best-span"),
+    ]
+    (kept,) = result.reserved
+    assert (kept.job, kept.start) == (1, NOW + 600)
+    assert kept.placement.nodes == ("n1",)
+    assert result.decisions[3].placement == Placement(("n2",), ((3,),), True)
+
+
+def test_where_no_limit_is_known_the_emptiest_node_is_kept_clear() -> None:
+    busy = [running(8, {"n1": (0, 1, 2)}, None), running(9, {"n2": (0,)}, None)]
+    result = made(TWO, [waiting(1, 4), waiting(2, 1, time_limit_s=60), waiting(3, 1, time_limit_s=60)], busy)
+    assert told(result) == [(1, "wait", "no-room"), (2, "pin", "best-span"), (3, "wait", "no-room")]
+    (kept,) = result.reserved
+    assert (kept.start, kept.placement.nodes) == (math.inf, ("n2",))
+
+
+def test_cpus_that_the_head_needs_later_are_not_given_away() -> None:
+    small = homogeneous(1, 4, cpus=8)
+    busy = [running(8, {"n1": (0,)}, NOW + 600, cpus_alloc=4)]
+    head = waiting(1, shape=Shape(gpus=2, cpus=6))
+    long_, short = waiting(2, shape=Shape(gpus=1, cpus=3)), waiting(3, shape=Shape(gpus=1, cpus=3), time_limit_s=600)
+    assert told(made(small, [head, long_, short], busy)) == [
+        (1, "wait", "no-room"),
+        (2, "wait", "behind-head"),
+        (3, "pin", "best-span"),
+    ]
+
+
+def test_jobs_that_can_never_run_here_block_nobody() -> None:
+    assert told(made(ONE, [waiting(1, 9), waiting(2, 4)])) == [(1, "wait", "no-room"), (2, "pin", "best-span")]
+
+
+def test_each_partition_has_its_own_head() -> None:
+    parts = {"p": np.array([True, False]), "q": np.array([False, True])}
+    busy = [running(8, {"n1": (0,), "n2": (0,)}, NOW + 600)]
+    jobs = [waiting(1, 4, partitions=("p",)), waiting(2, 4, partitions=("q",)), waiting(3, 1, partitions=("q",))]
+    result = made(replace(TWO, partitions=parts), jobs, busy)
+    assert [r.job for r in result.reserved] == [1, 2]
+    assert told(result)[2] == (3, "wait", "behind-head")
+
+
+def test_a_foreign_job_ahead_counts_as_what_slurm_would_give_it() -> None:
+    foreign = waiting(1, 3, lease=None, eligible=NOW - 5, reason="Resources", priority=9)
+    assert told(made(ONE, [foreign, waiting(2, 2)])) == [(1, "leave", "foreign"), (2, "wait", "no-room")]
+    later = replace(foreign, eligible=NOW + 999, reason="BeginTime")
+    assert told(made(ONE, [later, waiting(2, 2)])) == [(1, "leave", "foreign"), (2, "pin", "best-span")]
+    limited = replace(foreign, reason="QOSMaxJobsPerUserLimit")
+    assert told(made(ONE, [limited, waiting(2, 2)]))[1] == (2, "pin", "best-span")
+
+
+def test_what_slurm_planned_for_a_foreign_job_is_respected() -> None:
+    facts: dict[str, Any] = {"lease": None, "eligible": NOW - 5, "reason": "Resources", "priority": 9}
+    foreign = waiting(1, 4, planned_nodes="n1", start=NOW + 1800, **facts)
+    long_, short = waiting(2, 4), waiting(3, 4, time_limit_s=1800)
+    assert told(made(ONE, [foreign, long_, short])) == [
+        (1, "leave", "foreign"),
+        (2, "wait", "behind-head"),
+        (3, "pin", "best-span"),
+    ]
+    cpu_job = replace(foreign, gpu_job=False, shape=None)
+    assert told(made(ONE, [cpu_job, long_, short])) == [(2, "wait", "behind-head"), (3, "pin", "best-span")]
+
+
+def test_pins_that_have_not_started_hold_their_gpus_and_are_not_decided_again() -> None:
+    spot = Placement(("n1",), ((0, 1, 2),), True)
+    result = made(ONE, [waiting(1, 3), waiting(2, 2)], circumstances=Circumstances(released={1: spot}))
+    assert told(result) == [(2, "wait", "no-room")]
+
+
+def test_a_head_that_is_overdue_goes_plain() -> None:
+    busy = [running(8, {"n1": (0,)}, NOW + 600)]
+    result = made(ONE, [waiting(1, 4)], busy, circumstances=Circumstances(overdue=frozenset({1})))
+    assert told(result) == [(1, "plain", "past-planned-start")]
+
+
+def test_array_tasks_are_placed_one_by_one_and_the_rest_waits_as_one() -> None:
+    array = waiting(5, 2, array_id=5, array_tasks=tuple(range(1000)))
+    result = made(ONE, [array])
+    assert [(d.task, d.action) for d in result.decisions] == [(0, "pin"), (1, "pin"), (None, "wait")]
+    limited = replace(array, array_limit=2)
+    task = running(7, {"n1": (3,)}, NOW + 60, array_id=5, array_task=9)
+    result = made(ONE, [limited], [task])
+    assert [(d.task, d.reason) for d in result.decisions] == [(0, Reason.BEST_SPAN), (None, Reason.NOT_ELIGIBLE)]
+    last = made(ONE, [waiting(6, 2, array_id=5, array_task=4)])
+    assert only(last).task == 4
+
+
+def test_nodes_of_a_reservation_are_not_used_by_a_job_that_would_run_into_it() -> None:
+    window = (Reservation("maint", frozenset({"n1"}), NOW + 1000, NOW + 5000),)
+    jobs = [waiting(1, 4), waiting(2, 4, time_limit_s=1000), waiting(3, 4, time_limit_s=None)]
+    result = made(TWO, jobs, windows=window)
+    assert [d.placement.nodes if d.placement else None for d in result.decisions] == [("n2",), ("n1",), None]
+
+
+def test_without_backfill_the_order_is_kept_strictly() -> None:
+    result = made(ONE, [waiting(1, 3), waiting(2, 2), waiting(3, 1)], composition=compose("pal", backfill=False))
+    assert told(result) == [(1, "pin", "best-span"), (2, "wait", "no-room"), (3, "wait", "behind-head")]
+
+
+def test_more_reservations_than_one_can_be_kept() -> None:
+    busy = [running(8, {"n1": (0,)}, NOW + 600), running(9, {"n2": (0,)}, NOW + 900)]
+    result = made(TWO, [waiting(i, 4) for i in (1, 2, 3)], busy, composition=replace(PAL, reserve=3))
+    assert [(r.job, r.start, r.placement.nodes) for r in result.reserved] == [
+        (1, NOW + 600, ("n1",)),
+        (2, NOW + 900, ("n2",)),
+        (3, NOW + 600 + 3600, ("n1",)),
+    ]

@@ -1,0 +1,77 @@
+"""Policies by name; the orders."""
+
+from __future__ import annotations
+
+import pytest
+
+from pal_slurm.errors import ConfigError
+from pal_slurm.model import Job, JobState
+from pal_slurm.model.hostlist import expand_hosts
+from pal_slurm.policy import NAMED, Progress, compose, orders, patiences, placements, preemptions
+
+
+def job(number: int, **facts: int) -> Job:
+    return Job(number, JobState.PENDING, facts.pop("submit", 0), "u", **facts)  # type: ignore[arg-type]
+
+
+def test_every_seam_lists_its_members() -> None:
+    assert {"fifo", "las", "slurm", "srtf"} <= set(orders.names())
+    assert {"lv", "packed", "pm-first", "random"} <= set(placements.names())
+    assert "none" in patiences.names()
+    assert "none" in preemptions.names()
+
+
+@pytest.mark.parametrize("name", ["", "lw", "lv(", "../lv", "lv(x)"])
+def test_an_unknown_name_is_answered_with_those_that_exist(name: str) -> None:
+    with pytest.raises(ConfigError, match=r"choose one of .*lv"):
+        placements.get(name)
+
+
+@pytest.mark.parametrize("name", sorted(NAMED))
+def test_every_named_composition_can_be_made(name: str) -> None:
+    assert compose(name).name == name
+
+
+def test_parts_of_a_composition_can_be_changed() -> None:
+    made = compose("pal", order="las", placement="random(4)", backfill=False)
+    assert not made.backfill
+    assert [j.id for j in made.order.sort([job(1), job(2)], {1: Progress(5.0)})] == [2, 1]
+    with pytest.raises(ConfigError, match="no policy 'gold'"):
+        compose("gold")
+
+
+def test_slurm_goes_by_priority_then_age_then_id() -> None:
+    queue = [
+        job(3, submit=5, priority=1),
+        job(2, submit=4, priority=1),
+        job(9, submit=4, priority=1),
+        job(4, priority=7),
+    ]
+    assert [j.id for j in orders.get("slurm").sort(queue, {})] == [4, 2, 9, 3]
+    assert [j.id for j in orders.get("fifo").sort(queue, {})] == [4, 2, 9, 3]
+
+
+def test_srtf_takes_the_time_limit_where_nobody_knows_better() -> None:
+    queue = [job(1), job(2, time_limit_s=100), job(3, time_limit_s=50), job(4, time_limit_s=9)]
+    known = {4: Progress(remaining_s=70.0)}
+    assert [j.id for j in orders.get("srtf").sort(queue, known)] == [3, 4, 2, 1]
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", set()),
+        ("n1", {"n1"}),
+        ("n[1-3,07],m5", {"n1", "n2", "n3", "n07", "m5"}),
+        ("r[1-2]n[08-10]", {f"r{r}n{n}" for r in (1, 2) for n in ("08", "09", "10")}),
+    ],
+)
+def test_node_lists_fold_out(text: str, names: set[str]) -> None:
+    assert expand_hosts(text) == frozenset(names)
+
+
+@pytest.mark.parametrize(
+    "text", ["n[", "n[3-1]", "n[a]", "n[]", "$(id)", "@group", "n[1-999999999]", "n1,", "n 1", "n\n"]
+)
+def test_what_is_no_node_list_is_not_guessed_at(text: str) -> None:
+    assert expand_hosts(text) is None
