@@ -102,7 +102,7 @@ def sentences(why: Why) -> Iterator[str]:
     yield _verdict(why)
     yield _REASONS[why.decision.reason]
     if why.decision.action is Action.WAIT:
-        yield f"{why.free_gpus} GPUs were free in its partitions; {_count(why.ahead, 'job')} came before it."
+        yield f"{_were_free(why.free_gpus)} in its partitions when the plan began; {_count(why.ahead, 'job')} came before it."
     for weighed in why.weighed:
         yield _weighed(weighed)
     if gain := _gain(why):
@@ -158,6 +158,10 @@ def _gain(why: Why) -> str:
     share = theirs / ours - 1.0
     more = "more" if share > 0 else "less"
     return f"Slurm's own choice would have cost {theirs:.4g} s/step, {abs(share):.1%} {more} than {ours:.4g} s/step."
+
+
+def _were_free(gpus: int) -> str:
+    return f"{_count(gpus, 'GPU')} {'was' if gpus == 1 else 'were'} free"
 
 
 def _count(n: int, noun: str) -> str:

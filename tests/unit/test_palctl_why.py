@@ -81,7 +81,8 @@ def test_every_action_and_reason_has_its_sentences(action: Action, reason: Reaso
 
 
 def test_a_waiting_job_is_told_how_many_are_before_it() -> None:
-    assert "16 GPUs were free in its partitions; 3 jobs came before it." in sentences(why(Action.WAIT, Reason.NO_ROOM))
+    told = list(sentences(why(Action.WAIT, Reason.NO_ROOM)))
+    assert "16 GPUs were free in its partitions when the plan began; 3 jobs came before it." in told
 
 
 def test_unknown_apps_are_said_to_be_unknown() -> None:
