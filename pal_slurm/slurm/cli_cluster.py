@@ -85,6 +85,12 @@ def _reservation(keys: dict[str, str]) -> ReservationRecord:
     )
 
 
+def billing_weights(answer: bytes) -> dict[str, str]:
+    """TRESBillingWeights by partition, from the answer to `show partition`."""
+    found = _records(answer.decode("utf-8", "replace"), "PartitionName=")
+    return {keys["PartitionName"]: _text(keys.get("TRESBillingWeights")) for keys in found}
+
+
 def _racks(text: str) -> dict[str, int] | None:
     """A rack is a switch of the lowest level; one switch for all tells nothing that features couldn't tell better."""
     leaves = [keys for keys in _records(text, "SwitchName=") if keys.get("Level") == "0"]
@@ -114,11 +120,11 @@ def read_config(answer: bytes) -> dict[str, str]:
 
 
 def to_setup(settings: dict[str, str]) -> SchedulerSetup:
-    parameters = _text(settings.get("SchedulerParameters"))
+    parameters, flags = _text(settings.get("SchedulerParameters")), settings.get("PriorityFlags", "")
     return SchedulerSetup(
         cluster_name=settings.get("ClusterName", ""),
         disable_job_shrink="disable_job_shrink" in parameters.split(","),
-        accrue_always="ACCRUE_ALWAYS" in settings.get("PriorityFlags", "").split(","),
+        accrue_always=settings.get("PriorityType") == "priority/basic" or "ACCRUE_ALWAYS" in flags.split(","),
         scheduler_parameters=parameters,
         plugins=_text(settings.get("JobSubmitPlugins")),
     )

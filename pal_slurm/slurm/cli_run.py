@@ -57,7 +57,7 @@ class Commands:
             )  # fmt: skip
         except OSError as error:
             raise SlurmUnavailable(
-                f"can't run {path}: {error.strerror}; set `slurm.bin_dir` to where Slurm's commands are"
+                f"can't run {path}: {error.strerror}; set cluster.bin_dir in pal.yaml to where Slurm's commands are"
             ) from error
         try:
             with child:

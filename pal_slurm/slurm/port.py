@@ -31,7 +31,7 @@ class SchedulerSetup:
 
     cluster_name: str
     disable_job_shrink: bool
-    accrue_always: bool
+    accrue_always: bool  # a job that waits under a lease gathers age priority, or there is none to gather
     scheduler_parameters: str
     plugins: str  # JobSubmitPlugins
 

@@ -1,0 +1,73 @@
+"""palctl slots: emit, check. In: a running Slurm, a gres.conf. Out: lines to paste, findings."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.errors import BadInput
+
+if TYPE_CHECKING:  # loaded when a command needs it
+    from pal_slurm.slurm.cli_run import Commands
+
+
+@click.group(name="slots", short_help="Set a site up for pins that name exact devices.")
+def command() -> None:
+    """Set a site up for pins that name exact devices: one GRES type per slot."""
+
+
+@command.command()
+@click.option("--gres-conf", type=click.Path(path_type=Path), help="The one in use; its Cores and Links are kept.")
+@pass_palctl
+def emit(palctl: Palctl, gres_conf: Path | None) -> None:
+    """Print the gres.conf and slurm.conf lines of this site with slots. Changes nothing."""
+    from pal_slurm.slots.emit import emit as make
+    from pal_slurm.slots.gres_conf import read_gres_conf
+    from pal_slurm.slurm.cli_cluster import QUESTIONS, read_machine
+
+    try:
+        text = gres_conf.read_text(encoding="utf-8") if gres_conf else ""
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadInput(f"{gres_conf} can't be read: {error}") from error
+    machine = read_machine(_commands(palctl).show(QUESTIONS))
+    made = make(machine.nodes, read_gres_conf(text, str(gres_conf)))
+    for title, lines in (("gres.conf", made.gres_conf), ("slurm.conf", made.slurm_conf)):
+        click.echo(f"# {title}")
+        click.echo("\n".join(lines) + "\n")
+    for remark in made.remarks:
+        click.echo(f"# NOTE {remark}")
+
+
+@command.command()
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@pass_palctl
+def check(palctl: Palctl, as_json: bool) -> None:
+    """Tell whether the running cluster is set up for exact pins; exit code 1 when something is wrong."""
+    from pal_slurm.slots.check import Level
+    from pal_slurm.slots.check import check as look
+    from pal_slurm.slurm.cli_cluster import QUESTIONS, billing_weights, read_config, read_machine
+
+    commands = _commands(palctl)
+    settings = read_config(commands.read("scontrol", ("show", "config")))
+    answers = commands.show(QUESTIONS)
+    found = look(read_machine(answers).nodes, settings, billing_weights(answers[1]))
+    if as_json:
+        click.echo(json.dumps([{"level": f.level, "said": f.said} for f in found], indent=2))
+    else:
+        colours = {Level.FINE: "green", Level.NOTE: "yellow", Level.WRONG: "red"}
+        for f in found:
+            click.echo(f"{click.style(f'{f.level:<6}', fg=colours[f.level])} {f.said}")
+    if any(f.level is Level.WRONG for f in found):
+        sys.exit(1)
+
+
+def _commands(palctl: Palctl) -> Commands:
+    from pal_slurm.slurm.cli_run import Commands
+
+    cluster = palctl.config.cluster
+    return Commands(Path(cluster.bin_dir) if cluster.bin_dir else None, cluster.timeout_s)
