@@ -102,7 +102,8 @@ def sentences(why: Why) -> Iterator[str]:
     yield _verdict(why)
     yield _REASONS[why.decision.reason]
     if why.decision.action is Action.WAIT:
-        yield f"{_were_free(why.free_gpus)} in its partitions when the plan began; {_count(why.ahead, 'job')} came before it."
+        free, ahead = _were_free(why.free_gpus), _count(why.ahead, "job")
+        yield f"{free} in its partitions when the plan began; {ahead} came before it."
     for weighed in why.weighed:
         yield _weighed(weighed)
     if gain := _gain(why):

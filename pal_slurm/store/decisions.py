@@ -85,6 +85,10 @@ class DecisionRepo:
     def newest(self, most: int = 100) -> list[Why]:
         return self._find(decisions.c.job >= 0, most)
 
+    def since(self, decided_at: float) -> list[Why]:
+        """The last decision about each job that was decided on since then, newest first."""
+        return self._find(decisions.c.decided_at >= decided_at, 1_000_000)
+
     def prune(self, before: float) -> int:
         query = delete(decisions).where(decisions.c.cluster == self._cluster, decisions.c.decided_at < before)
         with self._store.writing() as db:

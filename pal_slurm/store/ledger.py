@@ -122,7 +122,9 @@ class Ledger:
         return result
 
     def _refuse_old_leader(self, db: Connection, fence: int) -> None:
-        newest = db.execute(select(leader.c.fence, leader.c.owner).where(leader.c.cluster == self._cluster)).first()
+        # Locked until this is written: nobody takes over between the look and the commit
+        query = select(leader.c.fence, leader.c.owner).where(leader.c.cluster == self._cluster).with_for_update()
+        newest = db.execute(query).first()
         if newest is not None and newest.fence > fence:
             raise NotLeader(f"{newest.owner} took over (fence {newest.fence}, ours is {fence}); nothing was written")
 

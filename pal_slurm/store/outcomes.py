@@ -58,6 +58,10 @@ class OutcomeRepo:
     def of_job(self, job: int) -> list[JobOutcome]:
         return self._find(outcomes.c.job == job)
 
+    def since(self, start: float) -> list[JobOutcome]:
+        """Every start since then."""
+        return self._find(outcomes.c.start >= start)
+
     def newest(self, most: int = 100) -> list[JobOutcome]:
         query = select(outcomes).where(outcomes.c.cluster == self._cluster)
         with self._store.reading() as db:
