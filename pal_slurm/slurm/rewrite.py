@@ -77,7 +77,10 @@ def _pin(edit: Edit, job: Job, caps: Capabilities) -> Rewrite | Refused:
         if isinstance(typed, Refused):
             return typed
         texts |= typed
-    return Rewrite(texts, NOW, len(edit.nodes), len(edit.nodes))
+    count = len(edit.nodes)
+    if job.request.min_nodes == count and job.request.max_nodes in (0, count) and job.ntasks <= count:
+        return Rewrite(texts, NOW)  # it can't get another number: left alone, there is nothing to restore
+    return Rewrite(texts, NOW, count, count)
 
 
 def _typed(edit: Edit, job: Job, caps: Capabilities) -> dict[str, str] | Refused:
@@ -128,16 +131,20 @@ def _unpin(edit: Edit, job: Job, caps: Capabilities, begin: int) -> Rewrite | Re
             ("tres_per_task", original.per_task, job.request.per_task),
             ("tres_per_socket", original.per_socket, job.request.per_socket),
         )
-        for name, was, stands in fields:
-            if not gres.same(was, stands):
+        for name, was, now in fields:
+            if not gres.same(was, now):
                 if not _TRES.fullmatch(was):
                     return Refused("the original request holds characters that are never sent")
-                texts[name] = was or gres.beside(stands)
+                texts[name] = was or gres.beside(now)
     elif asks_for_slots(job.request):
         exact = False
     # No Slurm takes back "no most": up to one node per task says the same.
-    most = original.max_nodes or max(original.min_nodes, job.ntasks)
-    return Rewrite(texts, begin, original.min_nodes, most, exact)
+    made, stands = _range(original, job.ntasks), _range(job.request, job.ntasks)
+    return Rewrite(texts, begin, exact=exact) if made == stands else Rewrite(texts, begin, *made, exact)
+
+
+def _range(request: Request, ntasks: int) -> tuple[int, int]:
+    return request.min_nodes, request.max_nodes or max(request.min_nodes, ntasks)
 
 
 def _with(text: str, gpus: str) -> str:
