@@ -22,7 +22,7 @@ LONGEST_LINE = 256 * 1024 * 1024
 LAST_WORDS = 4096
 # Slurm's own errno, and what to do about it.
 ADVICE = {
-    1007: "it speaks another version of Slurm's protocol; run scripts/build-pyslurm for this Slurm",
+    1007: "munge refused us there, or it speaks another version of Slurm's protocol: scripts/build-pyslurm",
     1008: "it speaks another version of Slurm's protocol; run scripts/build-pyslurm for this Slurm",
     5005: "it speaks another version of Slurm's protocol; run scripts/build-pyslurm for this Slurm",
     1800: "slurmctld can't be reached; is it running?",

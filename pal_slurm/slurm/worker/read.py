@@ -128,10 +128,6 @@ def node_rows(nodes: Iterable[Any]) -> list[Row]:
     ]
 
 
-def partition_rows(partitions: Iterable[Any]) -> list[Row]:
-    return [[part.name, part.nodes or "", part.state == "UP", part.oversubscribe == "EXCLUSIVE"] for part in partitions]
-
-
 def reservation_rows(reservations: Iterable[Any]) -> list[Row]:
     return [
         [resv.name, resv.nodes or "", resv.start_time or 0, resv.end_time or 0, _flags(resv)] for resv in reservations

@@ -60,22 +60,23 @@ class Server:
             refused = error
         for release in older.older_protocols(self.conf, self.loaded):
             try:
-                answer = call()
+                self.pyslurm.Nodes.load()
             except self.pyslurm.RPCError as error:
                 if error.errno not in older.MISMATCH:
                     raise
                 continue
             self.speaks = release
-            return answer
+            return call()
         raise refused
 
     def snapshot(self, args: Args) -> object:
         taken = time.time()
+        nodes = self.rpc(self.pyslurm.Nodes.load)
         self.link.part(
             {
                 "taken": taken,
-                "nodes": read.node_rows(self.rpc(self.pyslurm.Nodes.load).values()),
-                "partitions": read.partition_rows(self.pyslurm.Partitions.load().values()),
+                "nodes": read.node_rows(nodes.values()),
+                "partitions": nodes.partition_rows(),
                 "reservations": read.reservation_rows(self.pyslurm.Reservations.load().values()),
             }
         )
@@ -151,7 +152,13 @@ class Server:
         }
 
     def setup(self, args: Args) -> object:
-        conf = self.rpc(self.pyslurm.slurmctld.Config.load)
+        try:
+            conf = self.rpc(self.pyslurm.slurmctld.Config.load)
+        except self.pyslurm.RPCError:
+            # libslurm reads an older slurmctld's jobs and nodes, but not all of them their settings.
+            if self.speaks is None:
+                raise
+            return older.setup_of(self.conf, self.speaks)
         parameters = conf.scheduler_parameters
         return {
             "release": conf.version,
@@ -159,7 +166,6 @@ class Server:
             "scheduler": [key if value is True else f"{key}={value}" for key, value in parameters.items()],
             "priority_flags": conf.priority_flags,
             "plugins": ",".join(conf.job_submit_plugins),
-            "speaks": self.speaks,
         }
 
 
