@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from pal_slurm.config import Config
 from pal_slurm.daemon.clock import Clock
-from pal_slurm.daemon.edits import give_back, start
+from pal_slurm.daemon.edits import give_back, let_go, start
 from pal_slurm.daemon.heads import HeadWatch
 from pal_slurm.daemon.knowledge import KnowledgeKeeper
 from pal_slurm.daemon.leader import Leader
@@ -28,6 +28,8 @@ from pal_slurm.model import Action, Decision, EditKind, EditResult, Job, Outcome
 from pal_slurm.pausing import paused
 from pal_slurm.policy import Composition
 from pal_slurm.policy.plan import Circumstances, plan
+from pal_slurm.slurm.gres import names_slots
+from pal_slurm.slurm.nodeset import expand
 from pal_slurm.slurm.port import Passes, Slurm
 from pal_slurm.store import DecisionRepo, Ledger, Retention, Switches
 
@@ -100,7 +102,9 @@ class Cycle:
         wishes = self._undos(fates, lost, snapshot, report)
         if (pause := paused(self.config, self.books.switches)) is not None:
             report.end, report.note = "paused", f"paused: {pause.reason}"
-            wishes += [Wish(give_back(j, None), j.submit) for j in snapshot.pending if is_leased(j, snapshot.taken)]
+            wishes += [
+                Wish(let_go(j, snapshot.taken), j.submit) for j in snapshot.pending if is_leased(j, snapshot.taken)
+            ]
             self._write(wishes, term.fence, begun, passes, report)
             return
         # 4 candidates, 5 plan
@@ -158,7 +162,16 @@ class Cycle:
         if stands:
             self.books.ledger.outcome(_told(stands), snapshot.taken)
         seen = frozenset(t.job.id for t in fates if t.job is not None)
-        return fates, list(orphans(snapshot.pending, seen))
+        return fates, [job for job in orphans(snapshot.pending, seen, snapshot.taken) if self._was_ours(job, snapshot)]
+
+    def _was_ours(self, job: Job, snapshot: Snapshot) -> bool:
+        """A node list on a leased job that nobody watches may be the user's own, written after the submission."""
+        if names_slots(job.request.per_node, job.request.per_job):
+            return True
+        pins = (i for i in self.books.ledger.of_job(job.id) if i.submit == job.submit and i.edit.kind is EditKind.PIN)
+        if any(frozenset(pin.edit.nodes) == expand(job.required_nodes) for pin in pins):
+            return True
+        return job.submit < self.books.ledger.since(snapshot.taken)
 
     def _undos(
         self, fates: Iterable[Transition], lost: Iterable[Job], snapshot: Snapshot, report: CycleReport
@@ -172,7 +185,8 @@ class Cycle:
             if t.job is None or t.fate not in (Fate.UNDO, Fate.SURRENDER):
                 continue
             again = None if t.fate is Fate.SURRENDER else self._later(t.job, now)
-            wishes[t.job.id] = Wish(give_back(t.job, again), t.job.submit, t.intent.decision)
+            edit = give_back(t.job, again, t.intent.edit.original)
+            wishes[t.job.id] = Wish(edit, t.job.submit, t.intent.decision)
         for job in lost:
             wishes.setdefault(job.id, Wish(give_back(job, self._later(job, now)), job.submit))
         report.undone = len(wishes)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from pal_slurm.model import Action, Decision, Edit, EditKind, Job
+from pal_slurm.daemon.leases import is_leased
+from pal_slurm.model import Action, Decision, Edit, EditKind, Job, Request
+from pal_slurm.slurm.gres import names_slots
 
 
 def address(job: Job, task: int | None) -> tuple[int, int | None]:
@@ -13,16 +15,23 @@ def address(job: Job, task: int | None) -> tuple[int, int | None]:
 
 
 def start(decision: Decision, job: Job) -> Edit:
-    """PIN or PLAIN, as decided."""
+    """PIN or PLAIN, as decided. What an undo restores is the request as it stands now: its user may have changed it."""
     number, task = address(job, decision.task)
-    original = job.lease.original if job.lease else job.request
+    original = job.request
     if decision.action is Action.PLAIN or decision.placement is None:
         return Edit(number, EditKind.PLAIN, task, original=original)
     where = decision.placement
     return Edit(number, EditKind.PIN, task, where.nodes, where.slots, None, where.partition, original)
 
 
-def give_back(job: Job, until: int | None) -> Edit:
-    """The original request again; leased until `until`, or plain Slurm's from now on."""
-    original = job.lease.original if job.lease else None
-    return Edit(job.id, EditKind.UNPIN, until=until, original=original)
+def give_back(job: Job, until: int | None, original: Request | None = None) -> Edit:
+    """The request as it was before the pin, else as lua marked it; leased until `until`, or plain Slurm's from now on."""
+    marked = job.lease.original if job.lease else None
+    return Edit(job.id, EditKind.UNPIN, until=until, original=original or marked)
+
+
+def let_go(job: Job, now: float) -> Edit:
+    """Our hands off a job. One that only waits under its lease keeps all else that its user may have changed."""
+    if is_leased(job, now) and not names_slots(job.request.per_node, job.request.per_job):
+        return Edit(job.id, EditKind.PLAIN)
+    return give_back(job, None)

@@ -139,10 +139,13 @@ def settled(intent: Intent) -> bool:
     return intent.outcome is Outcome.DONE
 
 
-def orphans(jobs: Iterable[Job], watched: frozenset[int]) -> Iterator[Job]:
-    """Pins that nobody watches: the job ran and was requeued (node loss), or our record of it is lost (P1)."""
+def orphans(jobs: Iterable[Job], watched: frozenset[int], now: float) -> Iterator[Job]:
+    """Pins that nobody watches: the job ran and was requeued (node loss), or our record of it is lost (P1).
+
+    A pin ends the lease in the same update, so a node list on a job that is still leased is the user's own.
+    """
     for job in jobs:
-        if job.pending and job.id not in watched and pinned_by_us(job):
+        if job.pending and job.id not in watched and pinned_by_us(job) and not is_leased(job, now):
             yield job
 
 

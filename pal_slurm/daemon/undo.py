@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-from pal_slurm.daemon.edits import give_back
+from pal_slurm.daemon.edits import let_go
 from pal_slurm.daemon.leases import is_leased
 from pal_slurm.daemon.reconcile import pinned_by_us
 from pal_slurm.errors import BadInput
@@ -37,9 +37,9 @@ def one(snapshot: Snapshot, job_id: int) -> list[Job]:
     return found
 
 
-def undo(slurm: Slurm, jobs: Iterable[Job]) -> list[EditResult]:
+def undo(slurm: Slurm, jobs: Iterable[Job], now: float) -> list[EditResult]:
     """Give each its original request back, to start when Slurm likes."""
-    edits: list[Edit] = [give_back(job, None) for job in jobs]
+    edits: list[Edit] = [let_go(job, now) for job in jobs]
     results: list[EditResult] = []
     for first in range(0, len(edits), BATCH):
         if first:

@@ -16,6 +16,7 @@ from pal_slurm.errors import NotLeader
 from pal_slurm.model import Decision, Edit, EditKind, Intent, Outcome, Request
 from pal_slurm.store.engine import Store
 from pal_slurm.store.jsontext import dump, load
+from pal_slurm.store.state import first_use
 from pal_slurm.store.tables import intents, leader
 
 JobKey = tuple[int, int]  # id and submit time: one job for ever
@@ -60,6 +61,10 @@ class Ledger:
             for part in _chunks(wanted):
                 mine = (intents.c.cluster == self._cluster) & intents.c.id.in_(part)
                 db.execute(update(intents).where(mine).values(closed=True))
+
+    def since(self, now: float) -> float:
+        """When this ledger was begun: of older edits it knows nothing."""
+        return first_use(self._store, f"ledger:{self._cluster}", now)
 
     def watched(self) -> list[Intent]:
         """Not closed, oldest first: open intents, and pins that have not started."""

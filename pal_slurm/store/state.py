@@ -38,6 +38,17 @@ class Switches:
         return None if row is None else Pause(row.value, row.written_at)
 
 
+def first_use(store: Store, what: str, now: float) -> float:
+    """When this database first held anything of `what`; what is older than that may have been forgotten."""
+    key = f"first_use:{what}"
+    with store.writing() as db:
+        row = db.execute(select(state.c.written_at).where(state.c.key == key)).first()
+        if row is not None:
+            return float(row.written_at)
+        _put(db, key, "", now)
+    return now
+
+
 def revision(db: Connection, key: str) -> int:
     """How often what `key` names was changed."""
     value = db.execute(select(state.c.value).where(state.c.key == f"revision:{key}")).scalar_one_or_none()

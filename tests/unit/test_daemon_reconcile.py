@@ -126,7 +126,8 @@ def test_a_pin_that_nobody_watches_is_an_orphan_and_a_users_own_list_is_not() ->
     requeued = pinned(id=8, restarts=1)
     own = job(id=9, required_nodes="n1", lease=Lease(900, ORIGINAL, own_nodes=True))
     foreign = job(id=10, required_nodes="n1", lease=None)
-    assert [j.id for j in orphans([requeued, own, foreign, pinned()], frozenset({7}))] == [8]
+    typed = pinned(id=11, eligible=int(NOW) + 50)  # still leased: a pin would have ended the lease
+    assert [j.id for j in orphans([requeued, own, foreign, typed, pinned()], frozenset({7}), NOW)] == [8]
 
 
 def test_pins_that_have_not_started_count_as_taken() -> None:

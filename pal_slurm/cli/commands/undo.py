@@ -48,7 +48,7 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
                 where = f" (pinned to {found.required_nodes})" if found.required_nodes else ""
                 click.echo(f"would undo job {found.id}{where}")
             return
-        results = undo(slurm, jobs)
+        results = undo(slurm, jobs, snapshot.taken)
     finally:
         slurm.close()
     fine = sum(r.outcome in (Outcome.DONE, Outcome.STARTED, Outcome.GONE) for r in results)
