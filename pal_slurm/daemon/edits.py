@@ -25,7 +25,7 @@ def start(decision: Decision, job: Job) -> Edit:
 
 
 def give_back(job: Job, until: int | None, original: Request | None = None) -> Edit:
-    """The request as it was before the pin, else as lua marked it; leased until `until`, or plain Slurm's from now on."""
+    """The request as it was before the pin, else as lua marked it; leased until `until`, else plain Slurm's."""
     marked = job.lease.original if job.lease else None
     return Edit(job.id, EditKind.UNPIN, until=until, original=original or marked)
 
