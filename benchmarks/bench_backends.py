@@ -1,8 +1,11 @@
 """How fast Slurm is read and written through each backend.
 
     python -m benchmarks.bench_backends [--backend cli] [--release 22.05] [--jobs 2000] [--nodes 64] [--edits 512]
+    python -m benchmarks.bench_backends --backend pyslurm --release 26.05
 
-Starts a mini-cluster of its own, fills it with waiting jobs, and prints one line per figure with what was promised.
+Starts a mini-cluster of its own, fills it with waiting jobs, and prints one line per figure with what was promised;
+exit 1 when a promise is not kept. With pyslurm, each snapshot is measured beside a bare Jobs.load + Nodes.load in a
+process of its own, one after the other, so that a busy machine slows both.
 """
 
 from __future__ import annotations
@@ -17,10 +20,21 @@ from collections.abc import Callable, Sequence
 
 from pal_slurm.model import Edit, EditKind, Job, Outcome
 from pal_slurm.slurm.port import Slurm
-from tests.slurm.backends import backend_of
+from tests.slurm.backends import WORKER_PYTHON, backend_of
 from tests.slurm.minicluster import RELEASES, Minicluster
 
 READ_S = {"cli": 0.4}  # 2,000 waiting jobs and 64 nodes into model objects
+TIMES_BARE = 2.0  # the same through pyslurm, against pyslurm alone
+BARE = """
+import os, sys, time
+os.environ["PYSLURM_DISABLE_AUTO_INIT"] = "1"
+import pyslurm
+pyslurm.slurm_init()
+for line in sys.stdin:
+    began = time.perf_counter()
+    jobs, nodes = pyslurm.Jobs.load(), pyslurm.Nodes.load()
+    print(time.perf_counter() - began, flush=True)
+"""
 EDITS_PER_S = {"cli": 100.0, "pyslurm": 400.0}  # nodes, GRES and start time in one update, and the re-read
 # sbatch after sbatch, from inside the cluster; twice at once, for two cores.
 FILL = 'for i in $(seq %d); do sbatch -Q -o /dev/null --begin=now+1day --comment=app:resnet --gres=gpu:%d "$0"; done'
@@ -42,11 +56,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             print(
                 f"{options.backend} on Slurm {slurm.capabilities().release}: {options.jobs} jobs, {options.nodes} nodes"
             )
-            measure_reads(slurm, options.backend)
-            measure_edits(slurm, options.backend, options.edits)
+            kept = measure_reads(slurm, options.backend)
+            if options.backend == "pyslurm":
+                kept &= measure_against_bare(slurm, cluster)
+            kept &= measure_edits(slurm, options.backend, options.edits)
     finally:
         cluster.down()
-    return 0
+    return 0 if kept else 1
 
 
 def fill(cluster: Minicluster, jobs: int) -> None:
@@ -63,23 +79,44 @@ def fill(cluster: Minicluster, jobs: int) -> None:
         sys.exit("bench_backends: sbatch failed")
 
 
-def measure_reads(slurm: Slurm, backend: str) -> None:
+def measure_reads(slurm: Slurm, backend: str) -> bool:
     told = f"promised {READ_S[backend]:.2f} s" if backend in READ_S else ""
-    show("snapshot", f"{timed(slurm.snapshot):.3f} s", told)
+    took = timed(slurm.snapshot)
+    show("snapshot", f"{took:.3f} s", told)
     show("pulse", f"{timed(slurm.pulse):.3f} s", "")
     one = slurm.snapshot().pending[0].id
     show("one job", f"{timed(lambda: slurm.jobs([one])):.4f} s", "")
+    return took <= READ_S.get(backend, took)
 
 
-def measure_edits(slurm: Slurm, backend: str, count: int) -> None:
+def measure_against_bare(slurm: Slurm, cluster: Minicluster, times: int = 25) -> bool:
+    command = [str(cluster.bin / "in-cluster"), WORKER_PYTHON, "-c", BARE]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1) as bare:
+        assert bare.stdin and bare.stdout
+        ours, theirs = [], []
+        for _ in range(times):
+            bare.stdin.write("\n")
+            theirs.append(float(bare.stdout.readline()))
+            began = time.perf_counter()
+            slurm.snapshot()
+            ours.append(time.perf_counter() - began)
+    ratio = statistics.median(ours) / statistics.median(theirs)
+    show("bare load", f"{statistics.median(theirs):.3f} s", f"best {min(theirs):.3f} s")
+    told = f"promised {TIMES_BARE:.1f}; {statistics.median(ours):.3f} s, best {min(ours):.3f} s"
+    show("times bare", f"{ratio:.2f}", told)
+    return ratio <= TIMES_BARE
+
+
+def measure_edits(slurm: Slurm, backend: str, count: int) -> bool:
     able = slurm.capabilities()
     jobs = slurm.snapshot().pending[:count]
     until = int(time.time()) + 7200
     rate(slurm, "renewals", [Edit(job.id, EditKind.RENEW, until=until) for job in jobs], "")
-    rate(slurm, "pins", [pin(job) for job in jobs], f"promised {EDITS_PER_S[backend]:.0f}/s")
+    pins = rate(slurm, "pins", [pin(job) for job in jobs], f"promised {EDITS_PER_S[backend]:.0f}/s")
     if able.restore_untyped:
         undo = [Edit(job.id, EditKind.UNPIN, until=until, original=job.request) for job in jobs]
         rate(slurm, "un-pins", undo, "")
+    return pins >= EDITS_PER_S[backend]
 
 
 def pin(job: Job) -> Edit:
@@ -87,12 +124,13 @@ def pin(job: Job) -> Edit:
     return Edit(job.id, EditKind.PIN, nodes=("n1",), slots=slots, original=job.request)
 
 
-def rate(slurm: Slurm, what: str, edits: Sequence[Edit], told: str) -> None:
+def rate(slurm: Slurm, what: str, edits: Sequence[Edit], told: str) -> float:
     began = time.perf_counter()
     results = slurm.apply(edits)
     took = time.perf_counter() - began
     good = sum(result.outcome in (Outcome.DONE, Outcome.STARTED) for result in results)
     show(what, f"{len(edits) / took:.0f}/s", f"{told}; {good} of {len(edits)} as asked".lstrip("; "))
+    return len(edits) / took
 
 
 def timed(call: Callable[[], object], times: int = 5) -> float:
