@@ -17,10 +17,10 @@ from datetime import UTC, datetime
 
 from pal_slurm.errors import BadInput
 from pal_slurm.model import APP_NAME
+from pal_slurm.store.scores import LEAST_SCORE, MOST_SCORE
 
 MAX_BYTES = 256_000_000
 FIELDS = ("node", "slot", "uuid", "model", "class", "app", "score", "seconds", "measured_at")
-LEAST_SCORE, MOST_SCORE = 0.05, 50.0
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _UUID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{3,95}")
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._+-]{0,63}")

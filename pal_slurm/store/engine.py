@@ -16,6 +16,7 @@ from urllib.parse import quote
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
+from sqlalchemy.pool import QueuePool
 
 from pal_slurm.errors import StoreError
 from pal_slurm.store.faults import in_sentences
@@ -133,7 +134,7 @@ def _sqlite(path: Path) -> Engine:
             raise
         return connection
 
-    engine = create_engine("sqlite://", creator=opened, poolclass=_pool())
+    engine = create_engine("sqlite://", creator=opened, poolclass=QueuePool)
 
     @event.listens_for(engine, "begin")
     def begin(connection: Connection) -> None:
@@ -141,12 +142,6 @@ def _sqlite(path: Path) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
-
-
-def _pool() -> type:
-    from sqlalchemy.pool import QueuePool
-
-    return QueuePool
 
 
 def schema_version(engine: Engine, shown: str) -> str | None:
