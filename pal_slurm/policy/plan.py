@@ -131,7 +131,7 @@ class _Planner:
         slurm_step = None if slurms is None else predict(app, slurms, cluster, scores)
         self.backfill.start(job, where)
         if turn is Turn.PLAIN:
-            return Decision(job.id, task, Action.PLAIN, reason, None, slurm_step, slurm_step, rank)
+            return Decision(job.id, task, Action.PLAIN, reason, None, slurm_step, slurm_step, rank, slurms)
         if not floor.merit(app.cls).informed:
             reason = Reason.NEUTRAL
         step = predict(app, where, cluster, scores)

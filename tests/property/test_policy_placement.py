@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pal_slurm.model import Job, Placement, Reservation, predict
 from pal_slurm.policy import Floor, placements
-from tests.property.worlds import NOW, World, askable, jobs, least_step, queues, reservations, worlds
+from tests.property.worlds import NOW, World, askable, gangs, jobs, least_step, queues, reservations, worlds
 
 NAMES = ("lv", "pm-first", "packed", "random(3)")
 
@@ -32,6 +32,18 @@ def test_lv_reaches_the_least_step_time_over_every_placement_that_can_be_asked_f
         assert least is None
     else:
         assert predict(app, chosen, world.cluster, world.knowledge.scores) == least
+
+
+@given(gangs())
+@settings(max_examples=300, deadline=None)
+def test_lv_reaches_the_least_step_time_on_several_nodes_too(pair: tuple[World, Job]) -> None:
+    world, job = pair
+    app = world.knowledge.apps.get(job.hint.app)
+    chosen = placements.get("lv").place(job, app, floor_of(world))
+    assert (chosen is None) == (least_step(world, job) is None)
+    if chosen is not None:
+        assert chosen in set(askable(world, job))
+        assert predict(app, chosen, world.cluster, world.knowledge.scores) == least_step(world, job)
 
 
 @pytest.mark.parametrize("name", NAMES)

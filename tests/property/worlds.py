@@ -118,6 +118,20 @@ def jobs(draw: st.DrawFn, number: int = 1) -> Job:
 
 
 @st.composite
+def gangs(draw: st.DrawFn) -> tuple[World, Job]:
+    """Jobs on two or three nodes of a cluster where much is free."""
+    world = draw(worlds(max_nodes=6, max_width=4))
+    cluster = world.cluster
+    free = cluster.gpu_exists & (np.random.default_rng(draw(st.integers(0, 999))).random(cluster.gpu_free.shape) < 0.9)
+    world = World(replace(cluster, gpu_free=free, cpus_free=cluster.cpus, mem_free_mb=cluster.mem_mb), world.knowledge)
+    nodes, each = draw(st.integers(2, 3)), draw(st.integers(1, 3))
+    shape = Shape(nodes, nodes, gpus_per_node=each)
+    if draw(st.booleans()):
+        shape = Shape(1, 4, gpus=nodes * each)
+    return world, replace(draw(jobs()), shape=shape, partitions=("gpu",), features="")
+
+
+@st.composite
 def queues(draw: st.DrawFn, most: int = 7) -> tuple[Job, ...]:
     return tuple(draw(jobs(number=i + 1)) for i in range(draw(st.integers(1, most))))
 

@@ -127,6 +127,20 @@ def test_the_partition_with_the_better_gpus_is_chosen_and_named() -> None:
     assert LV.place(replace(job(), partitions=("gone", "left")), A, floor) == Placement(("n1",), ((0,),), True, "left")
 
 
+def test_among_equals_the_partition_named_first_is_taken() -> None:
+    halves = {"left": np.array([True, False]), "right": np.array([False, True])}
+    floor = Floor(replace(homogeneous(2, 1), partitions=halves), table(A=[[1.0], [1.0]]))
+    chosen = LV.place(replace(job(), partitions=("right", "left")), A, floor)
+    assert chosen == Placement(("n2",), ((0,),), True, "right")
+
+
+def test_where_distance_costs_nothing_one_rack_is_still_preferred() -> None:
+    cluster = replace(homogeneous(3, 1), rack=np.array([0, 1, 1]))
+    app = replace(A, comm=(1.0, 1.0, 1.0, 1.0))
+    floor = Floor(cluster, table(A=[[1.0], [1.0], [1.0]]))
+    assert where(LV.place(job(2, min_nodes=2, max_nodes=2), app, floor)) == {"n2": (0,), "n3": (0,)}
+
+
 @pytest.mark.parametrize("features", ["[a|b]", "a*2", "(a&b)|c", "a&b|c", "!a"])
 def test_feature_expressions_that_a_mask_can_not_express_are_not_pinned(features: str) -> None:
     floor = Floor(homogeneous(1, 1), table(A=[[1.0]]))

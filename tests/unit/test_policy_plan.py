@@ -128,6 +128,7 @@ def test_slurms_own_choice_is_priced_beside_ours() -> None:
     scores = ScoreTable(("A",), 0.75 + bins / 2, bins, np.ones(bins.shape, dtype=np.bool_))
     decision = only(plan(Snapshot(NOW, homogeneous(1, 2), (waiting(1),)), Knowledge(scores, Apps()), PAL))
     assert decision.placement == Placement(("n1",), ((1,),), True)
+    assert decision.slurm_placement == Placement(("n1",), ((0,),), False)
     assert (decision.step_time, decision.slurm_step_time) == (0.75, 1.25)
 
 
