@@ -50,7 +50,9 @@ def _sweep(layout: Layout) -> None:
     mark = _mark(layout)
     left = kill_world(mark) if mark else []
     if left:
-        raise MiniclusterError(f"{len(left)} processes of {layout.name} would not die: {', '.join(str(p.pid) for p in left)}")
+        raise MiniclusterError(
+            f"{len(left)} processes of {layout.name} would not die: {', '.join(str(p.pid) for p in left)}"
+        )
     if layout.dir.exists():
         shutil.rmtree(layout.dir)
 
@@ -66,6 +68,8 @@ def _remove_home() -> None:
 def up(spec: Spec, speeds: Speeds) -> None:
     """Start it, wait until every node is idle, and say how to use it."""
     begun = time.monotonic()
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)
     setup.check_machine(spec)
     layout = Layout.of(spec.name)
     root = setup.release_root(spec.release)
@@ -74,8 +78,6 @@ def up(spec: Spec, speeds: Speeds) -> None:
         print(f"minicluster: removing what an earlier {spec.name} left", file=sys.stderr)
         _sweep(layout)
     chosen, port_holders = ports.reserve(spec.nodes, spec.port)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    signal.signal(signal.SIGHUP, signal.default_int_handler)
     try:
         setup.make(layout, spec, chosen, speeds, root)
         files_done = time.monotonic() - begun

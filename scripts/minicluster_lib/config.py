@@ -18,7 +18,9 @@ def _gres(spec: Spec, node: int) -> str:
 
 def _node_lines(spec: Spec, ports: Ports) -> list[str]:
     cores = max(4, CPUS_PER_GPU * spec.gpus // 2)
-    lines = [f"NodeName=DEFAULT Sockets=2 CoresPerSocket={cores} ThreadsPerCore=1 RealMemory={8000 * cores} State=UNKNOWN"]
+    lines = [
+        f"NodeName=DEFAULT Sockets=2 CoresPerSocket={cores} ThreadsPerCore=1 RealMemory={8000 * cores} State=UNKNOWN"
+    ]
     for i, name in enumerate(spec.node_names, 1):
         gres = f" Gres={_gres(spec, i)}" if spec.gpus else ""
         lines.append(
@@ -121,22 +123,25 @@ def topology_conf(spec: Spec) -> str:
 
 
 def slurmdbd_conf(ports: Ports, layout: Layout, password: str) -> str:
-    return "\n".join(
-        [
-            "AuthType=auth/munge",
-            f"AuthInfo=socket={layout.munge_socket}",
-            "DbdHost=localhost",
-            "DbdAddr=127.0.0.1",
-            f"DbdPort={ports.slurmdbd}",
-            "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny",
-            "SlurmUser=root",
-            f"LogFile={layout.log}/slurmdbd.log",
-            f"PidFile={layout.run}/slurmdbd.pid",
-            "StorageType=accounting_storage/mysql",
-            "StorageHost=127.0.0.1",
-            f"StoragePort={ports.mariadb}",
-            "StorageUser=slurm",
-            f"StoragePass={password}",
-            "StorageLoc=slurm_acct_db",
-        ]
-    ) + "\n"
+    return (
+        "\n".join(
+            [
+                "AuthType=auth/munge",
+                f"AuthInfo=socket={layout.munge_socket}",
+                "DbdHost=localhost",
+                "DbdAddr=127.0.0.1",
+                f"DbdPort={ports.slurmdbd}",
+                "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny",
+                "SlurmUser=root",
+                f"LogFile={layout.log}/slurmdbd.log",
+                f"PidFile={layout.run}/slurmdbd.pid",
+                "StorageType=accounting_storage/mysql",
+                "StorageHost=127.0.0.1",
+                f"StoragePort={ports.mariadb}",
+                "StorageUser=slurm",
+                f"StoragePass={password}",
+                "StorageLoc=slurm_acct_db",
+            ]
+        )
+        + "\n"
+    )

@@ -75,7 +75,7 @@ def restartable(spec: Spec, layout: Layout) -> dict[str, Daemon]:
 
 
 def listening(port: int) -> bool:
-    """Does something listen there? Read from the kernel's table: a connection would be an error in that daemon's log."""
+    """Does something listen there? Read from the kernel's table: connecting would be an error in its log."""
     wanted = f":{port:04X}"
     for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
         words = line.split()

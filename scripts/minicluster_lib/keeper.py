@@ -57,7 +57,11 @@ class Keeper:
     # --- life
 
     def run(self) -> None:
-        way_back = enter(self.layout, self.mark)
+        try:
+            way_back = enter(self.layout, self.mark)
+        except MiniclusterError as error:
+            self._say({"error": str(error)})
+            return
         try:
             self._start_all()
             self._serve()
@@ -227,7 +231,7 @@ class Keeper:
                 raise MiniclusterError(f"{' '.join(argv)} failed: {done.stdout}{done.stderr}")
 
     def _tail(self, name: str) -> str:
-        logs = [self.layout.log / f"{name}.out", self.layout.log / f"{name}.log", self.layout.log / f"slurmd.{name}.log"]
+        logs = [self.layout.log / file for file in (f"{name}.out", f"{name}.log", f"slurmd.{name}.log")]
         lines: list[str] = []
         for log in logs:
             if log.exists():

@@ -19,7 +19,7 @@ def home() -> Path:
     """The directory of all clusters; refuses one that somebody else could have prepared for us."""
     path = Path(os.environ.get("PAL_MINICLUSTER_HOME") or "/tmp/pal-minicluster").absolute()
     if path.is_symlink() or (path.exists() and path.stat().st_uid != os.getuid()):
-        raise MiniclusterError(f"{path} is a link or not yours: remove it, or set PAL_MINICLUSTER_HOME to another place")
+        raise MiniclusterError(f"{path} is a link or not yours: remove it, or set PAL_MINICLUSTER_HOME")
     return path
 
 

@@ -1,6 +1,7 @@
 """pal-slurm's own part of a cluster: the SPANK plugin and job_submit.lua, with the settings that suit the cluster.
 
-In: the project's spank/ directory. Out: DIR/lib/pal.so, DIR/etc/{job_submit.lua,pal_lua.conf,pal_classes.conf,plugstack.conf}.
+In: the project's spank/ directory. Out: DIR/lib/pal.so and, in DIR/etc, job_submit.lua, pal_lua.conf,
+pal_classes.conf and plugstack.conf.
 The plugin is compiled inside the release's root, once per content of spank/ and release, and kept in the cache.
 """
 
@@ -65,7 +66,7 @@ def build(layout: Layout, spec: Spec, environment: dict[str, str]) -> None:
             check=False,
         )
         if done.returncode != 0:
-            raise MiniclusterError(f"the SPANK plugin does not build (--no-pal does without it):\n{done.stdout[-2000:]}")
+            raise MiniclusterError(f"the SPANK plugin does not build (--no-pal leaves it out):\n{done.stdout[-2000:]}")
         _keep(layout.build / "out" / "pal.so", kept)
     shutil.copy(kept, layout.lib / "pal.so")
     shutil.rmtree(layout.build)
@@ -77,5 +78,5 @@ def _keep(built: Path, kept: Path) -> None:
     handle, scratch = tempfile.mkstemp(dir=kept.parent, suffix=".new")
     os.close(handle)
     shutil.copy(built, scratch)
-    os.chmod(scratch, 0o644)
-    os.rename(scratch, kept)
+    Path(scratch).chmod(0o644)
+    Path(scratch).rename(kept)

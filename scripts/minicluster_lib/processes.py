@@ -80,7 +80,7 @@ def in_world(mark: str) -> list[Process]:
         if pid == os.getpid():
             continue
         try:
-            namespace = os.readlink(_PROC / str(pid) / "ns" / "mnt")
+            namespace = str((_PROC / str(pid) / "ns" / "mnt").readlink())
             if namespace not in seen:
                 seen[namespace] = f" {mark} " in (_PROC / str(pid) / "mountinfo").read_text()
         except OSError:

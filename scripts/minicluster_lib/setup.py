@@ -4,6 +4,7 @@ import json
 import os
 import secrets
 import shutil
+import signal
 import stat
 import subprocess
 from pathlib import Path
@@ -34,10 +35,18 @@ def release_root(release: str) -> Path | None:
     """The release's root, built now if this is the first time; None for this machine's own."""
     if release == "native":
         return None
-    done = subprocess.run([PROJECT / "scripts" / "rootfs", release], stdout=subprocess.PIPE, text=True, check=False)
-    if done.returncode != 0:
+    tool = PROJECT / "scripts" / "rootfs"
+    # A session of its own, so that an interrupted build ends with all its processes.
+    build = subprocess.Popen([tool, release], stdout=subprocess.PIPE, text=True, start_new_session=True)
+    try:
+        path, _ = build.communicate()
+    except BaseException:
+        os.killpg(build.pid, signal.SIGTERM)
+        build.wait()
+        raise
+    if build.returncode != 0:
         raise MiniclusterError(f"scripts/rootfs {release} failed, see above")
-    return Path(done.stdout.strip())
+    return Path(path.strip())
 
 
 def make(layout: Layout, spec: Spec, ports: Ports, speeds: Speeds, root: Path | None) -> str:
@@ -70,8 +79,8 @@ def _make_devices(layout: Layout, spec: Spec) -> None:
             os.mknod(path, 0o666 | stat.S_IFCHR, _NULL_DEVICE)
         except OSError as error:
             raise MiniclusterError(
-                f"cannot make the device file {path}: {error.strerror}. It needs CAP_MKNOD and a file system that takes "
-                "devices; PAL_MINICLUSTER_HOME chooses another place, --gpus 0 does without GPUs"
+                f"cannot make the device file {path}: {error.strerror}. It needs CAP_MKNOD and a file system that "
+                "takes devices; PAL_MINICLUSTER_HOME chooses another place, --gpus 0 does without GPUs"
             ) from error
 
 

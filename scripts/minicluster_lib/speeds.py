@@ -52,14 +52,12 @@ def from_file(spec: Spec, path: Path) -> Speeds:
             for slot, classes in slots.items():
                 for name, value in classes.items():
                     if not 0.01 < float(value) < 1000:
-                        raise MiniclusterError(f"{path}: {node}.{slot}.{name} = {value} is no speed (1.2 = 20 % slower)")
+                        raise MiniclusterError(f"{path}: {node}.{slot}.{name} = {value} is no speed")
                     speeds[node][slot][name] = float(value)
     except OSError as error:
         raise MiniclusterError(f"--speeds {path}: {error.strerror}") from error
     except KeyError as error:
         raise MiniclusterError(f"--speeds {path}: the cluster has no {error.args[0]!r}") from error
     except (ValueError, TypeError, AttributeError) as error:
-        raise MiniclusterError(
-            f'--speeds {path}: not of the form {{"n1": {{"g0": {{"A": 1.2}}}}}}: {error}'
-        ) from error
+        raise MiniclusterError(f'--speeds {path}: not of the form {{"n1": {{"g0": {{"A": 1.2}}}}}}: {error}') from error
     return speeds

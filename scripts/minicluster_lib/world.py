@@ -1,7 +1,8 @@
 """The private world of a cluster: a mount namespace and a host name, made of the release's root.
 
-In: Layout, the release's root (if it is not this machine's own), a mark. Out: the calling process is inside, together with all
-that it starts; nothing is mounted as seen from outside, so nothing stays mounted when the processes end.
+In: Layout, the release's root (if it is not this machine's own), a mark. Out: the calling process is
+inside, together with all that it starts; nothing is mounted as seen from outside, so nothing
+stays mounted when the processes end.
 The mark is the source name of a small tmpfs: who sees it among its mounts belongs to the cluster, whatever it did with
 its environment, session or parent.
 """
@@ -17,7 +18,8 @@ _CLONE_NEWNS, _CLONE_NEWUTS = 0x20000, 0x4000000
 _MS_RDONLY, _MS_NOSUID, _MS_REMOUNT, _MS_BIND, _MS_REC, _MS_PRIVATE = 1, 2, 32, 4096, 16384, 1 << 18
 _PR_SET_CHILD_SUBREAPER = 36
 # At the top of the release's root: what is its own, what starts empty; all the rest is this machine's.
-_ITS_OWN, _EMPTY, _KERNEL = ("usr", "etc"), ("run", "var", "var/cache", "var/lib", "var/log", "var/spool"), ("proc", "sys", "dev")
+_ITS_OWN, _KERNEL = ("usr", "etc"), ("proc", "sys", "dev")
+_EMPTY = ("run", "var", "var/cache", "var/lib", "var/log", "var/spool")
 _NOT_SHARED = {*_ITS_OWN, *_KERNEL, "run", "var", "boot", "lost+found"}
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -27,8 +29,8 @@ def _call(what: str, result: int) -> None:
     if result != 0:
         number = ctypes.get_errno()
         raise MiniclusterError(
-            f"{what}: {os.strerror(number)}. A mini-cluster needs root with CAP_SYS_ADMIN (private mounts and host name); "
-            "in a container: --privileged or --cap-add SYS_ADMIN --security-opt apparmor=unconfined"
+            f"{what}: {os.strerror(number)}. A mini-cluster needs root with CAP_SYS_ADMIN (private mounts, "
+            "host name); in a container: --privileged or --cap-add SYS_ADMIN --security-opt apparmor=unconfined"
         )
 
 
@@ -72,7 +74,7 @@ def leave(way_back: int) -> None:
 
 
 def change_root(layout: Layout, root: Path) -> None:
-    """A new root of the release's /usr and /etc (read-only), an empty /var and /run, and this machine's everything else."""
+    """A new root: the release's /usr and /etc (read-only), an empty /var and /run, the rest this machine's."""
     new = layout.run / "root"
     _mount("pal-minicluster-root", new, "tmpfs", _MS_NOSUID, "size=4m,mode=755")
     for name in _EMPTY:
@@ -82,19 +84,26 @@ def change_root(layout: Layout, root: Path) -> None:
         _mount("none", new / name, None, _MS_REMOUNT | _MS_BIND | _MS_RDONLY)
     for entry in root.iterdir():
         if entry.is_symlink():  # bin, lib, lib64, sbin
-            (new / entry.name).symlink_to(os.readlink(entry))
+            (new / entry.name).symlink_to(entry.readlink())
     for name in _KERNEL:
         _bind(Path("/") / name, new / name)
-    for entry in Path("/").iterdir():
-        if entry.is_dir() and not entry.is_symlink() and entry.name not in _NOT_SHARED:
-            _bind(entry, new / entry.name)
-    for path in (Path("/var/tmp"), cache(), layout.dir):
-        if path.parts[1] in _ITS_OWN:
-            raise MiniclusterError(f"{path} lies in /{path.parts[1]}, which is another one inside {root}: choose another")
-        if path.parts[1] in ("var", "run") and path.exists():
-            _bind(path, new / path.relative_to("/"))
+    _share(layout, new)
     for name in ("passwd", "group", "resolv.conf"):
         if (root / "etc" / name).exists():
             _mount(f"/etc/{name}", new / "etc" / name, None, _MS_BIND)
     os.chroot(new)
     os.chdir("/")
+
+
+def _share(layout: Layout, new: Path) -> None:
+    """This machine's directories, at the same paths: home directories, /tmp, the project, wherever they are."""
+    for entry in Path("/").iterdir():
+        if entry.is_dir() and not entry.is_symlink() and entry.name not in _NOT_SHARED:
+            _bind(entry, new / entry.name)
+    for path in (Path("/var/tmp"), cache(), layout.dir):
+        if path.parts[1] in _ITS_OWN:
+            raise MiniclusterError(
+                f"{path}: /{path.parts[1]} is the release's own inside the cluster, choose another place"
+            )
+        if path.parts[1] in ("var", "run") and path.exists():
+            _bind(path, new / path.relative_to("/"))

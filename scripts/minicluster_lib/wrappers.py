@@ -9,10 +9,8 @@ from pathlib import Path
 
 from .layout import PROJECT, Layout
 
-CLIENTS = (
-    "squeue scontrol sinfo sbatch srun salloc scancel sdiag sacct sacctmgr sstat sshare sprio sreport sattach sbcast "
-    "scrontab strigger python3 make gcc palwork slurmctld slurmd"
-).split()
+_SLURM = "queue control info batch run alloc cancel diag acct acctmgr stat share prio report attach bcast trigger"
+CLIENTS = [*(f"s{name}" for name in _SLURM.split()), "python3", "make", "gcc", "palwork", "slurmctld", "slurmd"]
 INSIDE_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 _SCRIPT = r"""#!/bin/sh

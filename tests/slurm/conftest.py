@@ -2,14 +2,15 @@
 
 A test asks for `minicluster`, and runs once per release: on all, or on those that its marker names
 (`@pytest.mark.slurm("24.11", "26.05")`). One cluster per release lives through the session and is as new for each test.
-`make_minicluster` starts others. `PAL_TEST_RELEASES="22.05 26.05"` asks for fewer releases; a test of a real Slurm that is
-skipped in any other way fails the run.
+`make_minicluster` starts others. `PAL_TEST_RELEASES="22.05 26.05"` asks for fewer releases; a test of a real Slurm that
+is skipped in any other way fails the run.
 """
 
 import os
 import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -64,7 +65,7 @@ def _remove_orphans() -> None:
     """Clusters of test sessions that were killed: their names hold the session's pid."""
     for word in re.findall(r"name=(t(\d+)-\S+)", tool("list").stdout):
         name, pid = word
-        if not os.path.exists(f"/proc/{pid}"):
+        if not Path(f"/proc/{pid}").exists():
             tool("down", "--name", name)
 
 

@@ -1,7 +1,7 @@
 """A running mini-cluster, as tests see it: submit, wait, look, break a daemon, put all back.
 
-In: the name of a cluster that scripts/minicluster started. Out: plain values; every wait has a deadline and says what it
-waited for. Waits are for conditions, never for a time to pass.
+In: the name of a cluster that scripts/minicluster started. Out: plain values; every wait has a deadline and says
+what it waited for. Waits are for conditions, never for a time to pass.
 """
 
 import json
@@ -170,7 +170,7 @@ class Minicluster:
 
     @contextmanager
     def leases(self) -> Iterator[None]:
-        """job_submit.lua believes for the length of the block (a minute at most) that pald is alive, and gives leases."""
+        """job_submit.lua believes for the block (a minute at most) that pald is alive, and gives leases."""
         alive = self.dir / "run" / "pald.alive"
         alive.write_text(f"{int(time.time())}\n")
         try:
@@ -207,10 +207,10 @@ class Minicluster:
         self._idle()
 
     def _cancel_all(self) -> None:
-        self.run("scancel", "-f", "--user=root")
-        users = set(self.client("squeue", "-h", "-o", "%u").split()) - {"root"}
-        for user in users:
-            self.run("scancel", "-f", f"--user={user}")
+        # By id: 26.05's scancel knows no user `nobody`. %F is the id of a whole array.
+        jobs = sorted(set(self.client("squeue", "-h", "-o", "%F").split()))
+        for first in range(0, len(jobs), 500):
+            self.run("scancel", "-f", *jobs[first : first + 500])
         wait_for(lambda: not self.client("squeue", "-h", "-o", "%i").split(), f"{self.name}: queue empty", 60)
 
     def _idle(self) -> None:

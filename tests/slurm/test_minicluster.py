@@ -107,9 +107,13 @@ def test_slurmctld_can_be_frozen_killed_and_started_again(minicluster: Miniclust
     minicluster.wait_state(job, "RUNNING")
     with minicluster.frozen(), pytest.raises(subprocess.TimeoutExpired):
         minicluster.run("squeue", timeout=1)
+    with minicluster.stopped():
+        assert minicluster.run("scontrol", "ping").returncode != 0
+    assert minicluster.state(job) == "RUNNING"
     minicluster.daemon("kill")
     assert minicluster.run("scontrol", "ping").returncode != 0
     minicluster.daemon("start")
+    # What a killed slurmctld had not saved yet is lost, as it would be on a real one; this job it had saved.
     assert minicluster.state(job) == "RUNNING"
 
 
@@ -148,7 +152,7 @@ def test_down_leaves_no_process_no_file_no_mount(name: str, release: str) -> Non
     stubborn = "trap '' TERM; setsid sh -c 'trap \"\" TERM HUP; sleep 600' & sleep 600"
     cluster.wait_state(cluster.submit("--gres=gpu:1", wrap=stubborn, user="nobody"), "RUNNING")
     mark = mark_of(cluster.dir)
-    assert len(marked_processes(mark)) > 6
+    wait_for(lambda: len([c for c in marked_processes(mark) if c.startswith("sleep")]) == 2, "the job's processes run")
     cluster.down()
     assert_no_trace(cluster.dir, mark)
 
@@ -173,7 +177,7 @@ def test_up_twice_is_refused_and_the_first_goes_on(name: str, release: str) -> N
 @pytest.mark.slurm("22.05", "26.05")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_up_killed_half_way_leaves_nothing(name: str, release: str, number: signal.Signals) -> None:
-    argv = [TOOL, "up", "--name", name, "--slurm", RELEASES[release], "--nodes", "64"]
+    argv = [str(TOOL), "up", "--name", name, "--slurm", RELEASES[release], "--nodes", "64"]
     starting = subprocess.Popen(argv, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: (HOME / name / "run" / "keeper").exists(), "the keeper has begun")
     mark = mark_of(HOME / name)
@@ -233,7 +237,7 @@ def test_a_port_that_is_taken_while_it_starts_is_named_and_nothing_is_left(name:
 def test_missing_rights_are_explained_and_nothing_is_left(
     name: str, release: str, capability: str, sentence: str
 ) -> None:
-    argv = ["setpriv", f"--bounding-set=-{capability}", "--", TOOL, "up", "--name", name, "--nodes", "1"]
+    argv = ["setpriv", f"--bounding-set=-{capability}", "--", str(TOOL), "up", "--name", name, "--nodes", "1"]
     done = subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 1
     assert sentence in done.stderr
