@@ -61,17 +61,17 @@ class Details:
                 limit = _LIMIT.match(line)
                 self._limits[record.array_id] = (now, int(limit[1]) if limit and limit[1] else None)
             else:
-                self._devices[_run(record)] = _devices(line, record)
+                self._devices[_run(record)] = devices_of(line, record)
 
     def _lines(self, ids: list[int]) -> dict[int, bytes]:
         """One line per job; a job whose line can't be told from a forged one has none."""
         found: dict[int, bytes] = {}
         if len(ids) > MOST_SINGLE:
             (answer,) = self._commands.show(["show job"])
-            found = _sole_lines(answer, frozenset(ids))
+            found = sole_lines(answer, frozenset(ids))
             ids = [job for job in ids if job not in found][:MOST_SINGLE]
         for job, answer in zip(ids, self._commands.show([f"show job {job}" for job in ids]), strict=True):
-            found |= _sole_lines(answer, frozenset({job}))
+            found |= sole_lines(answer, frozenset({job}))
         return found
 
 
@@ -83,7 +83,7 @@ def _asks_gpus(record: JobRecord) -> bool:
     return any(map(gres.count_of, (record.per_node, record.per_job, record.per_task, record.per_socket)))
 
 
-def _sole_lines(answer: bytes, ids: frozenset[int]) -> dict[int, bytes]:
+def sole_lines(answer: bytes, ids: frozenset[int]) -> dict[int, bytes]:
     """Lines that begin with one of these ids, where no other line claims the same."""
     lines: dict[int, bytes] = {}
     doubled = set()
@@ -97,7 +97,7 @@ def _sole_lines(answer: bytes, ids: frozenset[int]) -> dict[int, bytes]:
     return {job: line for job, line in lines.items() if job not in doubled}
 
 
-def _devices(line: bytes, record: JobRecord) -> list[str]:
+def devices_of(line: bytes, record: JobRecord) -> list[str]:
     """One GRES text per node in the order of the job's node list; nothing unless each node is named exactly once."""
     texts: dict[str, str] = {}
     for nodes, text in _GROUP.findall(line):

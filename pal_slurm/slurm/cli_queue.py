@@ -97,7 +97,12 @@ def _add_memory(record: JobRecord, least: str, tres: str) -> None:
         return
     parts = dict(part.partition("=")[::2] for part in tres.split(","))
     total, cpus, nodes = megabytes(parts.get("mem", "")), _amount(parts.get("cpu", "")), record.num_nodes or 1
-    if total and cpus and abs(total - memory * cpus) <= abs(total - memory * nodes):
+    if not total or not cpus:
+        record.mem_per_node_mb = memory
+        return
+    as_cpus, as_nodes = abs(total - memory * cpus), abs(total - memory * nodes)
+    # One CPU per node: both mean the same, unless 22.05 has not yet counted the CPUs that come with each GPU.
+    if as_cpus < as_nodes or (as_cpus == as_nodes and not record.cpus_per_gpu):
         record.mem_per_cpu_mb = memory
     else:
         record.mem_per_node_mb = memory

@@ -59,9 +59,9 @@ class QueueReader:
         return queue
 
     def _rows(self, options: Sequence[str]) -> list[Row]:
-        of = layout(self._available())
+        of = layout(self.columns())
         # The narrow call goes first: a job that only the wide one knows is new, and read whole by the next cycle.
-        excluded = None if "ExcNodes" in self._available() else self._excluded(options)
+        excluded = None if "ExcNodes" in self.columns() else self._excluded(options)
         found = rows(self._ask(("-O", of.option), options), of)
         if excluded is None:
             return found
@@ -90,7 +90,7 @@ class QueueReader:
         cut = [row.texts["JobId"] for row in found if row.cut][:MOST_WIDE]
         if not cut:
             return list(found)
-        wide = layout(self._available(), wide=True)
+        wide = layout(self.columns(), wide=True)
         answer = rows(self._ask(("-O", wide.option), (f"-j{','.join(cut)}", "-tall")), wide)
         again = {row.texts["JobId"]: row for row in answer}
         return [self._best(row, again.get(row.texts["JobId"])) for row in found]
@@ -111,7 +111,8 @@ class QueueReader:
         row.cut = tuple(name for name in row.cut if name not in COMMENTS)
         return row
 
-    def _available(self) -> frozenset[str]:
+    def columns(self) -> frozenset[str]:
+        """What this squeue can print, by the names of its -O option; nothing on releases that do not list it."""
         if self._columns is None:
             answer = self._commands.ask("squeue", ("--helpFormat",))
             self._columns = (

@@ -86,7 +86,7 @@ class Contract:
         assert shape.mem_per_cpu_mb == 300
         shape = jobs[memory].shape
         assert shape and (shape.min_nodes, shape.max_nodes, shape.gpus_per_node) == (2, 2, 2)
-        assert shape.mem_per_node_mb == 500
+        assert shape.mem_on_each(2) == 500
         assert jobs[memory].time_limit_s == 5400
         shape = jobs[task].shape
         assert shape and shape.gpus == 2 and shape.tasks_per_gpu_bound
