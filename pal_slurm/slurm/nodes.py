@@ -149,7 +149,7 @@ def _may_start(state: str) -> bool:
 
 def _closed(names: tuple[str, ...], reservations: Sequence[Reservation], now: float) -> BoolArray:
     """Nodes that a reservation keeps for others at this moment."""
-    taken = [r.nodes for r in reservations if r.start <= now < r.end and "FLEX" not in r.flags]
+    taken = [r.nodes for r in reservations if r.start <= now < r.end]
     return np.array([any(name in nodes for nodes in taken) for name in names], dtype=np.bool_)
 
 

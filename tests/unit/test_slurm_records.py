@@ -1,0 +1,186 @@
+"""Slurm's words to model nouns: GRES texts, jobs, marks, array tasks, nodes."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from pal_slurm.model import Job, JobState, Request, Shape
+from pal_slurm.slurm import gres
+from pal_slurm.slurm.nodes import NodeRecord, PartitionRecord, ReservationRecord, Site, to_cluster, to_reservation
+from pal_slurm.slurm.records import JobRecord, read_mark, read_tasks, to_job
+from pal_slurm.slurm.worker import older, read
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("gres:gpu:2", [("", 2, ())]),
+        ("gres/gpu:2", [("", 2, ())]),
+        ("gpu:2", [("", 2, ())]),
+        ("gres/gpu", [("", 1, ())]),
+        ("gres/gpu:a100", [("a100", 1, ())]),
+        ("gres/gpu:a100:2", [("a100", 2, ())]),
+        ("cpu=1,gres/gpu=2", [("", 2, ())]),
+        ("gres/gpu:g1:1,gres/gpu:g3:1", [("g1", 1, ()), ("g3", 1, ())]),
+        ("gpu:a100:3(IDX:0,2-3)", [("a100", 3, (0, 2, 3))]),
+        ("gpu:g0:1(IDX:0),gpu:g1:0(IDX:N/A)", [("g0", 1, (0,)), ("g1", 0, ())]),
+        ("gpu:a100:4(S:0-1)", [("a100", 4, ())]),
+        ("gres/gpu:4K", [("", 4096, ())]),
+        ("gres/shard:2,license/x:1,cpu=4", []),
+        ("", []),
+        ("(null)", []),
+    ],
+)
+def test_every_way_to_write_gpus_is_read(text: str, found: list[tuple[str, int, tuple[int, ...]]]) -> None:
+    assert [tuple(item) for item in gres.gpus_in(text)] == found
+
+
+def test_the_same_request_is_known_in_other_words() -> None:
+    assert gres.same("gres:gpu:2", "gres/gpu:2")
+    assert gres.same("gres/gpu:g1:1,gres/gpu:g3:1", "gres/gpu:g3:1,gres/gpu:g1")
+    assert gres.same("", "cpu=1")
+    assert not gres.same("gres/gpu:2", "gres/gpu:a100:2")
+    assert not gres.same("gres/gpu:g1:1", "gres/gpu:g1:2")
+
+
+@pytest.mark.parametrize(
+    ("text", "tasks"),
+    [
+        ("", ()),
+        ("4", (4,)),
+        ("0-3", (0, 1, 2, 3)),
+        ("1,3-9:3%2", (1, 3, 6, 9)),
+        ("[2,5-6]", (2, 5, 6)),
+        ("1,2,...", ()),
+        ("0-99999999999", ()),
+        ("1-9:0", ()),
+        ("x", ()),
+    ],
+)
+def test_array_tasks_are_read_whole_or_not_at_all(text: str, tasks: tuple[int, ...]) -> None:
+    assert read_tasks(text) == tasks
+
+
+def test_the_mark_gives_the_end_of_the_lease_and_the_request_as_it_was() -> None:
+    lease = read_mark("pal1{b=1700000000;n=gres/gpu:2;N=1-2;P=gpu,long;f=a100&rack1;r=1} put here by the admin")
+    assert lease is not None
+    assert (lease.end, lease.own_nodes) == (1_700_000_000, True)
+    assert lease.original == Request("gres/gpu:2", "", "", "", 1, 2, "gpu,long", "a100&rack1")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "pal1", "pal1{}", "pal1{b=}", "pal1{b=x}", "x pal1{b=1}", "pal1{b=1;N=a-b}", "pal2{b=1}"]
+)
+def test_what_is_no_mark_gives_no_lease(text: str) -> None:
+    assert read_mark(text) is None
+
+
+def record(**facts: object) -> JobRecord:
+    return JobRecord(id=7, submit=100, state="PENDING", user="eva", **facts)  # type: ignore[arg-type]
+
+
+def test_a_job_has_all_its_fields_as_if_made_by_its_constructor() -> None:
+    job = to_job(record(per_node="gres/gpu:2", partition="gpu", num_nodes=1, comment="app:resnet"))
+    fields = {field.name for field in dataclasses.fields(Job)}
+    assert set(vars(job)) == fields
+    assert job == Job(**{name: getattr(job, name) for name in fields})
+    assert hash(job) == hash(dataclasses.replace(job))
+    assert job.hint.app == "resnet" and job.partitions == ("gpu",) and job.pending
+
+
+def test_a_pinned_job_keeps_the_shape_that_its_user_asked_for() -> None:
+    pinned = record(
+        per_node="gres/gpu:g1:1,gres/gpu:g3:1", required_nodes="n3", num_nodes=1, max_nodes=1,
+        admin_comment="pal1{b=1;n=gres/gpu:2;N=1-3}",
+    )  # fmt: skip
+    shape = to_job(pinned).shape
+    assert shape == Shape(min_nodes=1, max_nodes=3, gpus_per_node=2)
+
+
+def test_devices_of_a_running_job_are_listed_per_node() -> None:
+    running = to_job(
+        JobRecord(
+            id=7, submit=1, state="RUNNING", user="eva", nodes="n[2,10]", num_nodes=2, cpus=4, per_job="gres/gpu:3",
+            gres_detail=["gpu:g1:1(IDX:1)", "gpu:g0:1(IDX:0),gpu:g3:1(IDX:3)"],
+        )
+    )  # fmt: skip
+    assert running.state is JobState.RUNNING
+    assert running.nodes == ("n2", "n10") and running.gpus == ((1,), (0, 3)) and running.cpus_alloc == 4
+
+
+def test_a_comment_that_cant_be_read_costs_only_the_hint() -> None:
+    job = to_job(record(per_node="gres/gpu:1", comment=None))
+    assert job.hint.dropped and job.shape is not None
+
+
+def test_the_worker_sends_the_fields_of_a_job_in_the_order_of_the_record() -> None:
+    assert JobRecord.__struct_fields__ == read.JOB_FIELDS
+
+
+def node(name: str, state: str = "IDLE", used: str = "", **facts: object) -> NodeRecord:
+    gpus = ",".join(f"gpu:g{slot}:1" for slot in range(4))
+    return NodeRecord(name, state, 8, 0, 1000, 0, gres=gpus, gres_used=used, **facts)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("state", "fit"),
+    [
+        ("IDLE", True), ("MIXED", True), ("ALLOCATED", True), ("COMPLETING", True), ("IDLE+PLANNED", True),
+        ("IDLE+DRAIN", False), ("DOWN", False), ("IDLE*", False), ("MIXED+MAINT", False),
+        ("idle+not_responding", False),        ("IDLE~", True), ("DOWN*+DRAIN", False), ("IDLE+POWERED_DOWN", False), ("IDLE+REBOOT_REQUESTED", False),
+    ],
+)  # fmt: skip
+def test_only_a_sound_node_may_start_jobs(state: str, fit: bool) -> None:
+    assert bool(to_cluster([node("n1", state)], []).node_ok[0]) is fit
+
+
+def test_slots_free_devices_racks_and_models() -> None:
+    nodes = [
+        node("n1", "MIXED", "gpu:g0:1(IDX:0),gpu:g1:0(IDX:N/A),gpu:g2:1(IDX:2)", features="a100,rack7"),
+        node("n2", features="v100,rack9"),
+        NodeRecord("n3", "IDLE", 8, 2, 1000, 300, "rack7"),
+    ]
+    cluster = to_cluster(
+        nodes, [PartitionRecord("gpu", "n[1-2]"), PartitionRecord("old", "n3", up=False)], (), Site(("a100", "v100"))
+    )
+    assert cluster.slots and cluster.gpu_exists.tolist() == [[True] * 4, [True] * 4, [False] * 4]
+    assert cluster.gpu_free.tolist() == [[False, True, False, True], [True] * 4, [False] * 4]
+    assert cluster.rack.tolist() == [0, 1, 0]
+    assert cluster.models == ("a100", "v100") and cluster.gpu_model[:2, 0].tolist() == [0, 1]
+    assert cluster.cpus_free.tolist() == [8, 8, 6] and cluster.mem_free_mb.tolist() == [1000, 1000, 700]
+    assert cluster.partitions["gpu"].tolist() == [True, True, False]
+    assert not cluster.partitions["old"].any()
+
+
+def test_typed_gpus_are_no_slots_and_name_their_model() -> None:
+    cluster = to_cluster([NodeRecord("n1", "IDLE", 8, 0, 1, 0, "", "gpu:a100:2,gpu:v100:1", "gpu:a100:1(IDX:1)")], [])
+    assert not cluster.slots
+    assert cluster.models == ("a100", "v100") and cluster.gpu_model[0].tolist() == [0, 0, 1]
+    assert cluster.gpu_free[0].tolist() == [True, False, True]
+
+
+def test_a_reservation_closes_its_nodes_while_it_lasts() -> None:
+    maintenance = to_reservation(ReservationRecord("m", "n1", 100, 200, ["MAINT", "SPEC_NODES"]))
+    assert maintenance.maintenance
+    for now, fit in ((99.0, True), (100.0, False), (199.0, False), (200.0, True)):
+        cluster = to_cluster([node("n1"), node("n2")], [], [maintenance], now=now)
+        assert cluster.node_ok.tolist() == [fit, True]
+
+
+def test_a_slurm_conf_is_read_for_what_an_older_slurmctld_cant_tell(tmp_path_factory: pytest.TempPathFactory) -> None:
+    conf = tmp_path_factory.mktemp("etc") / "slurm.conf"
+    conf.write_text(
+        "# a comment = nothing\nClusterName=c1 # ours\nSlurmctldHost=ctl(10.0.0.1)\n"
+        "SchedulerParameters=disable_job_shrink,bf_interval=30\npriorityflags=accrue_always\nJobSubmitPlugins=lua\n"
+    )
+    told = older.setup_of(str(conf), "24.11")
+    assert told == {
+        "release": "24.11.0",
+        "cluster": "c1",
+        "scheduler": ["disable_job_shrink", "bf_interval=30"],
+        "priority_flags": ["ACCRUE_ALWAYS"],
+        "plugins": "lua",
+    }
+    assert older.setup_of(str(conf) + ".none", "24.11")["cluster"] == ""
