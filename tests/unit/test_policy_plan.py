@@ -186,6 +186,38 @@ def test_cpus_that_the_head_needs_later_are_not_given_away() -> None:
     ]
 
 
+def test_cpus_count_as_free_from_the_moment_that_their_job_ends() -> None:
+    busy = [
+        running(8, {"n1": (0,)}, NOW + 600, cpus_alloc=4),
+        running(9, {"n1": (1,)}, NOW + 1200, cpus_alloc=2),
+    ]
+    head, long_ = waiting(1, shape=Shape(gpus=2, cpus=5)), waiting(2, shape=Shape(gpus=1, cpus=1))
+    result = made(homogeneous(1, 4, cpus=8), [head, long_], busy)
+    assert result.reserved[0].start == NOW + 600
+    assert told(result)[1] == (2, "pin", "best-span")
+    long_ = replace(long_, shape=Shape(gpus=1, cpus=2))
+    assert told(made(homogeneous(1, 4, cpus=8), [head, long_], busy))[1] == (2, "wait", "behind-head")
+
+
+def test_memory_that_the_head_needs_is_waited_for() -> None:
+    half = replace(homogeneous(1, 4), mem_mb=np.array([1000]), mem_free_mb=np.array([400]))
+    busy = [replace(running(8, {"n1": (0,)}, NOW + 600), shape=Shape(gpus=1, mem_per_node_mb=600))]
+    head = waiting(1, shape=Shape(gpus=1, mem_per_node_mb=700))
+    for mine, answer in ((300, "pin"), (301, "wait")):
+        result = made(half, [head, waiting(2, shape=Shape(gpus=1, mem_per_node_mb=mine))], busy)
+        assert result.reserved[0].start == NOW + 600
+        assert told(result)[1][1] == answer
+
+
+def test_an_exclusive_job_takes_whole_nodes_that_are_big_enough() -> None:
+    exists = np.array([[True, False, False], [True, True, True], [True, True, True]])
+    cluster = replace(homogeneous(3, 3), gpu_exists=exists, gpu_free=exists)
+    alone = waiting(1, shape=Shape(gpus_per_node=2), exclusive=True)
+    result = made(cluster, [alone, waiting(2, 3), waiting(3, 1), waiting(4, 1)])
+    assert [d.action for d in result.decisions] == ["plain", "pin", "pin", "wait"]
+    assert result.decisions[0].slurm_placement == Placement(("n2",), ((0, 1, 2),), False)
+
+
 def test_jobs_that_can_never_run_here_block_nobody() -> None:
     assert told(made(ONE, [waiting(1, 9), waiting(2, 4)])) == [(1, "wait", "no-room"), (2, "pin", "best-span")]
 
