@@ -129,7 +129,8 @@ def node(name: str, state: str = "IDLE", used: str = "", **facts: object) -> Nod
     [
         ("IDLE", True), ("MIXED", True), ("ALLOCATED", True), ("COMPLETING", True), ("IDLE+PLANNED", True),
         ("IDLE+DRAIN", False), ("DOWN", False), ("IDLE*", False), ("MIXED+MAINT", False),
-        ("idle+not_responding", False),        ("IDLE~", True), ("DOWN*+DRAIN", False), ("IDLE+POWERED_DOWN", False), ("IDLE+REBOOT_REQUESTED", False),
+        ("idle+not_responding", False), ("IDLE~", True), ("DOWN*+DRAIN", False),
+        ("IDLE+POWERED_DOWN", False), ("IDLE+REBOOT_REQUESTED", False),
     ],
 )  # fmt: skip
 def test_only_a_sound_node_may_start_jobs(state: str, fit: bool) -> None:

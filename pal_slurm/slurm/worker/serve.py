@@ -178,6 +178,7 @@ def main() -> int:
         try:
             if verb == "hello":
                 server = hello(link, args)
+                gc.freeze()  # what stands now stays: no need to look at it again
             elif server is None:
                 link.error("bug", f"{verb} before hello")
             else:
