@@ -50,7 +50,7 @@ WIDTHS: Mapping[str, int] = {
     "Requeue": 4,
     "RestartCnt": 8,
     "SchedNodes": 66,
-    "NodeList": 66,
+    "NodeList": 130,
     "Account": 66,
     "QOS": 66,
     "Reservation": 66,
@@ -60,7 +60,6 @@ WIDTHS: Mapping[str, int] = {
 }
 LATER = frozenset({"ExcNodes", "Exclusive"})  # not in every release: `squeue --helpFormat` tells
 COMMENTS = frozenset({"Comment", "admin_comment"})
-WIDENED = 24  # columns at least this wide are read again when they were cut
 WIDE = 8200  # more than any hint may be long
 _NULL = frozenset({"(null)", "N/A", "NONE", "None", "Unknown", "n/a"})
 
@@ -107,10 +106,9 @@ class Row:
         return b"" if text in _NULL else text.encode("latin-1")
 
 
-def layout(available: frozenset[str], *, wide: bool = False) -> Layout:
-    """Every column that this squeue has; `wide`: texts as long as anything that is read."""
-    names = (name for name in WIDTHS if name not in LATER or name in available)
-    return Layout(tuple((name, WIDE if wide and WIDTHS[name] >= WIDENED else WIDTHS[name]) for name in names))
+def layout(available: frozenset[str]) -> Layout:
+    """Every column that this squeue has."""
+    return Layout(tuple((name, width) for name, width in WIDTHS.items() if name not in LATER or name in available))
 
 
 def rows(out: bytes, of: Layout) -> list[Row]:

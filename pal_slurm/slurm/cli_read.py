@@ -9,18 +9,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pal_slurm.errors import SlurmUnavailable
-from pal_slurm.slurm.cli_columns import COMMENTS, Layout, Row, layout, rows
+from pal_slurm.slurm.cli_columns import COMMENTS, LATER, WIDE, Layout, Row, layout, rows
 from pal_slurm.slurm.cli_details import Details
 from pal_slurm.slurm.cli_queue import Unread, to_record
 from pal_slurm.slurm.cli_run import Commands, printable
 from pal_slurm.slurm.records import JobRecord
 
 _FLAGS = ("-h", "-a", "-r")  # no header, hidden partitions too, each task of an array on its own line
-MOST_WIDE = 512  # cut records that are read again, each 100 kB wide
+MOST_WIDE = 2048  # records that are read again, wider
 FEW = 8  # up to here jobs are asked for one by one: slurmctld then packs only these
+MANY = 1000  # ids in one command line
 # `squeue -o`, which every release has, can tell the excluded nodes: %A, %K and %x.
 _EXCLUDED = Layout((("JobId", 12), ("ArrayTaskId", 24), ("ExcNodes", 514)))
 _EXCLUDED_FORMAT = "%12A%24K%514x"
+_WHICH = (("JobId", 12), ("ArrayTaskId", 24), ("SubmitTime", 13))
 _GONE = ("Invalid job id specified",)
 
 
@@ -43,9 +45,9 @@ class QueueReader:
     def some(self, ids: Sequence[int]) -> Queue:
         """These jobs, also when they have ended, as long as slurmctld remembers them; an array by any of its ids."""
         found: dict[str, Row] = {}
-        few = [(f"-j{job}",) for job in ids] if len(ids) <= FEW else [(f"-j{','.join(map(str, ids))}",)]
-        for options in few:
-            found |= {row.texts["JobId"]: row for row in self._rows((*options, "-tall"))}
+        few = ids if len(ids) <= FEW else [",".join(map(str, ids[i : i + MANY])) for i in range(0, len(ids), MANY)]
+        for asked in few:
+            found |= {row.texts["JobId"]: row for row in self._rows((f"-j{asked}", "-tall"))}
         return self._records(list(found.values()), whole_queue=False)
 
     def _records(self, found: Sequence[Row], *, whole_queue: bool) -> Queue:
@@ -86,30 +88,18 @@ class QueueReader:
         raise SlurmUnavailable(f"squeue failed: {said or f'exit status {answer.code}'}")
 
     def _widened(self, found: Sequence[Row]) -> list[Row]:
-        """Rows with every text whole: those that squeue cut are read again."""
-        cut = [row.texts["JobId"] for row in found if row.cut][:MOST_WIDE]
-        if not cut:
-            return list(found)
-        wide = layout(self.columns(), wide=True)
-        answer = rows(self._ask(("-O", wide.option), (f"-j{','.join(cut)}", "-tall")), wide)
-        again = {row.texts["JobId"]: row for row in answer}
-        return [self._best(row, again.get(row.texts["JobId"])) for row in found]
-
-    @staticmethod
-    def _best(row: Row, wide: Row | None) -> Row:
-        if not row.cut:
-            return row
-        if wide and wide.texts["SubmitTime"] == row.texts["SubmitTime"]:
-            wide.tasks = row.tasks
-            if "ExcNodes" not in wide.texts:
-                wide.texts["ExcNodes"] = row.texts["ExcNodes"]
-                wide.cut += tuple(name for name in row.cut if name == "ExcNodes")
-            row = wide
-        # A comment may be longer than any hint: then it is none. Its job is read all the same.
-        for name in COMMENTS.intersection(row.cut):
-            row.texts[name] = "\xff" if name == "Comment" else ""
-        row.cut = tuple(name for name in row.cut if name not in COMMENTS)
-        return row
+        """Rows with every text whole: the columns that squeue cut are read again, wider, for the jobs concerned."""
+        cut = [row for row in found if row.cut]
+        again: dict[str, Row] = {}
+        names = {name for row in cut for name in row.cut} - (LATER - self.columns())
+        if names:
+            wide = Layout((*_WHICH, *((name, WIDE) for name in sorted(names))))
+            jobs = ",".join(row.texts["JobId"] for row in cut[:MOST_WIDE])
+            answer = self._ask(("-O", wide.option), (f"-j{jobs}", "-tall"))
+            again = {row.texts["JobId"]: row for row in rows(answer, wide)}
+        for row in cut:
+            _widen(row, again.get(row.texts["JobId"]))
+        return list(found)
 
     def columns(self) -> frozenset[str]:
         """What this squeue can print, by the names of its -O option; nothing on releases that do not list it."""
@@ -119,3 +109,14 @@ class QueueReader:
                 frozenset(answer.out.decode("ascii", "replace").split()) if answer.code == 0 else frozenset()
             )
         return self._columns
+
+
+def _widen(row: Row, wide: Row | None) -> None:
+    """Puts the whole texts where cut ones stood. What is longer still stays cut, but for comments."""
+    if wide is not None and wide.texts["SubmitTime"] == row.texts["SubmitTime"]:
+        row.texts |= {name: wide.texts[name] for name in row.cut if name in wide.texts}
+        row.cut = tuple(name for name in row.cut if name not in wide.texts or name in wide.cut)
+    # A comment longer than any hint is none. Its job is read all the same.
+    for name in COMMENTS.intersection(row.cut):
+        row.texts[name] = "\xff" if name == "Comment" else ""
+    row.cut = tuple(name for name in row.cut if name not in COMMENTS)

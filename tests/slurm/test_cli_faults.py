@@ -112,6 +112,21 @@ def test_commands_that_are_not_there_or_not_slurms_are_told(minicluster: Miniclu
             ask()
 
 
+@pytest.mark.slurm("26.05")
+def test_a_slurmctld_of_another_release_is_told(
+    minicluster: Minicluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    wanted = ("ClusterName=", "SlurmctldHost=", "SlurmctldPort=", "AuthType=", "AuthInfo=")
+    lines = (minicluster.etc / "slurm.conf").read_text().splitlines()
+    conf = tmp_path / "slurm.conf"
+    conf.write_text("".join(f"{line}\n" for line in lines if line.lower().startswith(tuple(map(str.lower, wanted)))))
+    monkeypatch.setenv("SLURM_CONF", str(conf))
+    old = CliSlurm(Path("/usr/bin"))  # this machine's own commands are of 22.05
+    for ask in (old.snapshot, old.setup):
+        with pytest.raises(SlurmUnavailable, match=r"(?i)version"):
+            ask()
+
+
 def test_a_sites_own_squeue_settings_change_nothing(minicluster: Minicluster, monkeypatch: pytest.MonkeyPatch) -> None:
     job = minicluster.submit(LATER, "-a", "1-3", "--gres=gpu:1")
     for name, value in {

@@ -147,6 +147,13 @@ class Contract:
         assert job.array_limit == 4
         assert job.array_task is None
 
+    def test_a_heterogeneous_job_is_known_as_one(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        job = minicluster.submit(LATER, "--gres=gpu:1", ":", "--gres=gpu:2")
+        parts = slurm.snapshot().pending
+        assert [part.het for part in parts] == [True, True]
+        assert [part.shape for part in parts] == [None, None] and all(part.gpu_job for part in parts)
+        assert job in {part.id for part in parts}
+
     def test_jobs_are_ordered_as_slurm_would_take_them(self, slurm: Slurm, minicluster: Minicluster) -> None:
         ids = [minicluster.submit(LATER, "--gres=gpu:1") for _ in range(3)]
         minicluster.client("scontrol", "update", f"jobid={ids[2]}", "priority=4294901765")
