@@ -77,7 +77,7 @@ def synthetic_workload(recipe: Recipe, options: Options, seed: int) -> Workload:
         Work(i, float(submits[i]), int(gpus[i]), s, apps[str(classes[i])], None if factor is None else factor * s)
         for i, s in enumerate(seconds.tolist())
     )
-    return workload(works).told(0, (), options.tracked)
+    return workload(works)
 
 
 def _arrivals(rng: np.random.Generator, recipe: Recipe) -> NDArray[np.float64]:

@@ -57,10 +57,13 @@ class Workload:
     skipped: int = 0  # rows that the reader counted instead of keeping
     notes: tuple[str, ...] = ()
 
-    def told(self, skipped: int, notes: Iterable[str], tracked: int | None) -> Workload:
-        """With what the reader has to say of it, and only its first `tracked` jobs counting."""
-        kept = self.tracked if tracked is None else self.tracked[:tracked]
-        return replace(self, skipped=skipped, notes=tuple(notes), tracked=kept)
+    def told(self, skipped: int, notes: Iterable[str]) -> Workload:
+        """With what the reader has to say of it."""
+        return replace(self, skipped=skipped, notes=tuple(notes))
+
+    def counting(self, tracked: int | None) -> Workload:
+        """Only the first so many jobs count in the results."""
+        return self if tracked is None else replace(self, tracked=self.tracked[:tracked])
 
     def from_zero(self) -> Workload:
         """The same with the first submission at 0."""

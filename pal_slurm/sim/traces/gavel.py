@@ -63,7 +63,7 @@ class Gavel:
 
         at = table.columns("\t", COLUMNS) if headed else TRACE
         rows = table.rows("\t", at, header=headed)
-        return workload(table.each(rows, parse)).told(table.skipped, table.notes, options.tracked)
+        return workload(table.each(rows, parse)).told(table.skipped, table.notes)
 
 
 def read_throughputs(path: Path) -> Speeds:

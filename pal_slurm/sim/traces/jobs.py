@@ -29,7 +29,7 @@ class Jobs:
             )
 
         at = table.columns(",", COLUMNS)
-        return workload(table.each(table.rows(",", at), parse)).told(table.skipped, table.notes, options.tracked)
+        return workload(table.each(table.rows(",", at), parse)).told(table.skipped, table.notes)
 
 
 def limit(options: Options, ideal_s: float) -> float | None:

@@ -47,7 +47,7 @@ class Pal:
             )
 
         at = table.columns(",", COLUMNS)
-        return workload(table.each(table.rows(",", at), parse)).told(table.skipped, table.notes, options.tracked)
+        return workload(table.each(table.rows(",", at), parse)).told(table.skipped, table.notes)
 
 
 register("pal", Pal())

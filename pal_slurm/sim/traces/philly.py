@@ -31,7 +31,7 @@ class Philly:
             return Work(row.line - 2, submit, gpus, duration, app, limit(options, duration))
 
         at = table.columns(",", COLUMNS)
-        load = workload(table.each(table.rows(",", at), parse)).told(table.skipped, table.notes, options.tracked)
+        load = workload(table.each(table.rows(",", at), parse)).told(table.skipped, table.notes)
         return load.from_zero()
 
 

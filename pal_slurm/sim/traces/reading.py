@@ -31,7 +31,6 @@ class Options:
     default_class: str = "A"  # of a job whose application nobody knows
     limit_factor: float | None = None  # time limit = factor x ideal run time, where the trace has none
     throughputs: Path | None = None  # gavel: simulation_throughputs.json
-    tracked: int | None = None  # only the first so many jobs count in the results
 
     @property
     def comm(self) -> tuple[float, float, float, float]:

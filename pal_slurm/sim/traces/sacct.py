@@ -55,7 +55,7 @@ class Sacct:
             run_s = ran.end - ran.start
             limit_s = ran.limit_s or limit(options, run_s)
             works.append(Work(i + 1, ran.submit, ran.gpus, run_s, shelf.get(name, cls, 1.0), limit_s, ran.user))
-        return workload(works).told(table.skipped, table.notes, options.tracked).from_zero()
+        return workload(works).told(table.skipped, table.notes).from_zero()
 
 
 def read_rows(table: Table) -> Iterator[Ran]:

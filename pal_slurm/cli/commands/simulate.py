@@ -1,0 +1,144 @@
+"""palctl simulate. In: a trace, a cluster, scores, policies. Out: a table side by side, JSON, a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pal_slurm.cli.outcomes import print_columns, progress_bar, write_json
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pal_slurm.sim.policies import PolicySpec
+
+ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace; what follows is background
+
+
+@click.command(name="simulate", short_help="Policies side by side on a trace.")
+@click.argument("trace")
+@click.option("--format", "fmt", default="auto", help="auto, jobs, pal, philly, gavel or sacct.")
+@click.option(
+    "--cluster", "cluster_text", default="16x4", help="NODESxGPUS, as 16x4, 64x8/16 (racks of 16), a:8x4+b:8x4."
+)
+@click.option("--scores", type=click.Path(path_type=Path), help="True scores: CSV gpu,node,class_a,class_b,...")
+@click.option("--known", type=click.Path(path_type=Path), help="What policies believe, if not the true scores.")
+@click.option(
+    "--profile", "profiles", multiple=True, metavar="CLASS=FILE", help="Measured run times; draw whole nodes."
+)
+@click.option("--policy", "policies", multiple=True, metavar="NAME|FILE.yaml", help="May be given several times.")
+@click.option("--order", default="", help="slurm, fifo, las or srtf, for all policies.")
+@click.option("--placement", default="", help="For all policies but artifact/*.")
+@click.option("--fill", default="", help="none, easy or holes, for all; default: none with artifact/*, else easy.")
+@click.option("--moves/--no-moves", "moves", default=None, help="May `pal` move running jobs? Default: not for sacct.")
+@click.option("--round", "round_s", default=0.0, type=click.FloatRange(0), help="Seconds; 0 acts at once.")
+@click.option("--restart-cost", default=0.0, type=click.FloatRange(0), help="Seconds that a move or restart costs.")
+@click.option(
+    "--checkpoint", default=0.0, type=click.FloatRange(0), help="Seconds between checkpoints; 0 loses nothing."
+)
+@click.option("--locality", default=1.7, type=click.FloatRange(1), help="Factor on jobs that span nodes.")
+@click.option("--default-class", default="A", help="Of jobs whose application the trace does not name.")
+@click.option(
+    "--limit-factor", default=2.0, type=click.FloatRange(1), help="Time limit over ideal run time, if untold."
+)
+@click.option("--throughputs", type=click.Path(path_type=Path), help="gavel: simulation_throughputs.json.")
+@click.option("--tracked", default="", metavar="N|all", help="Jobs that count; 160 with artifact/*, else all.")
+@click.option("--seed", default=0, type=click.IntRange(0))
+@click.option("--repeat", default=1, type=click.IntRange(1, 10_000), help="Seeds; gives 95 % intervals.")
+@click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write a list, one object per policy.")
+@click.option("--plot", "plot_file", type=click.Path(path_type=Path), help="Write a PNG (first seed).")
+def command(
+    trace: str,
+    fmt: str,
+    cluster_text: str,
+    scores: Path | None,
+    known: Path | None,
+    profiles: tuple[str, ...],
+    policies: tuple[str, ...],
+    order: str,
+    placement: str,
+    fill: str,
+    moves: bool | None,
+    round_s: float,
+    restart_cost: float,
+    checkpoint: float,
+    locality: float,
+    default_class: str,
+    limit_factor: float,
+    throughputs: Path | None,
+    tracked: str,
+    seed: int,
+    repeat: int,
+    json_file: Path | None,
+    plot_file: Path | None,
+) -> None:
+    """Run policies on the same jobs and the same GPUs, and compare.
+
+    TRACE is a file, or synthetic[:jobs=500,per_hour=12,arrivals=poisson|diurnal,most_gpus=16,class_a=0.5].
+    Without --scores or --profile the cluster's spread is synthetic, like that measured on V100 nodes.
+    """
+    from pal_slurm.sim.clusters import parse_cluster
+    from pal_slurm.sim.compare import as_json, compare
+    from pal_slurm.sim.engine import Rules
+    from pal_slurm.sim.plots import plot
+    from pal_slurm.sim.policies import Site
+    from pal_slurm.sim.traces import Options
+    from pal_slurm.sim.worlds import Sources, Worlds
+
+    published = any(name.startswith("artifact/") for name in policies)
+    specs = _specs(policies or ("packed", "pal"), order, placement, fill or ("none" if published else "easy"))
+    cluster = parse_cluster(cluster_text)
+    sources = Sources(
+        trace=trace,
+        fmt=fmt,
+        options=Options(locality, default_class.upper(), limit_factor, throughputs),
+        tracked=_tracked(tracked, published),
+        scores=scores,
+        known=known,
+        profiles=dict(map(_profile, profiles)),
+    )
+    worlds = Worlds(sources, cluster, seed)
+    movable = worlds.kind != "sacct" if moves is None else moves
+    site = Site(cluster, locality, Rules(round_s, restart_cost, checkpoint), movable)
+    seeds = range(seed, seed + repeat)
+    with progress_bar("simulating") as progress:
+        columns = compare(specs, site, worlds, seeds, progress)
+    print_columns(columns, site, worlds(seed))
+    if json_file is not None:
+        write_json(json_file, as_json(columns, site, seeds))
+    if plot_file is not None:
+        plot([column.outcomes[0] for column in columns], plot_file)
+
+
+def _specs(policies: Sequence[str], order: str, placement: str, fill: str) -> list[PolicySpec]:
+    """The policies with what the options change in all of them; a file's own word wins."""
+    import msgspec
+
+    from pal_slurm.sim.policies import read_policy
+
+    specs = []
+    for text in policies:
+        spec = read_policy(text)
+        own = "" if spec.policy.startswith("artifact/") else placement
+        changed = {"order": spec.order or order, "placement": spec.placement or own, "fill": spec.fill or fill}
+        specs.append(msgspec.structs.replace(spec, **changed))
+    return specs
+
+
+def _tracked(text: str, published: bool) -> int | None:
+    if text == "all":
+        return None
+    if text:
+        if not text.isdigit() or int(text) < 1:
+            raise click.BadParameter("a number of jobs, or all", param_hint="--tracked")
+        return int(text)
+    return ARTIFACT_TRACKS if published else None
+
+
+def _profile(text: str) -> tuple[str, Path]:
+    cls, _, path = text.partition("=")
+    if not cls or not path:
+        raise click.BadParameter("CLASS=FILE, as A=resnet.csv", param_hint="--profile")
+    return cls.upper(), Path(path)

@@ -1,0 +1,93 @@
+"""How `simulate` and `gain` show what they found. In: columns of outcomes. Out: a table, a progress bar, a file."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pal_slurm.errors import BadInput
+
+if TYPE_CHECKING:
+    from pal_slurm.sim.compare import Column, Interval
+    from pal_slurm.sim.engine import Progress
+    from pal_slurm.sim.policies import Site
+    from pal_slurm.sim.worlds import World
+
+
+@contextmanager
+def progress_bar(what: str) -> Iterator[Progress | None]:
+    """A bar on a terminal's standard error; nothing elsewhere."""
+    if not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bar
+
+    with Bar(console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=None)
+        shown = -1
+
+        def tell(done: int, total: int) -> None:
+            nonlocal shown
+            if (percent := 100 * done // max(total, 1)) != shown:
+                shown = percent
+                bar.update(task, completed=done, total=total)
+
+        yield tell
+
+
+def print_columns(columns: Sequence[Column], site: Site, world: World) -> None:
+    """One policy per column; ratios to the first, with 95 % intervals where there are several seeds."""
+    load = world.load
+    seeds = len(columns[0].outcomes)
+    rules = site.rules
+    rounds = f"rounds of {rules.round_s:g} s" if rules.round_s else "no rounds"
+    click.echo(
+        f"{len(load.works)} jobs ({len(load.tracked)} count), "
+        f"{site.cluster.n_gpus} GPUs on {site.cluster.n_nodes} nodes, {rounds}, "
+        f"restart cost {rules.restart_cost_s:g} s, {seeds} seed{'s' * (seeds > 1)}"
+    )
+    for note in (*load.notes, *([f"{load.skipped} rows left out"] if load.skipped else [])):
+        click.echo(f"note: {note}")
+    rows = [["", *(column.spec.label for column in columns)]]
+    rows.append(["order, fill", *(f"{c.spec.order or 'fifo'}, {c.spec.fill}" for c in columns)])
+    for name, title, scale, digits in (
+        ("avg_jct_s", "average JCT, h", 3600, 3),
+        ("median_jct_s", "median JCT, h", 3600, 3),
+        ("p99_jct_s", "99 % JCT, h", 3600, 2),
+        ("makespan_s", "makespan, h", 3600, 2),
+        ("utilization", "utilization", 1, 3),
+        ("moves", "moves", 1, 0),
+        ("restarts", "restarts", 1, 0),
+        ("cpu_s", "simulated in, CPU s", 1, 2),
+    ):
+        rows.append([title, *(f"{column.figures()[name] / scale:.{digits}f}" for column in columns)])
+    for name, title in (("avg_jct_s", "average JCT / first"), ("makespan_s", "makespan / first")):
+        rows.append([title, *(ratio(column.ratio_to(columns[0], name)) for column in columns)])
+    print_table(rows)
+
+
+def ratio(value: Interval) -> str:
+    return f"{value.mean:.3f}" if value.reach is None else f"{value.mean:.3f} ±{value.reach:.3f}"
+
+
+def print_table(rows: Sequence[Sequence[str]]) -> None:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
+        click.echo("  ".join((row[0].ljust(widths[0]), *cells)).rstrip())
+
+
+def write_json(path: Path, value: object) -> None:
+    import msgspec
+
+    text = msgspec.json.format(msgspec.json.encode(value), indent=2)
+    try:
+        path.write_bytes(text + b"\n")
+    except OSError as exc:
+        raise BadInput(f"{path} can't be written: {exc.strerror}.") from exc

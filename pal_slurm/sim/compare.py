@@ -1,0 +1,110 @@
+"""Policies side by side. In: policies, a trace, scores, seeds. Out: outcomes per seed; means, ratios and intervals.
+
+All policies see the same seed's trace and scores, so ratios are taken seed by seed; what a seed draws: worlds.py.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from pal_slurm.sim.engine import Engine, Progress
+from pal_slurm.sim.outcome import DEFINITIONS, Outcome
+from pal_slurm.sim.policies import PolicySpec, Site, scheduler_for
+from pal_slurm.sim.worlds import World
+
+# two-sided 95 % quantiles of Student's t for 1, 2 ... 30 degrees of freedom
+STUDENT = (
+    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
+    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
+)  # fmt: skip
+COUNTS = frozenset({"jobs", "moves", "restarts"})
+RATIOS = ("avg_jct_s", "makespan_s")
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A mean, and how far the 95 % interval reaches to either side; None where one value can't tell."""
+
+    mean: float
+    reach: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One policy's outcomes, one per seed."""
+
+    spec: PolicySpec
+    outcomes: tuple[Outcome, ...]
+
+    def figures(self) -> Mapping[str, float]:
+        """Every figure, averaged over the seeds."""
+        each = [outcome.figures() for outcome in self.outcomes]
+        return {name: sum(figures[name] for figures in each) / len(each) for name in each[0]}
+
+    def interval(self, name: str) -> Interval:
+        return interval([outcome.figures()[name] for outcome in self.outcomes])
+
+    def ratio_to(self, first: Column, name: str) -> Interval:
+        pairs = zip(self.outcomes, first.outcomes, strict=True)
+        return interval([mine.figures()[name] / theirs.figures()[name] for mine, theirs in pairs])
+
+
+def interval(values: Sequence[float]) -> Interval:
+    mean = math.fsum(values) / len(values)
+    if len(values) < 2:
+        return Interval(mean, None)
+    t = STUDENT[min(len(values) - 1, len(STUDENT)) - 1]
+    return Interval(mean, t * float(np.std(values, ddof=1)) / math.sqrt(len(values)))
+
+
+def compare(
+    specs: Sequence[PolicySpec],
+    site: Site,
+    world: Callable[[int], World],
+    seeds: Sequence[int],
+    progress: Progress | None = None,
+) -> list[Column]:
+    """Every policy on every seed."""
+    outcomes: list[list[Outcome]] = [[] for _ in specs]
+    total = 1000 * len(specs) * len(seeds)
+    for i, seed in enumerate(seeds):
+        drawn = world(seed)
+        for j, spec in enumerate(specs):
+            before = 1000 * (i * len(specs) + j)
+            scheduler = scheduler_for(spec, site, drawn.known, seed)
+            engine = Engine(site.cluster, drawn.truth, drawn.load, scheduler, site.rules)
+            outcomes[j].append(engine.run(_share(progress, before, total)))
+    return [Column(spec, tuple(ran)) for spec, ran in zip(specs, outcomes, strict=True)]
+
+
+def _share(progress: Progress | None, before: int, total: int) -> Progress | None:
+    """One run's progress as its share of the whole."""
+    if progress is None:
+        return None
+    return lambda done, of: progress(before + 1000 * done // max(of, 1), total)
+
+
+def as_json(columns: Sequence[Column], site: Site, seeds: Sequence[int]) -> list[dict[str, object]]:
+    """The list that --json writes: one object per policy; figures are means over the seeds."""
+    out: list[dict[str, object]] = []
+    for column in columns:
+        figures = dict(column.figures())
+        entry: dict[str, object] = {"policy": column.spec.label}
+        entry |= {
+            name: int(value) if name in COUNTS and value == int(value) else value for name, value in figures.items()
+        }
+        entry["ratio_to_first"] = {
+            name: {"mean": r.mean, "ci95": r.reach} for name in RATIOS for r in (column.ratio_to(columns[0], name),)
+        }
+        entry["ci95"] = {name: column.interval(name).reach for name in figures if name != "jobs"}
+        entry["seeds"] = list(seeds)
+        entry["gpus"] = site.cluster.n_gpus
+        entry["order"] = column.spec.order or "fifo"
+        entry["fill"] = column.spec.fill
+        entry["definitions"] = dict(DEFINITIONS)
+        out.append(entry)
+    return out

@@ -1,0 +1,112 @@
+"""Policies by name or file, as `palctl simulate --policy` takes them. In: a name or YAML. Out: schedulers.
+
+A YAML file names a policy and changes parts of it:
+
+    name: las-packed      # what tables call it
+    policy: packed        # a name as --policy takes it
+    order: las            # slurm, fifo, las, srtf
+    placement: pm-first   # not for artifact/*
+    fill: easy            # none, easy, holes
+    moves: false          # whether running jobs may be moved (only `pal` moves any)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import msgspec
+
+from pal_slurm.errors import ConfigError
+from pal_slurm.model import Cluster, ScoreTable
+from pal_slurm.policy.artifact import ARTIFACT_NAMES
+from pal_slurm.policy.composition import NAMED, compose
+from pal_slurm.policy.seams import orders
+from pal_slurm.sim.admission import FILLS
+from pal_slurm.sim.engine import Rules, Scheduler
+from pal_slurm.sim.in_moves import InMoves
+from pal_slurm.sim.in_rounds import InRounds
+from pal_slurm.sim.in_seams import InSeams
+
+MOVING_ORDERS = frozenset({"las", "srtf"})  # they change while jobs run
+
+
+class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One column of the comparison. Empty: as the policy has it by default."""
+
+    name: str = ""
+    policy: str = "pal"
+    order: str = ""
+    placement: str = ""
+    fill: str = ""
+    moves: bool | None = None
+
+    @property
+    def label(self) -> str:
+        return self.name or self.policy
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """What every policy of a comparison is given alike."""
+
+    cluster: Cluster
+    locality: float
+    rules: Rules
+    requeue: bool  # jobs may be stopped and moved
+
+
+def policy_names() -> tuple[str, ...]:
+    return (*sorted(NAMED), *ARTIFACT_NAMES)
+
+
+def read_policy(text: str) -> PolicySpec:
+    """A name, or the path of a YAML file."""
+    if text in policy_names():
+        return PolicySpec(policy=text)
+    path = Path(text)
+    if path.suffix not in (".yaml", ".yml"):
+        raise ConfigError(f"There is no policy {text!r}; choose one of {', '.join(policy_names())}, or FILE.yaml.")
+    try:
+        spec = msgspec.yaml.decode(path.read_bytes(), type=PolicySpec)
+    except OSError as exc:
+        raise ConfigError(f"{path} can't be read: {exc.strerror}.") from exc
+    except msgspec.DecodeError as exc:
+        raise ConfigError(f"{path}: {exc}.") from exc
+    return spec if spec.name else msgspec.structs.replace(spec, name=path.stem)
+
+
+def scheduler_for(spec: PolicySpec, site: Site, known: ScoreTable, seed: int) -> Scheduler:
+    """The scheduler of a policy; errors name what does not go together."""
+    if spec.fill and spec.fill not in FILLS:
+        raise ConfigError(f"{spec.label}: there is no fill {spec.fill!r}; choose one of {', '.join(FILLS)}.")
+    order = orders.get(spec.order or "fifo")
+    if spec.policy in ARTIFACT_NAMES:
+        if spec.placement:
+            raise ConfigError(f"{spec.label}: {spec.policy} brings its own placement; leave `placement` out.")
+        moving = spec.order in MOVING_ORDERS
+        artifact = InRounds(
+            spec.policy, site.cluster, known, site.locality, order, fill=spec.fill or "none", moving=moving
+        )
+        artifact.name = spec.label
+        return artifact
+    moves = site.requeue if spec.moves is None else spec.moves
+    if spec.policy == "pal" and not spec.placement and moves:
+        return InMoves(
+            spec.label,
+            site.cluster,
+            known,
+            order,
+            move_cost_s=site.rules.restart_cost_s,
+            fill=spec.fill or "easy",
+            moving=spec.order in MOVING_ORDERS,
+        )
+    if spec.fill == "holes":
+        raise ConfigError(f"{spec.label}: fill `holes` stops jobs again; only artifact/* and a moving `pal` can.")
+    placement = spec.placement or NAMED[spec.policy][1]
+    if placement == "random":
+        placement = f"random({seed})"
+    composition = compose(spec.policy, order=spec.order or "fifo", placement=placement)
+    if spec.fill:
+        composition = replace(composition, backfill=spec.fill == "easy")
+    return InSeams(spec.label, site.cluster, known, composition)

@@ -1,0 +1,91 @@
+"""What a seed draws: a trace, the true speeds, and what is known of them. In: files or recipes. Out: World by seed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+
+from pal_slurm.errors import BadInput, ConfigError
+from pal_slurm.model import Cluster, ScoreTable
+from pal_slurm.scores import binned
+from pal_slurm.sim.profiles import draw_nodes, read_runs, read_scores
+from pal_slurm.sim.synthetic import Recipe, parse_recipe, synthetic_scores, synthetic_workload
+from pal_slurm.sim.traces import FORMATS, Options, Table, read_trace
+from pal_slurm.sim.workload import Workload
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One draw."""
+
+    load: Workload
+    truth: ScoreTable
+    known: ScoreTable
+
+
+@dataclass(frozen=True, slots=True)
+class Sources:
+    """Where worlds come from. Without scores or profiles the spread is synthetic."""
+
+    trace: str  # a path, or synthetic[:...]
+    fmt: str = "auto"
+    options: Options = field(default_factory=Options)
+    tracked: int | None = None
+    scores: Path | None = None
+    known: Path | None = None  # None: the true scores are known
+    profiles: Mapping[str, Path] = field(default_factory=dict)  # class -> measured run times
+
+
+class Worlds:
+    """Reads each file once, then draws by seed; `first` takes a scores file as it is, others shuffle its nodes."""
+
+    def __init__(self, sources: Sources, cluster: Cluster, first: int = 0) -> None:
+        if sources.scores is not None and sources.profiles:
+            raise BadInput("Give --scores or --profile, not both.")
+        if sources.known is not None and sources.scores is None:
+            raise BadInput("--known says what is believed of the GPUs of a --scores file; give that too.")
+        self._sources = sources
+        self._shape = (cluster.n_nodes, cluster.width)
+        self._first = first
+        self._load, self._recipe = self._trace()
+        self._truth = None if sources.scores is None else read_scores(sources.scores, *self._shape)
+        self._known = self._truth if sources.known is None else read_scores(sources.known, *self._shape)
+        if self._truth and self._known and self._truth.classes != self._known.classes:
+            raise BadInput(f"{sources.known} and {sources.scores} name different classes.")
+        self._runs = {cls: read_runs(path) for cls, path in sorted(sources.profiles.items())}
+
+    def _trace(self) -> tuple[Workload | None, Recipe | None]:
+        sources = self._sources
+        if sources.trace.partition(":")[0] == "synthetic":
+            self.kind = "synthetic"
+            return None, parse_recipe(sources.trace)
+        path = Path(sources.trace)
+        if sources.fmt != "auto" and sources.fmt not in FORMATS:
+            raise ConfigError(f"There is no trace format {sources.fmt!r}; choose one of auto, {', '.join(FORMATS)}.")
+        with Table(path) as table:
+            self.kind = table.sniff() if sources.fmt == "auto" else sources.fmt
+        return read_trace(path, self.kind, sources.options).counting(sources.tracked), None
+
+    def __call__(self, seed: int) -> World:
+        load = self._load
+        if self._recipe is not None:
+            load = synthetic_workload(self._recipe, self._sources.options, seed).counting(self._sources.tracked)
+        assert load is not None
+        if self._truth is not None and self._known is not None:
+            if seed == self._first:
+                return World(load, self._truth, self._known)
+            return World(load, shuffled(self._truth, seed), shuffled(self._known, seed))
+        if self._runs:
+            table = binned(tuple(self._runs), draw_nodes(list(self._runs.values()), *self._shape, seed))
+        else:
+            table = binned(("A", "B", "C"), synthetic_scores(*self._shape, seed))
+        return World(load, table, table)
+
+
+def shuffled(table: ScoreTable, seed: int) -> ScoreTable:
+    """The same nodes in another order."""
+    order = np.random.default_rng([seed, 11]).permutation(table.score.shape[1])
+    return replace(table, score=table.score[:, order], bins=table.bins[:, order], known=table.known[:, order])
