@@ -5,6 +5,8 @@ from .ports import Ports
 from .spec import Spec
 
 CPUS_PER_GPU = 8
+# A file of pal-slurm's -> the line that makes Slurm read it.
+_LUA = {"job_submit.lua": "JobSubmitPlugins=lua", "cli_filter.lua": "CliFilterPlugins=cli_filter/lua"}
 _QUICK = "batch_sched_delay=0,sched_interval=2,bf_interval=2,bf_continue"
 
 
@@ -87,7 +89,7 @@ def slurm_conf(spec: Spec, ports: Ports, layout: Layout) -> str:
         f"PlugStackConfig={layout.etc}/plugstack.conf",
         "GresTypes=gpu",
         *_accounting(spec, ports, layout),
-        *(["JobSubmitPlugins=lua"] if (layout.etc / "job_submit.lua").exists() else []),
+        *(line for file, line in _LUA.items() if (layout.etc / file).exists()),
     ]
     lines += [f"{key}={value}" for key, value in spec.settings.items()]
     taken = {key.lower() for key in spec.settings}

@@ -1,7 +1,7 @@
 """pal-slurm's own part of a cluster: the SPANK plugin and job_submit.lua, with the settings that suit the cluster.
 
-In: the project's spank/ directory. Out: DIR/lib/pal.so and, in DIR/etc, job_submit.lua, pal_lua.conf,
-pal_classes.conf and plugstack.conf.
+In: the project's spank/ directory. Out: DIR/lib/pal.so and, in DIR/etc, job_submit.lua, cli_filter.lua
+(on slots), pal_lua.conf, pal_classes.conf and plugstack.conf.
 The plugin is compiled inside the release's root, once per content of spank/ and release, and kept in the cache.
 """
 
@@ -26,7 +26,9 @@ def prepare(layout: Layout, spec: Spec) -> None:
         return
     shutil.copytree(_SOURCES, layout.build, ignore=shutil.ignore_patterns("build", "*.so", "*.o"))
     layout.lib.mkdir()
-    shutil.copy(_SOURCES / "job_submit.lua", layout.etc / "job_submit.lua")
+    shutil.copy(_SOURCES / "job_submit.lua", layout.etc)
+    if spec.gres == "slots" and spec.gpus:
+        shutil.copy(_SOURCES / "cli_filter.lua", layout.etc)
     classes = layout.etc / "pal_classes.conf"
     classes.write_text("".join(f"{app} = {name}\n" for app, name in _CLASSES.items()))
     (layout.etc / "plugstack.conf").write_text(f"optional {layout.lib}/pal.so classes={classes}\n")
