@@ -195,6 +195,8 @@ class PyslurmSlurm:
 
         try:
             self._call("apply", {"updates": list(map(_update, ready))}, on_part=take, extra_s=EDIT_S * len(ready))
+            if len(answers) != len(ready):
+                raise SlurmUnavailable(f"the pyslurm worker answered {len(answers)} of {len(ready)} updates")
             after = self._records(home for item in ready for home in item.homes)
         except SlurmUnavailable as error:
             broken = str(error)

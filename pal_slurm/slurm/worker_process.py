@@ -91,7 +91,7 @@ class WorkerProcess:
         except (Lost, SlurmUnavailable, OSError) as error:
             self._child = child
             why = f"`{' '.join(self.command)}` can't be run: {error}" if child is None else str(error)
-            self._drop(f"the pyslurm worker could not be started: {why}", died=True)
+            self._drop(f"the pyslurm worker could not be started: {why}", died=child is None or not child.timed_out)
             raise SlurmUnavailable(self._last_failure) from error
         self._child = child
         return child

@@ -77,7 +77,7 @@ def _waits_for_slurmctld(pid: int) -> bool:
 
 
 def test_a_hung_slurmctld_is_given_up_at_the_deadline(minicluster: Minicluster, backend: MakeBackend) -> None:
-    slurm = backend(deadline_s=1.0)
+    slurm = backend(deadline_s=2.5)
     slurm.snapshot()
     with minicluster.frozen():
         for call in (slurm.snapshot, slurm.pulse, slurm.passes):
@@ -90,7 +90,7 @@ def test_a_hung_slurmctld_is_given_up_at_the_deadline(minicluster: Minicluster, 
 def test_an_edit_without_an_answer_is_unknown_and_the_next_ones_are_not_sent(
     minicluster: Minicluster, backend: MakeBackend
 ) -> None:
-    slurm = backend(deadline_s=1.0)
+    slurm = backend(deadline_s=2.5)
     jobs = [minicluster.submit(LATER, "--gres=gpu:1") for _ in range(3)]
     slurm.capabilities()
     until = int(time.time()) + 7200
