@@ -55,12 +55,13 @@ WIDTHS: Mapping[str, int] = {
     "QOS": 66,
     "Reservation": 66,
     "Dependency": 66,
-    "Comment": 194,
-    "admin_comment": 258,
+    "Comment": 1026,  # Slurm takes 1,024 bytes: never cut, so that no word after a blank is ever lost
+    "admin_comment": 258,  # a lease mark is its first word; what follows is not ours
 }
 LATER = frozenset({"ExcNodes", "Exclusive"})  # not in every release: `squeue --helpFormat` tells
 COMMENTS = frozenset({"Comment", "admin_comment"})
 WIDE = 8200  # more than any hint may be long
+_PLAIN = bytes(range(0x20, 0x7F))
 _NULL = frozenset({"(null)", "N/A", "NONE", "None", "Unknown", "n/a"})
 
 
@@ -91,6 +92,7 @@ class Row:
     """One record: its texts (each character one byte), and which of them were cut."""
 
     texts: dict[str, str]
+    plain: bool = False  # known to hold nothing that could upset a terminal
     cut: tuple[str, ...] = ()
     tasks: list[str] = field(default_factory=list)
 
@@ -99,7 +101,7 @@ class Row:
         text = self.texts.get(name, "")
         if text in _NULL:
             return ""
-        return text if text.isprintable() and text.isascii() else "".join(map(_plain, text))
+        return text if self.plain or (text.isprintable() and text.isascii()) else "".join(map(_plain, text))
 
     def raw(self, name: str) -> bytes:
         text = self.texts.get(name, "")
@@ -127,6 +129,9 @@ def _rows(out: bytes, of: Layout) -> Iterator[Row]:
     task_start, task_end = next((start, end) for name, start, end in of.places if name == "ArrayTaskId")
     if id_name != "JobId":
         raise ValueError("JobId is the first column")
+    all_plain = len(out.translate(None, _PLAIN)) * of.length == len(
+        out
+    )  # newlines between records are all that is left
     for start in range(0, len(out), of.length):
         record = text[start : start + of.length]
         job = record[id_start:id_end].rstrip(" ")
@@ -134,14 +139,14 @@ def _rows(out: bytes, of: Layout) -> Iterator[Row]:
             raise SlurmUnavailable(f"squeue's record {start // of.length} stands askew: nothing was used")
         row = seen.get(job)
         if row is None:
-            row = seen[job] = _row(record, of.places)
+            row = seen[job] = _row(record, of.places, all_plain)
             yield row
         row.tasks.append(record[task_start:task_end].rstrip(" "))
 
 
-def _row(record: str, places: Sequence[tuple[str, int, int]]) -> Row:
+def _row(record: str, places: Sequence[tuple[str, int, int]], plain: bool) -> Row:
     texts = {name: record[start:end].rstrip(" ") for name, start, end in places}
-    return Row(texts, tuple(name for name, start, end in places if len(texts[name]) >= end - start))
+    return Row(texts, plain, tuple(name for name, _, end in places if record[end - 1] != " "))
 
 
 def _plain(char: str) -> str:

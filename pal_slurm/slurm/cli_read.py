@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.slurm.cli_columns import COMMENTS, LATER, WIDE, Layout, Row, layout, rows
 from pal_slurm.slurm.cli_details import Details
 from pal_slurm.slurm.cli_queue import Unread, to_record
-from pal_slurm.slurm.cli_run import Commands, printable
+from pal_slurm.slurm.cli_run import Commands, failure, printable
 from pal_slurm.slurm.records import JobRecord
 
 _FLAGS = ("-h", "-a", "-r")  # no header, hidden partitions too, each task of an array on its own line
@@ -82,10 +81,9 @@ class QueueReader:
         answer = self._commands.ask("squeue", (*_FLAGS, *columns, *options))
         if answer.code == 0:
             return answer.out
-        said = printable(answer.err)
-        if any(gone in said for gone in _GONE):
+        if any(gone in printable(answer.err) for gone in _GONE):
             return b""
-        raise SlurmUnavailable(f"squeue failed: {said or f'exit status {answer.code}'}")
+        raise failure("squeue", answer)
 
     def _widened(self, found: Sequence[Row]) -> list[Row]:
         """Rows with every text whole: the columns that squeue cut are read again, wider, for the jobs concerned."""

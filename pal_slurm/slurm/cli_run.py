@@ -38,6 +38,15 @@ def printable(text: bytes | str, most: int = 300) -> str:
     return "".join(char if char.isprintable() else " " for char in text).strip()[:most]
 
 
+def failure(name: str, answer: Answer) -> SlurmUnavailable:
+    """Why a command failed, in its own words."""
+    said = printable(answer.err) or f"exit status {answer.code}"
+    # What 22.05's commands say to a 26.05 slurmctld, and the other way round.
+    other = any(word in said for word in ("Insane message length", "rotocol", "version"))
+    hint = "; are Slurm's commands here of another version than slurmctld?" if other else ""
+    return SlurmUnavailable(f"{name} failed: {said}{hint}")
+
+
 class Commands:
     """Slurm's commands in one directory, or on PATH."""
 
@@ -83,7 +92,7 @@ class Commands:
         """What the command printed; an exit status is an error."""
         answer = self.ask(name, args, stdin, deadline_s)
         if answer.code != 0:
-            raise SlurmUnavailable(f"{name} failed: {printable(answer.err) or f'exit status {answer.code}'}")
+            raise failure(name, answer)
         return answer.out
 
     def show(self, questions: Sequence[str], flags: Sequence[str] = ("-a", "-d", "-o")) -> list[bytes]:
