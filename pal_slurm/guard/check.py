@@ -43,6 +43,9 @@ class _Batch:
         self.jobs = {job.id: job for job in self.snapshot.pending}
         self.running = {job.id for job in self.snapshot.running}
         self.tasks.update(job.array_id for job in self.snapshot.running if job.array_id is not None)
+        for job in self.snapshot.pending:  # let go already, and about to start: Slurm's %N will count them
+            if job.array_id is not None and not job.array_tasks and 0 < (job.eligible or 0) <= self.snapshot.taken:
+                self.tasks[job.array_id] += 1
 
     def count_released(self, placement: Placement) -> None:
         index = self.snapshot.cluster.node_index
@@ -84,7 +87,7 @@ class _Batch:
             raise No(Cause.NO_LEASE, "it bears no mark of ours")
         if job.reason.startswith("JobHeld"):
             raise No(Cause.HELD, "somebody holds it")
-        if job.dependency and (job.eligible is None or job.reason.startswith("Dependency")):
+        if job.dependency:
             raise No(Cause.NOT_ELIGIBLE, "it waits for other jobs")
         end = job.lease.end if job.eligible is None else job.eligible
         if end <= now:
@@ -96,10 +99,10 @@ class _Batch:
         if job.array_tasks:
             if decision.task not in job.array_tasks:
                 raise No(Cause.NO_SUCH_TASK, f"task {decision.task} does not wait in this record")
-            if job.array_limit is not None and job.array_id is not None and self.tasks[job.array_id] >= job.array_limit:
-                raise No(Cause.ARRAY_LIMIT, f"{job.array_limit} of its tasks run already")
         elif decision.task is not None and decision.task != job.array_task:
             raise No(Cause.NO_SUCH_TASK, f"task {decision.task} does not wait in this record")
+        if job.array_limit is not None and job.array_id is not None and self.tasks[job.array_id] >= job.array_limit:
+            raise No(Cause.ARRAY_LIMIT, f"{job.array_limit} of its tasks run already")
 
     def _check_pin(self, job: Job, placement: Placement | None) -> None:
         if not self.rules.disable_job_shrink:
@@ -183,7 +186,7 @@ class _Batch:
 
     def _count(self, job: Job, decision: Decision) -> None:
         self.started.add((job.id, decision.task))
-        if job.array_id is not None and job.array_tasks:
+        if job.array_id is not None:
             self.tasks[job.array_id] += 1
         if decision.action is not Action.PIN or decision.placement is None or job.shape is None:
             return

@@ -58,7 +58,8 @@ class _Planner:
             snapshot.cluster, knowledge, now=self.now, reservations=snapshot.reservations, waiting=waiting
         )
         self.backfill = Backfill(self.floor, self.now, snapshot.running, composition.reserve)
-        self.tasks_running = Counter(job.array_id for job in snapshot.running if job.array_id is not None)
+        self.tasks_out = tasks_out(snapshot)
+        self.limits = {job.array_id: job.array_limit for job in snapshot.pending if job.array_limit is not None}
         self.victims: tuple[Job, ...] = ()
         self.closed = False  # no backfill: behind the first job that waits, nobody starts
 
@@ -87,7 +88,8 @@ class _Planner:
         elif turn is Turn.LATER:
             yield Decision(job.id, None, Action.WAIT, reason, rank=rank)
         elif job.id in self.circumstances.overdue:
-            yield Decision(job.id, None, Action.PLAIN, Reason.PAST_PLANNED_START, rank=rank)
+            first = job.array_tasks[0] if job.array_tasks else job.array_task
+            yield Decision(job.id, first, Action.PLAIN, Reason.PAST_PLANNED_START, rank=rank)
         else:
             yield from self.start(job, rank, turn, reason)
 
@@ -99,15 +101,17 @@ class _Planner:
                 turn, reason = Turn.PLAIN, Reason.CANT_PIN
         tasks: tuple[int | None, ...] = job.array_tasks or (job.array_task,)
         room = len(tasks)
-        if job.array_limit is not None and job.array_id is not None and job.array_tasks:
-            room = max(0, job.array_limit - self.tasks_running[job.array_id])
+        if job.array_id is not None and (limit := self.limits.get(job.array_id)) is not None:
+            room = max(0, limit - self.tasks_out[job.array_id])
         for task in tasks[:room]:
             found = self.now_or_wait(job, task, rank, turn, reason)
             yield found
             if found.action is Action.WAIT:
                 return
+            self.tasks_out[job.array_id] += 1
         if room < len(tasks):
-            yield Decision(job.id, None, Action.WAIT, Reason.NOT_ELIGIBLE, rank=rank)
+            waiting = None if job.array_tasks else job.array_task
+            yield Decision(job.id, waiting, Action.WAIT, Reason.NOT_ELIGIBLE, rank=rank)
 
     def now_or_wait(self, job: Job, task: int | None, rank: int, turn: Turn, reason: Reason) -> Decision:
         app, floor = self.app(job), self.backfill.floor_for(job)
@@ -167,3 +171,9 @@ class _Planner:
             self.backfill.start(job, where)
         elif self.backfill.wants_reservation(job):
             self.backfill.reserve(job, self.app(job), self.composition.placement, plain=True)
+
+
+def tasks_out(snapshot: Snapshot) -> Counter[int | None]:
+    """Per array, the tasks that run or were let go already: what its %N counts."""
+    let_go = (j for j in snapshot.pending if not j.array_tasks and j.eligible is not None and j.eligible <= snapshot.taken)
+    return Counter(job.array_id for job in (*snapshot.running, *let_go) if job.array_id is not None)

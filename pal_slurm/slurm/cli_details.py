@@ -40,7 +40,8 @@ class Details:
         arrays = [r for r in records if r.array_id is not None and r.state == "PENDING"]
         now = self._clock()
         new = [r for run, r in running.items() if run not in self._devices]
-        stale = {r.array_id: r for r in arrays if self._limits.get(r.array_id or 0, (-1e9, 0))[0] < now - LIMIT_AGE_S}
+        heads = (r for r in arrays if r.id == r.array_id)  # a task that was split off does not tell the limit
+        stale = {r.array_id: r for r in heads if self._limits.get(r.array_id or 0, (-1e9, 0))[0] < now - LIMIT_AGE_S}
         self._learn(new, list(stale.values()), now)
         for run, record in running.items():
             record.gres_detail = self._devices.get(run, [])
