@@ -133,7 +133,8 @@ def to_setup(settings: dict[str, str]) -> SchedulerSetup:
 def read_passes(answer: bytes) -> Passes:
     """sdiag: its two `Total cycles` are the main scheduler's and the backfill's, in this order."""
     cycles: list[int] = []
-    threads = rpc_us = started = 0
+    threads = rpc_us = 0
+    started: int | None = None  # 0 in slurmctld's first seconds
     for line in answer.decode("utf-8", "replace").splitlines():
         key, _, value = (part.strip() for part in line.partition(":"))
         if key == "Total cycles":
@@ -144,6 +145,6 @@ def read_passes(answer: bytes) -> Passes:
             started = int(line.rpartition("(")[2].rstrip(" )"))
         elif match := _QUESTION.search(line):
             rpc_us += int(match[1])
-    if len(cycles) < 2 or not started:
+    if len(cycles) < 2 or started is None:
         raise SlurmUnavailable("sdiag's answer does not tell Slurm's scheduling passes")
     return Passes(cycles[0], cycles[1], threads, rpc_us, started)
