@@ -18,7 +18,7 @@ def cache() -> Path:
 def home() -> Path:
     """The directory of all clusters; refuses one that somebody else could have prepared for us."""
     path = Path(os.environ.get("PAL_MINICLUSTER_HOME") or "/tmp/pal-minicluster").absolute()
-    if path.is_symlink() or (path.exists() and path.stat().st_uid != os.getuid()):
+    if path.is_symlink() or (path.exists() and path.stat().st_uid not in (0, os.getuid())):
         raise MiniclusterError(f"{path} is a link or not yours: remove it, or set PAL_MINICLUSTER_HOME")
     return path
 

@@ -51,9 +51,8 @@ def release_root(release: str) -> Path | None:
 
 def make(layout: Layout, spec: Spec, ports: Ports, speeds: Speeds, root: Path | None) -> str:
     """Write everything; returns the mark of the new world."""
-    home().mkdir(mode=0o755, parents=True, exist_ok=True)
     mark = f"pal-minicluster-{secrets.token_hex(8)}"
-    layout.dir.mkdir(mode=0o755)
+    _make_dir(layout.dir)
     layout.facts.write_text(json.dumps({"base_port": ports.base, "root": str(root) if root else None, "mark": mark}))
     layout.spec.write_text(spec.to_json())
     for path in (layout.etc, layout.log, layout.run, layout.bin, layout.tools, layout.dev, layout.spool):
@@ -70,6 +69,18 @@ def make(layout: Layout, spec: Spec, ports: Ports, speeds: Speeds, root: Path | 
     (layout.dir / "speeds.json").write_text(json.dumps(speeds, indent=1))
     wrappers.install(layout, root, cache())
     return mark
+
+
+def _make_dir(path: Path) -> None:
+    """Tried again, because the last `down` may be removing the directory above at this moment."""
+    for attempt in range(5):
+        try:
+            home().mkdir(mode=0o755, parents=True, exist_ok=True)
+            path.mkdir(mode=0o755)
+            return
+        except FileNotFoundError:
+            if attempt == 4:
+                raise
 
 
 def _make_devices(layout: Layout, spec: Spec) -> None:
