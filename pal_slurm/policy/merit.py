@@ -14,7 +14,10 @@ import numpy as np
 
 from pal_slurm.model import BoolArray, Cluster, FloatArray, IntArray, ScoreTable
 
-WORTH_LEVELS = 4095  # of the most precious GPU; a job's GPUs add up to at most 63 * 4095 < 2**18
+# Worth is told in so many steps, the most precious GPU having them all: a finer difference is left to packing, because
+# it is not worth a node broken into. A job's GPUs add up to at most 63 * 7, far below 2**18 (tables.py).
+WORTH_LEVELS = 7
+OUTLIER = 1.5  # so much slower than the best is as bad as it gets: one broken GPU must not hide other differences
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,11 +42,12 @@ def class_merit(scores: ScoreTable, cls: int, worth: IntArray) -> Merit:
 
 
 def worth_to_others(scores: ScoreTable, exists: BoolArray, waiting: tuple[int, ...]) -> IntArray:
-    """(N, S) 0..WORTH_LEVELS: summed over the classes that wait, how much a GPU beats the worst bin."""
+    """(N, S) 0..WORTH_LEVELS: summed over the classes that wait, how much a GPU beats the class's worst bin."""
     total = np.zeros(exists.shape)
     for cls in waiting:
         values = _values(scores, cls)
-        total += values.max(initial=0.0, where=exists) - values
+        worst = min(values.max(initial=0.0, where=exists), OUTLIER * values.min(initial=np.inf, where=exists))
+        total += np.maximum(worst - values, 0.0)
     top = float(total.max(initial=0.0, where=exists))
     if top <= 0.0:
         return np.zeros(exists.shape, dtype=np.int32)

@@ -44,6 +44,25 @@ def test_nobody_is_spared_for_a_class_that_does_not_wait() -> None:
     assert where(LV.place(job(), C, floor)) == {"n1": (0,)}
 
 
+def test_one_broken_gpu_does_not_hide_the_other_differences() -> None:
+    known = table(A=[[5.0, 0.9, 0.9, 1.1]], C=[[1.0] * 4])
+    floor = Floor(homogeneous(1, 4), known)
+    order = []
+    for _ in range(4):
+        spot = LV.place(job(), C, floor)
+        assert spot is not None
+        floor.take(job(), spot)
+        order.append(spot.gpus[0][0])
+    assert order == [0, 3, 1, 2]
+
+
+def test_a_small_difference_in_worth_does_not_break_into_a_node() -> None:
+    known = table(A=[[0.90, 1.3], [0.91, 0.91]], C=[[1.0, 1.0]] * 2)
+    floor = Floor(homogeneous(2, 2), known)
+    floor.take(job(), Placement(("n1",), ((1,),), True))
+    assert where(LV.place(job(), C, floor)) == {"n1": (0,)}
+
+
 def test_gpus_no_faster_than_the_worst_of_the_set_are_taken_before_better_ones() -> None:
     floor = Floor(homogeneous(1, 4), table(A=[[0.9, 1.0, 1.0, 1.0]]))
     floor.take(job(), Placement(("n1",), ((1,),), True))
