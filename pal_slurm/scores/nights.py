@@ -50,34 +50,68 @@ class Nights:
         return int(self.gpu.size)
 
 
+@dataclass(frozen=True, eq=False)
+class Stalls:
+    """Per run, in the order of the runs."""
+
+    stall: BoolArray
+    shared: BoolArray  # the node's other GPUs stalled with it
+
+
+@dataclass(frozen=True, eq=False)
+class _Groups:
+    """Runs sorted by GPU, kernel, night and then time; `first` and `count` of each group."""
+
+    order: IntArray
+    first: IntArray
+    count: IntArray
+
+
+def find_stalls(runs: Runs) -> Stalls:
+    return _find_stalls(runs, _grouped(runs))
+
+
 def by_night(runs: Runs) -> Nights:
-    order = np.lexsort((runs.seconds, runs.night, runs.kernel, runs.gpu))
-    gpu, kernel, night, seconds = (c[order] for c in (runs.gpu, runs.kernel, runs.night, runs.seconds))
-    if gpu.size == 0:
+    if runs.gpu.size == 0:
         return _empty()
-    fresh = np.ones(gpu.size, dtype=np.bool_)
-    fresh[1:] = (gpu[1:] != gpu[:-1]) | (kernel[1:] != kernel[:-1]) | (night[1:] != night[:-1])
-    first = np.flatnonzero(fresh)
-    group = np.cumsum(fresh) - 1
-    count = np.diff(np.append(first, gpu.size))
-    stall = seconds > (STALL * _faster(seconds, first, count))[group]
-    shared = _shared(stall, runs.node[order], kernel, gpu, runs.at[order])
+    groups = _grouped(runs)
+    order, first = groups.order, groups.first
+    found = _find_stalls(runs, groups)
+    stall, seconds = found.stall[order], runs.seconds[order]
     stalls = np.add.reduceat(stall, first, dtype=np.intp)
-    kept = count - stalls  # sorted: the stalls are the last of each group
-    typical, spread = _middle(seconds, first, kept)
+    typical, spread = _middle(seconds, first, groups.count - stalls)  # sorted: the stalls are the last of each group
     return Nights(
-        gpu=gpu[first],
-        kernel=kernel[first],
+        gpu=runs.gpu[order][first],
+        kernel=runs.kernel[order][first],
         node=runs.node[order][first],
-        night=night[first],
+        night=runs.night[order][first],
         seconds=typical,
         stalled=np.add.reduceat(np.where(stall, seconds, 0.0), first) / np.maximum(stalls, 1),
         spread=spread,
-        runs=count,
+        runs=groups.count,
         stalls=stalls,
-        node_stalls=np.add.reduceat(shared, first, dtype=np.intp),
+        node_stalls=np.add.reduceat(found.shared[order], first, dtype=np.intp),
         at=np.maximum.reduceat(runs.at[order], first),
     )
+
+
+def _grouped(runs: Runs) -> _Groups:
+    order = np.lexsort((runs.seconds, runs.night, runs.kernel, runs.gpu))
+    fresh = np.ones(order.size, dtype=np.bool_)
+    fresh[1:] = False
+    for column in (runs.gpu, runs.kernel, runs.night):
+        fresh[1:] |= np.diff(column[order]) != 0
+    first = np.flatnonzero(fresh)
+    return _Groups(order, first, np.diff(np.append(first, order.size)))
+
+
+def _find_stalls(runs: Runs, groups: _Groups) -> Stalls:
+    stall = np.zeros(runs.gpu.size, dtype=np.bool_)
+    if stall.size:
+        seconds = runs.seconds[groups.order]
+        limit = STALL * _faster(seconds, groups.first, groups.count)
+        stall[groups.order] = seconds > np.repeat(limit, groups.count)
+    return Stalls(stall, _shared(stall, runs))
 
 
 def _faster(seconds: FloatArray, first: IntArray, count: IntArray) -> FloatArray:
@@ -100,21 +134,20 @@ def _middle(seconds: FloatArray, first: IntArray, kept: IntArray) -> tuple[Float
     return mean, np.where(kept > 1, spread, 0.0)
 
 
-def _shared(stall: BoolArray, node: IntArray, kernel: IntArray, gpu: IntArray, at: FloatArray) -> BoolArray:
+def _shared(stall: BoolArray, runs: Runs) -> BoolArray:
     """Which stalls hit at least half of the GPUs, and more than one, that ran on the node at that time."""
-    shared = np.zeros(stall.size, dtype=np.bool_)
     if not stall.any():
-        return shared
-    when = np.floor(at / SAME_TIME_S).astype(np.int64)
-    _, place = np.unique(np.stack((node, kernel, when)), axis=1, return_inverse=True)
+        return np.zeros(stall.size, dtype=np.bool_)
+    when = np.floor(runs.at / SAME_TIME_S).astype(np.int64)
+    _, place = np.unique(np.stack((runs.node, runs.kernel, when)), axis=1, return_inverse=True)
     place = place.ravel()
 
     def gpus_at(mask: BoolArray) -> IntArray:
-        pairs = np.unique(np.stack((place[mask], gpu[mask])), axis=1)
+        pairs = np.unique(np.stack((place[mask], runs.gpu[mask])), axis=1)
         return np.bincount(pairs[0], minlength=int(place.max()) + 1)
 
     ran, hit = gpus_at(np.ones(stall.size, dtype=np.bool_)), gpus_at(stall)
-    shared[:] = stall & ((hit >= 2) & (hit >= NODE_STALL_SHARE * ran))[place]
+    shared: BoolArray = stall & ((hit >= 2) & (hit >= NODE_STALL_SHARE * ran))[place]
     return shared
 
 
