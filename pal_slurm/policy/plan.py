@@ -175,5 +175,6 @@ class _Planner:
 
 def tasks_out(snapshot: Snapshot) -> Counter[int | None]:
     """Per array, the tasks that run or were let go already: what its %N counts."""
-    let_go = (j for j in snapshot.pending if not j.array_tasks and j.eligible is not None and j.eligible <= snapshot.taken)
+    now = snapshot.taken
+    let_go = (j for j in snapshot.pending if not j.array_tasks and j.eligible is not None and j.eligible <= now)
     return Counter(job.array_id for job in (*snapshot.running, *let_go) if job.array_id is not None)
