@@ -36,7 +36,7 @@ def read_machine(answers: list[bytes]) -> Machine:
         [_node(keys) for keys in _records(nodes, "NodeName=")],
         [_partition(keys) for keys in _records(partitions, "PartitionName=")],
         [_reservation(keys) for keys in _records(reservations, "ReservationName=")],
-        _racks(topology),
+        racks_of(topology),
     )
 
 
@@ -91,7 +91,7 @@ def billing_weights(answer: bytes) -> dict[str, str]:
     return {keys["PartitionName"]: _text(keys.get("TRESBillingWeights")) for keys in found}
 
 
-def _racks(text: str) -> dict[str, int] | None:
+def racks_of(text: str) -> dict[str, int] | None:
     """A rack is a switch of the lowest level; one switch for all tells nothing that features couldn't tell better."""
     leaves = [keys for keys in _records(text, "SwitchName=") if keys.get("Level") == "0"]
     if len(leaves) < 2:

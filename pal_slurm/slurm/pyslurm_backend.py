@@ -10,6 +10,7 @@ import contextlib
 import gc
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
@@ -19,11 +20,26 @@ import msgspec
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Edit, EditResult, Job, JobState, Outcome, Snapshot
 from pal_slurm.slurm.capabilities import capabilities_of
+from pal_slurm.slurm.cli_cluster import racks_of
 from pal_slurm.slurm.judge import judge
-from pal_slurm.slurm.nodes import NodeRecord, PartitionRecord, ReservationRecord, Site, to_cluster, to_reservation
+from pal_slurm.slurm.nodes import Site, to_cluster, to_reservation
 from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
 from pal_slurm.slurm.prepare import Ready, prepare_all, record_of
 from pal_slurm.slurm.records import JobRecord, in_whole_nodes, to_job
+from pal_slurm.slurm.worker_messages import (
+    ANSWER,
+    HELLO,
+    MACHINE,
+    PASSES,
+    PULSE,
+    ROWS,
+    SETUP,
+    UNREAD,
+    Answer,
+    Machine,
+    Setup,
+    read,
+)
 from pal_slurm.slurm.worker_process import WorkerProcess
 
 WORKER = Path(__file__).with_name("worker")
@@ -33,54 +49,6 @@ SETUP_AGE_S = 60.0  # how long slurmctld's settings are believed
 EDIT_S = 0.1  # what one edit may take on a slow slurmctld, beside the deadline of the call
 
 T = TypeVar("T")
-
-
-class _Hello(msgspec.Struct):
-    fields: list[str]
-    loaded: str
-
-
-class _Machine(msgspec.Struct):
-    """The first part of a snapshot; its jobs follow."""
-
-    taken: float
-    nodes: list[NodeRecord]
-    partitions: list[PartitionRecord]
-    reservations: list[ReservationRecord]
-
-
-class _Unread(msgspec.Struct):
-    unread: list[str]
-
-
-class _Setup(msgspec.Struct):
-    release: str
-    cluster: str
-    scheduler: list[str]
-    priority_flags: list[str]
-    plugins: str
-
-
-class _Passes(msgspec.Struct):
-    main: int
-    backfill: int
-    threads: int
-    rpc_time_us: int
-    started: int
-
-
-class _Pulse(msgspec.Struct):
-    pending: int
-    running: int
-    newest: int
-    digest: int
-
-
-class _Answer(msgspec.Struct):
-    """What slurmctld said of one update."""
-
-    errno: int
-    said: str
 
 
 class PyslurmSlurm:
@@ -103,7 +71,7 @@ class PyslurmSlurm:
         self._site = site
         self._deadline_s = deadline_s
         self._clock = clock
-        self._setup: tuple[int, float, _Setup] | None = None  # which worker told it, when, and what
+        self._setup: tuple[int, float, Setup] | None = None  # which worker told it, when, and what
 
     def capabilities(self) -> Capabilities:
         return capabilities_of(self._told().release)
@@ -113,45 +81,30 @@ class PyslurmSlurm:
         return SchedulerSetup(
             cluster_name=told.cluster,
             disable_job_shrink="disable_job_shrink" in told.scheduler,
-            accrue_always="ACCRUE_ALWAYS" in told.priority_flags,
+            accrue_always=told.priority_type == "priority/basic" or "ACCRUE_ALWAYS" in told.priority_flags,
             scheduler_parameters=",".join(told.scheduler),
             plugins=told.plugins,
         )
 
     def snapshot(self) -> Snapshot:
-        machine: list[_Machine] = []
+        machine: list[Machine] = []
         jobs: list[Job] = []
 
         def take(part: msgspec.Raw) -> None:
             if not machine:
-                machine.append(_read(_machine, part))
+                machine.append(read(MACHINE, part))
                 return
-            rows: list[JobRecord] = _read(_rows, part)
+            rows: list[JobRecord] = read(ROWS, part)
             jobs.extend(map(to_job, rows))
 
+        site = (
+            self._site if self._site.racks is not None else replace(self._site, racks=racks_of(self._told().topology))
+        )
         with _no_collection():
-            rest = _read(_unread, self._call("snapshot", on_part=take))
+            rest = read(UNREAD, self._call("snapshot", on_part=take))
         if not machine:
             raise SlurmUnavailable("the pyslurm worker sent a snapshot without nodes")
-        return self._snapshot(machine[0], jobs, rest.unread)
-
-    def _snapshot(self, machine: _Machine, jobs: list[Job], unread: list[str]) -> Snapshot:
-        reservations = tuple(map(to_reservation, machine.reservations))
-        whole = {partition.name for partition in machine.partitions if partition.exclusive}
-        if whole:
-            jobs = [in_whole_nodes(job, whole) for job in jobs]
-        pending = [job for job in jobs if job.state is JobState.PENDING]
-        pending.sort(key=lambda job: (-job.priority, job.submit, job.id))
-        running = [job for job in jobs if job.state is JobState.RUNNING]
-        return Snapshot(
-            taken=machine.taken,
-            cluster=to_cluster(machine.nodes, machine.partitions, reservations, self._site, machine.taken),
-            pending=tuple(pending),
-            running=tuple(running),
-            reservations=reservations,
-            dropped_hints=sum(job.hint.dropped for job in (*pending, *running)),
-            unread=tuple(unread),
-        )
+        return _snapshot(machine[0], jobs, rest.unread, site)
 
     def jobs(self, ids: Sequence[int]) -> dict[int, Job]:
         wanted = frozenset(ids)
@@ -169,11 +122,11 @@ class PyslurmSlurm:
         return results
 
     def pulse(self) -> Pulse:
-        told = _read(_pulse, self._call("pulse"))
+        told = read(PULSE, self._call("pulse"))
         return Pulse(told.pending, told.running, told.newest, told.digest)
 
     def passes(self) -> Passes:
-        told = _read(_passes, self._call("passes"))
+        told = read(PASSES, self._call("passes"))
         return Passes(told.main, told.backfill, told.threads, told.rpc_time_us, told.started)
 
     def close(self) -> None:
@@ -188,10 +141,10 @@ class PyslurmSlurm:
             return [EditResult(edit, Outcome.UNKNOWN, f"nothing was written: {error}") for edit in edits], str(error)
         made = prepare_all(edits, stands, caps, may_name_nodes, self._clock())
         ready = sorted((item for item in made if isinstance(item, Ready)), key=lambda item: item.turn)
-        answers: list[_Answer] = []
+        answers: list[Answer] = []
 
         def take(part: msgspec.Raw) -> None:
-            answers.append(_read(_answer, part))
+            answers.append(read(ANSWER, part))
 
         try:
             self._call("apply", {"updates": list(map(_update, ready))}, on_part=take, extra_s=EDIT_S * len(ready))
@@ -209,18 +162,18 @@ class PyslurmSlurm:
         found: list[Job] = []
 
         def take(part: msgspec.Raw) -> None:
-            rows: list[JobRecord] = _read(_rows, part)
+            rows: list[JobRecord] = read(ROWS, part)
             found.extend(map(to_job, rows))
 
         for few in _batches(dict.fromkeys(ids), EDITS_PER_CALL):
             self._call("jobs", {"ids": few}, on_part=take, extra_s=EDIT_S * len(few))
         return found
 
-    def _told(self) -> _Setup:
+    def _told(self) -> Setup:
         """What slurm.conf says; a new worker may have found another slurmctld, and an admin may have changed it."""
         now = self._clock()
         if self._setup is None or self._setup[0] != self.worker.starts or not 0 <= now - self._setup[1] < SETUP_AGE_S:
-            told = _read(_setup, self._call("setup"))
+            told = read(SETUP, self._call("setup"))
             self._setup = (self.worker.starts, now, told)
         return self._setup[2]
 
@@ -232,23 +185,6 @@ class PyslurmSlurm:
         extra_s: float = 0.0,
     ) -> msgspec.Raw:
         return self.worker.call(verb, args, deadline_s=self._deadline_s + extra_s, on_part=on_part)
-
-
-_hello = msgspec.json.Decoder(_Hello)
-_rows = msgspec.json.Decoder(list[JobRecord])
-_machine = msgspec.json.Decoder(_Machine)
-_unread = msgspec.json.Decoder(_Unread)
-_setup = msgspec.json.Decoder(_Setup)
-_passes = msgspec.json.Decoder(_Passes)
-_pulse = msgspec.json.Decoder(_Pulse)
-_answer = msgspec.json.Decoder(_Answer)
-
-
-def _read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw) -> T:
-    try:
-        return decoder.decode(raw)
-    except msgspec.MsgspecError as error:
-        raise SlurmUnavailable(f"the pyslurm worker sent a record that can't be understood: {error}") from error
 
 
 @contextlib.contextmanager
@@ -264,8 +200,27 @@ def _no_collection() -> Iterator[None]:
 
 
 def _check_hello(raw: msgspec.Raw) -> None:
-    if tuple(_read(_hello, raw).fields) != JobRecord.__struct_fields__:
+    if tuple(read(HELLO, raw).fields) != JobRecord.__struct_fields__:
         raise SlurmUnavailable(f"the pyslurm worker at {WORKER} is of another version of pal-slurm; restart pald")
+
+
+def _snapshot(machine: Machine, jobs: list[Job], unread: list[str], site: Site) -> Snapshot:
+    reservations = tuple(map(to_reservation, machine.reservations))
+    whole = {partition.name for partition in machine.partitions if partition.exclusive}
+    if whole:
+        jobs = [in_whole_nodes(job, whole) for job in jobs]
+    pending = [job for job in jobs if job.state is JobState.PENDING]
+    pending.sort(key=lambda job: (-job.priority, job.submit, job.id))
+    running = [job for job in jobs if job.state is JobState.RUNNING]
+    return Snapshot(
+        taken=machine.taken,
+        cluster=to_cluster(machine.nodes, machine.partitions, reservations, site, machine.taken),
+        pending=tuple(pending),
+        running=tuple(running),
+        reservations=reservations,
+        dropped_hints=sum(job.hint.dropped for job in (*pending, *running)),
+        unread=tuple(unread),
+    )
 
 
 def _update(ready: Ready) -> dict[str, object]:
@@ -280,7 +235,7 @@ def _update(ready: Ready) -> dict[str, object]:
 
 
 def _judged(
-    ready: Sequence[Ready], answers: Sequence[_Answer], after: Sequence[Job], now: float
+    ready: Sequence[Ready], answers: Sequence[Answer], after: Sequence[Job], now: float
 ) -> dict[int, EditResult]:
     """The result of each, by its identity."""
     results = {}

@@ -18,6 +18,7 @@ import pytest
 
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Edit, EditKind, Outcome
+from pal_slurm.slurm.nodes import Site
 from pal_slurm.slurm.pyslurm_backend import PyslurmSlurm
 from tests.slurm.backends import SITE, WORKER_PYTHON
 from tests.slurm.minicluster import PROJECT, Minicluster, wait_for
@@ -199,6 +200,14 @@ def test_a_long_list_of_array_tasks_is_read_whole(minicluster: Minicluster, back
     slurm = backend()
     assert slurm.jobs([job])[job].array_tasks == tuple(tasks)
     assert slurm.snapshot().pending[0].array_tasks == tuple(tasks)
+
+
+def test_racks_come_from_the_switches_where_no_feature_names_them(make_minicluster: Callable[..., Minicluster]) -> None:
+    cluster = make_minicluster("--nodes", "5", "--rack-size", "2")
+    python = [str(cluster.bin / "in-cluster"), WORKER_PYTHON]
+    slurm = PyslurmSlurm(python, site=Site(rack_prefix="no-such-feature"))
+    assert slurm.snapshot().cluster.rack.tolist() == [0, 0, 1, 1, 2]
+    slurm.close()
 
 
 def test_many_edits_are_written_in_batches_and_all_judged(minicluster: Minicluster, backend: MakeBackend) -> None:

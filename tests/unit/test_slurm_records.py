@@ -181,7 +181,9 @@ def test_a_slurm_conf_is_read_for_what_an_older_slurmctld_cant_tell(tmp_path_fac
         "release": "24.11.0",
         "cluster": "c1",
         "scheduler": ["disable_job_shrink", "bf_interval=30"],
+        "priority_type": "",
         "priority_flags": ["ACCRUE_ALWAYS"],
         "plugins": "lua",
+        "topology": "",
     }
     assert older.setup_of(str(conf) + ".none", "24.11")["cluster"] == ""

@@ -41,8 +41,10 @@ def setup_of(conf: str, release: str) -> dict[str, object]:
         "release": f"{release}.0",
         "cluster": settings.get("clustername", ""),
         "scheduler": _words(settings.get("schedulerparameters", "")),
+        "priority_type": settings.get("prioritytype", ""),
         "priority_flags": [flag.upper() for flag in _words(settings.get("priorityflags", ""))],
         "plugins": settings.get("jobsubmitplugins", ""),
+        "topology": "",
     }
 
 

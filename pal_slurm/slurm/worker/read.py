@@ -6,6 +6,7 @@ The order of a job's row is that of JobRecord in records.py, a node's that of No
 
 from __future__ import annotations
 
+import ctypes
 import pwd
 from collections.abc import Iterable, Iterator
 from operator import attrgetter
@@ -118,7 +119,7 @@ def node_rows(nodes: Iterable[Any]) -> list[Row]:
             node.state,
             node.effective_cpus,
             node.allocated_cpus,
-            node.real_memory or 0,
+            max(0, (node.real_memory or 0) - (node.memory_reserved_for_system or 0)),
             node.allocated_memory or 0,
             node.features_text or "",
             node.gres_text or "",
@@ -137,3 +138,19 @@ def reservation_rows(reservations: Iterable[Any]) -> list[Row]:
 def _flags(resv: Any) -> list[str]:
     flags = resv.flags
     return [flag.name for flag in type(flags) if flag in flags and flag.name]
+
+
+def topology_text() -> str:
+    """The switches, one per line as scontrol prints them; "" where there are none. pyslurm has no way to ask."""
+    slurm = ctypes.CDLL(None)  # libslurm, which pyslurm loads with RTLD_GLOBAL, and libc
+    slurm.open_memstream.restype = ctypes.c_void_p
+    answer, text, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+    if slurm.slurm_load_topo(ctypes.byref(answer), None) != 0 or not answer:
+        return ""
+    stream = ctypes.c_void_p(slurm.open_memstream(ctypes.byref(text), ctypes.byref(size)))
+    slurm.slurm_print_topo_info_msg(stream, answer, None, None, 1)
+    slurm.fclose(stream)
+    said = ctypes.string_at(text, size.value).decode("utf-8", "replace") if text else ""
+    slurm.free(text)
+    slurm.slurm_free_topo_info_msg(answer)
+    return said

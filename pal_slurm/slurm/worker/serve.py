@@ -6,7 +6,7 @@
     apply       updates; one part for each, with slurmctld's words
     pulse       (id, state, reason) of every job, as counts and a digest
     passes      counters of slurmctld's own scheduling passes
-    setup       what slurm.conf says that matters to us
+    setup       what slurm.conf says that matters to us, and the switches
 
 An error's kind is `start` (pyslurm can't be used), `slurm` (slurmctld's answer, with its errno) or `bug`.
 """
@@ -164,8 +164,10 @@ class Server:
             "release": conf.version,
             "cluster": conf.cluster_name or "",
             "scheduler": [key if value is True else f"{key}={value}" for key, value in parameters.items()],
+            "priority_type": conf.priority_type or "",
             "priority_flags": conf.priority_flags,
             "plugins": ",".join(conf.job_submit_plugins),
+            "topology": read.topology_text(),
         }
 
 

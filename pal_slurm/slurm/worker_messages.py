@@ -1,0 +1,83 @@
+"""What the pyslurm worker says, as msgspec reads it. In: JSON. Out: typed messages, or SlurmUnavailable.
+
+Strict: a worker of another version, or one that talks nonsense, is found out here and nowhere further up.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+import msgspec
+
+from pal_slurm.errors import SlurmUnavailable
+from pal_slurm.slurm.nodes import NodeRecord, PartitionRecord, ReservationRecord
+from pal_slurm.slurm.records import JobRecord
+
+T = TypeVar("T")
+
+
+class Hello(msgspec.Struct):
+    fields: list[str]
+    loaded: str
+
+
+class Machine(msgspec.Struct):
+    """The first part of a snapshot; its jobs follow."""
+
+    taken: float
+    nodes: list[NodeRecord]
+    partitions: list[PartitionRecord]
+    reservations: list[ReservationRecord]
+
+
+class Unread(msgspec.Struct):
+    unread: list[str]
+
+
+class Setup(msgspec.Struct):
+    release: str
+    cluster: str
+    scheduler: list[str]
+    priority_type: str
+    priority_flags: list[str]
+    plugins: str
+    topology: str
+
+
+class PassesTold(msgspec.Struct):
+    main: int
+    backfill: int
+    threads: int
+    rpc_time_us: int
+    started: int
+
+
+class PulseTold(msgspec.Struct):
+    pending: int
+    running: int
+    newest: int
+    digest: int
+
+
+class Answer(msgspec.Struct):
+    """What slurmctld said of one update."""
+
+    errno: int
+    said: str
+
+
+HELLO = msgspec.json.Decoder(Hello)
+ROWS = msgspec.json.Decoder(list[JobRecord])
+MACHINE = msgspec.json.Decoder(Machine)
+UNREAD = msgspec.json.Decoder(Unread)
+SETUP = msgspec.json.Decoder(Setup)
+PASSES = msgspec.json.Decoder(PassesTold)
+PULSE = msgspec.json.Decoder(PulseTold)
+ANSWER = msgspec.json.Decoder(Answer)
+
+
+def read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw) -> T:
+    try:
+        return decoder.decode(raw)
+    except msgspec.MsgspecError as error:
+        raise SlurmUnavailable(f"the pyslurm worker sent a record that can't be understood: {error}") from error
