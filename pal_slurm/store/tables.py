@@ -23,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-HEAD = "0001"  # the newest migration; a test holds it against Alembic's own answer
+HEAD = "0002"  # the newest migration; a test holds it against Alembic's own answer
 
 metadata = MetaData(
     naming_convention={
@@ -76,8 +76,11 @@ runs = Table(
     Column("seq", Integer, nullable=False),  # its number in that document
     Column("driver", String(64)),
     Column("power_cap_w", Double),
+    Column("node", String(255)),  # where it sat when it ran
+    Column("scope", String(8)),  # node: while all GPUs of its node did the same; null or gpu: alone
     UniqueConstraint("document", "seq"),
     Index(None, "gpu_id", "class", "night"),
+    Index(None, "night"),
     **_EXACT,
 )
 scores = Table(
@@ -91,6 +94,84 @@ scores = Table(
     Column("ci_high", Double),
     Column("measured_at", Double, nullable=False),
     Column("source", String(32), nullable=False),
+    Column("nights", Integer),  # that count
+    Column("since", Integer),  # the first of them
+    Column("stalls", Integer),
+    Column("node_stalls", Integer),
+    Column("node_part", Double),  # the factor that all GPUs of its node share
+    Column("intermittent", Boolean),
+    Column("profiled", Double),  # the score by the nights alone, before jobs were heard
+    Column("profiled_error", Double),  # standard error of its logarithm
+    Column("profiled_at", Double),
+    Column("jobs", Integer),  # observations of jobs since then
+    **_EXACT,
+)
+nights = Table(
+    "nights",
+    metadata,
+    Column("gpu_id", _Id, ForeignKey("gpus.id"), primary_key=True),
+    Column("class", String(32), primary_key=True),
+    Column("app", String(64), primary_key=True),
+    Column("scope", String(8), primary_key=True),
+    Column("night", Integer, primary_key=True, autoincrement=False),
+    Column("seconds", Double, nullable=False),  # typical, without stalls
+    Column("stalled", Double, nullable=False),  # mean of the stalls
+    Column("spread", Double, nullable=False),
+    Column("runs", Integer, nullable=False),
+    Column("stalls", Integer, nullable=False),
+    Column("node_stalls", Integer, nullable=False),
+    Column("measured_at", Double, nullable=False),
+    Column("node", String(255), nullable=False),
+    Column("setup", String(96), nullable=False),  # driver and power cap, as text
+    Column("score", Double),  # that night's own, by the level of the night
+    Index(None, "night"),
+    **_EXACT,
+)
+alerts = Table(
+    "alerts",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("key", String(191), nullable=False, unique=True),  # what, where and when: told once
+    Column("kind", String(32), nullable=False),
+    Column("said", Text, nullable=False),
+    Column("raised_at", Double, nullable=False),
+    **_EXACT,
+)
+job_samples = Table(
+    "job_samples",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("document", String(64), nullable=False, unique=True),
+    Column("cluster", String(64), nullable=False),
+    Column("job", String(24), nullable=False),  # as Slurm prints it: 7 or 7_3
+    Column("app", String(64)),
+    Column("node", String(255), nullable=False),
+    Column("gpus", Text, nullable=False),  # JSON list of UUIDs: those of this node
+    Column("begun_at", Double, nullable=False),
+    Column("ended_at", Double, nullable=False),
+    Column("steps", Integer, nullable=False),
+    Column("step_seconds", Double),  # null: the job reports no steps
+    Column("compute", Double),  # utilisation, 0 to 1
+    Column("memory", Double),
+    Column("heard", Boolean, nullable=False),  # scores have learned from it, or can't
+    Index(None, "app", "ended_at"),
+    Index(None, "cluster", "job"),
+    Index(None, "heard", "ended_at"),
+    **_EXACT,
+)
+app_features = Table(
+    "app_features",
+    metadata,
+    Column("app", String(64), primary_key=True),
+    Column("compute", Double),
+    Column("memory", Double),
+    Column("compute_error", Double),
+    Column("memory_error", Double),
+    Column("jobs", Integer, nullable=False),
+    Column("base", Text, nullable=False),  # JSON: model -> seconds per step on a median GPU, as jobs showed
+    Column("noise", Double),  # scatter of log step times between jobs of this application
+    Column("sure", Double),  # probability that it belongs to its class rather than to the next best
+    Column("seen_at", Double, nullable=False),
     **_EXACT,
 )
 apps = Table(
