@@ -7,6 +7,7 @@ neighbours are alike (between-node share of the variance 0.87-0.99 on Longhorn).
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -53,6 +54,11 @@ def _score(row: Row, column: str) -> float:
 
 def read_runs(path: Path) -> Mapping[str, GpuScore]:
     """Scores by medians from a CSV of measured run times."""
+    return score_runs(run_times(path))
+
+
+def run_times(path: Path) -> list[RunTime]:
+    """Every run of a CSV of measured run times."""
     with Table(path) as table:
         at = table.columns(",", ("node",))
         gpu = next((name for name in ("uuid", "gpu") if name in at), None)
@@ -65,7 +71,19 @@ def read_runs(path: Path) -> Mapping[str, GpuScore]:
             node = f"{row.text('cabinet')}-{row.text('node')}" if cabinet else row.text("node")
             return RunTime(row.text(gpu), node, row.number(time, above=0.0))
 
-        return score_runs(table.each(table.rows(",", at), parse))
+        return list(table.each(table.rows(",", at), parse))
+
+
+def draw_rows(profiles: Sequence[Sequence[RunTime]], nodes: int, width: int, seed: int) -> NDArray[np.float64]:
+    """(class, node, slot) as the published artifact draws it: any one run, per GPU and class; stalls and all."""
+    rng = random.Random(seed)
+    rows = [[run.seconds for run in runs] for runs in profiles]
+    scale = [float(np.median(seconds)) for seconds in rows]
+    drawn = [
+        [rng.choice(seconds) / middle for seconds, middle in zip(rows, scale, strict=True)]
+        for _ in range(nodes * width)
+    ]
+    return np.ascontiguousarray(np.array(drawn).T).reshape(len(profiles), nodes, width)
 
 
 def draw_nodes(profiles: Sequence[Mapping[str, GpuScore]], nodes: int, width: int, seed: int) -> NDArray[np.float64]:

@@ -1,31 +1,155 @@
-"""palctl gain. In: what was decided and what jobs got. Out: what placement gained, or in shadow mode would have."""
+"""palctl gain. In: accounting of the last weeks, scores. Out: one page: what placement would have saved."""
 
 from __future__ import annotations
 
+import io
+import subprocess
 import time
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
-from pal_slurm.cli.context import Palctl, choose, output_options, pass_palctl, print_rows
+from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.outcomes import print_table, progress_bar
+from pal_slurm.errors import BadInput, ConfigError, SlurmUnavailable, StoreError
+
+if TYPE_CHECKING:
+    from pal_slurm.model import Apps, Cluster, ScoreTable
+    from pal_slurm.sim.compare import Interval
+    from pal_slurm.sim.gain import GainReport
+    from pal_slurm.sim.traces.reading import Table
+    from pal_slurm.sim.traces.sacct import Ran
 
 
-@click.command(name="gain", short_help="What placement gained, or in shadow mode would have gained.")
+@click.command(name="gain", short_help="What placement would have saved on your own last month.")
 @click.option(
-    "--days", default=30.0, show_default=True, type=click.FloatRange(0, 3650), help="Jobs started since then."
+    "--sacct", "sacct_file", type=click.Path(path_type=Path), help="Output of sacct --parsable2; else it is run."
 )
-@output_options
+@click.option("--days", default=30, type=click.IntRange(1, 3650), help="How far back to ask sacct.")
+@click.option(
+    "--scores", type=click.Path(path_type=Path), help="Scores as for `palctl scores import`; else the database's."
+)
+@click.option("--gpus-per-node", type=click.IntRange(1, 64), help="Default: the most that a one-node job had.")
+@click.option("--locality", default=1.7, type=click.FloatRange(1), help="Factor on jobs that span nodes.")
+@click.option("--repeat", default=10, type=click.IntRange(2, 1000), help="Replays, for the interval.")
+@click.option("--seed", default=0, type=click.IntRange(0))
+@click.option("--json", "as_json", is_flag=True, help="The figures as JSON.")
 @pass_palctl
-def command(palctl: Palctl, days: float, as_json: bool, fields: str) -> None:
-    """What placement gained, or in shadow mode would have gained: predicted step times, by class.
+def command(
+    palctl: Palctl,
+    sacct_file: Path | None,
+    days: int,
+    scores: Path | None,
+    gpus_per_node: int | None,
+    locality: float,
+    repeat: int,
+    seed: int,
+    as_json: bool,
+) -> None:
+    """Replay the GPU jobs of the last days as Slurm and as pald would place them, with this site's own scores."""
+    from pal_slurm.sim.gain import cluster_of, estimate
+    from pal_slurm.sim.traces.sacct import read_rows
 
-    A gain of 0.2: without pald a step takes 20 % longer. Waiting times are not part of it.
-    """
-    from pal_slurm.report.gain import FIELDS, gain_rows, gained
-    from pal_slurm.store import DecisionRepo, OutcomeRepo
+    with _accounting(sacct_file, days) as table:
+        rans: list[Ran] = list(read_rows(table))
+        left_out = table.skipped
+    if not rans:
+        raise BadInput(f"{table.path}: no GPU job has ended there; {left_out} rows were left out.")
+    cluster = cluster_of(rans, gpus_per_node)
+    known, apps = _knowledge(palctl, cluster, scores)
+    with progress_bar("replaying") as progress:
+        report = estimate(rans, cluster, known, apps, locality, repeat, seed, progress)
+    if as_json:
+        import msgspec
 
-    columns = choose(fields, FIELDS, FIELDS)
-    now = time.time()
-    got = OutcomeRepo(palctl.store, palctl.cluster).since(now - days * 86_400)
-    decided = DecisionRepo(palctl.store, palctl.cluster).since(now - days * 86_400)
-    empty = "no job of which both step times are known: it ran, and pald decided on it"
-    print_rows(gain_rows(gained(decided, got, now)), columns, as_json=as_json, empty=empty)
+        click.echo(msgspec.json.format(msgspec.json.encode(msgspec.to_builtins(report)), indent=2))
+    else:
+        _print(report, left_out)
+
+
+def _accounting(file: Path | None, days: int) -> Table:
+    from pal_slurm.sim.traces.reading import Table
+    from pal_slurm.sim.traces.sacct import COMMAND
+
+    if file is not None:
+        return Table(file)
+    words = COMMAND.replace("now-30days", f"now-{days}days").split()
+    try:
+        done = subprocess.run(words, capture_output=True, timeout=600, check=True)
+    except FileNotFoundError:
+        raise SlurmUnavailable("There is no sacct here; run it elsewhere and give --sacct FILE.") from None
+    except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as exc:
+        said = (exc.stderr or b"").decode(errors="replace").strip()[:300]
+        raise SlurmUnavailable(f"`{' '.join(words)}` failed: {said or exc}") from exc
+    return Table(Path("sacct"), io.StringIO(done.stdout.decode("utf-8", errors="replace")))
+
+
+def _knowledge(palctl: Palctl, cluster: Cluster, file: Path | None) -> tuple[ScoreTable, Apps]:
+    """Scores and applications: of a file and the published classes, else what pald would use."""
+    from pal_slurm.model import App, Apps, neutral_scores
+    from pal_slurm.sim.gain import table_for
+    from pal_slurm.sim.traces.pal import MODELS
+
+    published = Apps({name: App(name, cls) for name, (_, cls) in MODELS.items()})
+    if file is not None:
+        return table_for(cluster, _placed(file)), published
+    try:
+        from pal_slurm.knowledge import known_apps, score_table
+
+        return score_table(palctl.store, palctl.config, cluster, time.time()), known_apps(palctl.store, palctl.config)
+    except (ConfigError, StoreError) as why:
+        click.echo(f"note: no scores: {why}", err=True)
+        return neutral_scores(cluster), published
+
+
+def _placed(file: Path) -> dict[tuple[str, int], dict[str, float]]:
+    """Score by class of each (node, slot) of a file; run times become scores by medians."""
+    from statistics import median
+
+    from pal_slurm.cli.score_file import read_scores
+
+    try:
+        data = file.read_bytes()
+    except OSError as exc:
+        raise BadInput(f"{file} can't be read: {exc.strerror}.") from exc
+    entries = read_scores(data, str(file), tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), time.time())
+    times: dict[str, list[float]] = {}
+    for entry in entries:
+        if entry.seconds:
+            times.setdefault(entry.cls or entry.app, []).append(median(entry.seconds))
+    placed: dict[tuple[str, int], dict[str, float]] = {}
+    for entry in entries:
+        cls = entry.cls or entry.app
+        score = entry.score if entry.score is not None else median(entry.seconds) / median(times[cls])
+        placed.setdefault((entry.node, entry.slot), {})[cls] = score
+    return placed
+
+
+def _print(report: GainReport, left_out: int) -> None:
+    click.echo(
+        f"{report.jobs} GPU jobs of {report.users} users in {report.days:.1f} days on {report.nodes} nodes with "
+        f"{report.gpus} GPUs; {report.gpu_hours:,.0f} GPU hours, {100 * report.load:.0f} % of what there was."
+    )
+    click.echo(f"{left_out} rows of accounting left out (steps, jobs without GPUs, not yet ended).\n")
+    rows = [["class", "GPUs known", "5 %", "95 %", "slowest", "", "over 1.3"]]
+    for s in report.spreads:
+        rows.append(
+            [s.cls, str(s.known), f"{s.low:.3f}", f"{s.high:.3f}", f"{s.worst:.3f}", s.worst_gpu, str(s.outliers)]
+        )
+    if report.spreads:
+        click.echo("Your GPUs (run time over the median; 1.2 is 20 % slower):")
+        print_table(rows)
+        click.echo()
+    click.echo(f"GPU hours saved:                   {_share(report.saved_gpu_hours)}")
+    click.echo(f"Time from submission to end saved: {_share(report.saved_jct)}")
+    click.echo(f"No placement could save more than  {100 * report.most:.1f} % of the GPU hours\n")
+    click.echo(report.verdict + "\n")
+    click.echo("Assumed:")
+    for line in report.assumptions:
+        click.echo(f"- {line}")
+
+
+def _share(value: Interval) -> str:
+    low, high = value.mean - (value.reach or 0), value.mean + (value.reach or 0)
+    return f"{100 * value.mean:.1f} % (95 %: {100 * low:.1f} to {100 * high:.1f})"

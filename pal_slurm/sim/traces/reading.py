@@ -93,14 +93,14 @@ class Row:
 
 
 class Table:
-    """A text table opened for one pass."""
+    """A text table opened for one pass: a file, or a stream that `path` is the name of."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, stream: IO[str] | None = None) -> None:
         self.path = path
         self.skipped = 0
         self.notes: list[str] = []
         try:
-            self._file: IO[str] = path.open(encoding="utf-8-sig", errors="replace", newline=None)
+            self._file = stream or path.open(encoding="utf-8-sig", errors="replace", newline=None)
         except OSError as exc:
             raise BadInput(f"{path} can't be read: {exc.strerror}.") from exc
         self._header: str | None = None

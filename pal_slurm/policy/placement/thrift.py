@@ -1,0 +1,51 @@
+"""`thrift`: as `lv`, but a job on one node pays for the GPUs that it leaves over there.
+
+`lv` takes the fastest GPU wherever it is, half a percent faster on an empty node before the last one of a full node.
+Each such choice is right for its job; together they leave no node whole, so later jobs of several GPUs wait longer or
+are spread over nodes, which costs them far more (docs/results.md has the figures). So a node counts as slower by
+`THRIFT` times the share of its GPUs that would stay free. A GPU that is slower by more than that is still avoided.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pal_slurm.model import App, Tier, step_time
+from pal_slurm.policy.floor import Floor, Models
+from pal_slurm.policy.needs import Site
+from pal_slurm.policy.ranking import COST_MASK, Candidate, Ranking, Way
+from pal_slurm.policy.seams import placements
+from pal_slurm.policy.tables import NEVER, RANK_SHIFT
+
+THRIFT = 0.1
+TIE = 1e-9  # lets what `lv` breaks ties by decide where thrift sees none
+
+
+@dataclass(frozen=True, slots=True)
+class Thrift(Ranking):
+    """The same search; only the choice among single nodes differs."""
+
+    def _candidate(self, floor: Floor, app: App, site: Site, way: Way, base: float, models: Models) -> Candidate | None:
+        nodes, gpus, cpus, mem_mb = way
+        if nodes > 1:
+            return Ranking._candidate(self, floor, app, site, way, base, models)
+        table = floor.node_table(app.cls, gpus, models)
+        keys = np.where(floor.room(site.mask, cpus, mem_mb), table.key, NEVER)
+        rows = np.flatnonzero(keys != NEVER)
+        if not rows.size:
+            return None
+        levels = np.array(floor.merit(app.cls).levels)
+        tier = Tier.GPU if gpus == 1 else Tier.NODE
+        steps = step_time(base, levels[keys[rows] >> RANK_SHIFT], self._comm(app, tier))
+        left = (floor.n_free[rows] - gpus) / floor.cluster.gpus_per_node[rows]
+        price = steps * (1.0 + THRIFT * left + TIE * ((keys[rows] & COST_MASK) / COST_MASK))
+        best = int(price.argmin())
+        row = int(rows[best])
+        slots = (table.slots(floor, row),)
+        cost = int(keys[row]) & COST_MASK
+        return Candidate(float(steps[best]), tier, cost, (row,), slots, floor.cluster.slots, site.partition)
+
+
+placements.register("thrift", lambda _: Thrift())

@@ -1,0 +1,241 @@
+"""What placement would have saved on one's own cluster. In: accounting rows, scores by node and slot. Out: GainReport.
+
+Accounting tells how long each job ran, not how much work it had: its run time is divided by what its GPUs and their
+distance made of it, as far as that is known (sacct names nodes, not devices: the expected worst of that many GPUs of
+those nodes). The same jobs are then replayed as Slurm places them (packed, blind to scores) and as pald does, with the
+same order and the same backfill, several times with submissions shifted by minutes, which gives the interval.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pal_slurm.errors import BadInput
+from pal_slurm.model import App, Apps, Cluster, ScoreTable, comm_of, homogeneous, step_time
+from pal_slurm.model.hostlist import expand_hosts
+from pal_slurm.scores import binned
+from pal_slurm.sim.compare import Interval, compare, interval
+from pal_slurm.sim.engine import Progress, Rules
+from pal_slurm.sim.policies import PolicySpec, Site
+from pal_slurm.sim.traces.sacct import Ran
+from pal_slurm.sim.workload import Work, Workload, workload
+from pal_slurm.sim.worlds import World
+
+SHIFT_S = 300.0  # submissions are shifted by up to so much in a replay
+WORTH = 0.01  # less than 1 % is called no gain
+LIMIT_FACTOR = 2.0  # time limit over run time, where accounting names none
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How far the GPUs of one class lie apart."""
+
+    cls: str
+    low: float  # 5 % of the GPUs are faster
+    high: float  # 5 % are slower
+    worst: float
+    worst_gpu: str
+    known: int
+    outliers: int  # slower than 1.3
+
+
+@dataclass(frozen=True, slots=True)
+class GainReport:
+    jobs: int
+    users: int
+    nodes: int
+    gpus: int
+    days: float
+    load: float  # GPU hours used over those there were
+    spreads: tuple[Spread, ...]
+    gpu_hours: float  # as accounted
+    saved_gpu_hours: Interval  # share of GPU hours
+    saved_jct: Interval  # share of the mean time from submission to end
+    most: float  # share of GPU hours that no placement can exceed: all on median GPUs and near each other
+    verdict: str
+    assumptions: tuple[str, ...]
+
+
+def cluster_of(rans: Sequence[Ran], width: int | None) -> Cluster:
+    """The nodes that accounting names; `width`: GPUs on each, else the most that a one-node job had."""
+    names: set[str] = set()
+    most = 1
+    for ran in rans:
+        nodes = expand_hosts(ran.node_list)
+        if not nodes:
+            raise BadInput(
+                f"Job {ran.name}: NodeList {ran.node_list[:60]!r} names no nodes; add NodeList to sacct's -o."
+            )
+        names |= nodes
+        most = max(most, -(-ran.gpus // len(nodes)))
+    width = most if width is None else width
+    if most > width:
+        raise BadInput(f"A job had {most} GPUs on each of its nodes; --gpus-per-node {width} is too few.")
+    return replace(homogeneous(len(names), width), node_names=tuple(sorted(names)))
+
+
+def works_of(
+    rans: Sequence[Ran], cluster: Cluster, scores: ScoreTable, apps: Apps, comm: tuple[float, float, float, float]
+) -> Workload:
+    """The jobs with the work that they had, as far as it can be told."""
+    expected = _ExpectedWorst(scores)
+    made: dict[str | None, App] = {}
+    works = []
+    for i, ran in enumerate(rans):
+        if ran.app not in made:
+            known = apps.get(ran.app)
+            factors = known.comm if known.comm != (1.0, 1.0, 1.0, 1.0) else comm
+            made[ran.app] = App(ran.app or "?", known.cls, {"gpu": 1.0}, factors)
+        app = made[ran.app]
+        rows = sorted(cluster.node_index[name] for name in expand_hosts(ran.node_list) or ())
+        worst = expected(scores.index(app.cls), tuple(rows), ran.gpus)
+        factor = step_time(1.0, worst, comm_of(app, cluster.tier_of(tuple(rows), ran.gpus)))
+        run_s = ran.end - ran.start
+        limit_s = ran.limit_s or LIMIT_FACTOR * run_s
+        works.append(Work(i, ran.submit, ran.gpus, run_s / factor, app, limit_s, ran.user, requeue=False))
+    return workload(works).from_zero()
+
+
+class _ExpectedWorst:
+    """The expected worst score of so many GPUs drawn from some nodes."""
+
+    def __init__(self, scores: ScoreTable) -> None:
+        self._score = scores.score
+        self._seen: dict[tuple[int, tuple[int, ...], int], float] = {}
+
+    def __call__(self, cls: int, rows: tuple[int, ...], gpus: int) -> float:
+        key = (cls, rows, gpus)
+        if key not in self._seen:
+            each = -(-gpus // len(rows))
+            width = self._score.shape[2]
+            ordered = np.sort(self._score[cls, list(rows)], axis=1)
+            # chance that the k-th lowest of `width` is the worst of `each` drawn
+            below = np.array([_choose(k, each) for k in range(width + 1)]) / _choose(width, each)
+            self._seen[key] = float((ordered * np.diff(below)).sum(axis=1).max())
+        return self._seen[key]
+
+
+def _choose(n: int, k: int) -> float:
+    out = 1.0
+    for i in range(k):
+        out *= max(n - i, 0) / (i + 1)
+    return out
+
+
+def estimate(
+    rans: Sequence[Ran],
+    cluster: Cluster,
+    scores: ScoreTable,
+    apps: Apps,
+    locality: float,
+    replays: int,
+    seed: int,
+    progress: Progress | None = None,
+) -> GainReport:
+    """Replay the month both ways."""
+    load = works_of(rans, cluster, scores, apps, (1.0, 1.0, locality, locality)).fitting(cluster.n_gpus)
+    site = Site(cluster, locality, Rules(), requeue=False)
+    specs = [
+        PolicySpec(policy="packed", order="fifo", fill="easy"),
+        PolicySpec(policy="pal", order="fifo", fill="easy"),
+    ]
+    slurm, ours = compare(
+        specs, site, lambda s: World(_shifted(load, s), scores, scores), range(seed, seed + replays), progress
+    )
+    pairs = list(zip(slurm.outcomes, ours.outcomes, strict=True))
+    hours = interval([1.0 - b.gpu_seconds / a.gpu_seconds for a, b in pairs])
+    jct = interval([1.0 - b.avg_jct_s / a.avg_jct_s for a, b in pairs])
+    ideal = sum(work.gpus * work.ideal_s() for work in load.works)
+    used = sum(ran.gpus * (ran.end - ran.start) for ran in rans)
+    span = max(ran.end for ran in rans) - min(ran.start for ran in rans)
+    spreads = tuple(_spread(scores, cluster, c) for c in range(len(scores.classes)) if scores.known[c].any())
+    most = 1.0 - ideal / float(np.mean([a.gpu_seconds for a, _ in pairs]))
+    return GainReport(
+        jobs=len(rans),
+        users=len({ran.user for ran in rans}),
+        nodes=cluster.n_nodes,
+        gpus=cluster.n_gpus,
+        days=span / 86_400,
+        load=used / (cluster.n_gpus * span),
+        spreads=spreads,
+        gpu_hours=used / 3600,
+        saved_gpu_hours=hours,
+        saved_jct=jct,
+        most=most,
+        verdict=_verdict(hours, jct, spreads, used / 3600),
+        assumptions=_assumptions(rans, apps, scores, locality, replays),
+    )
+
+
+def _shifted(load: Workload, seed: int) -> Workload:
+    shift: NDArray[np.float64] = np.random.default_rng([seed, 5]).uniform(0, SHIFT_S, len(load.works))
+    works = (replace(work, submit=work.submit + s) for work, s in zip(load.works, shift.tolist(), strict=True))
+    return workload(works)
+
+
+def _spread(scores: ScoreTable, cluster: Cluster, c: int) -> Spread:
+    known = scores.known[c]
+    values = scores.score[c][known]
+    flat = np.where(known, scores.score[c], -np.inf).argmax()
+    row, slot = divmod(int(flat), scores.score.shape[2])
+    return Spread(
+        cls=scores.classes[c],
+        low=float(np.percentile(values, 5)),
+        high=float(np.percentile(values, 95)),
+        worst=float(values.max()),
+        worst_gpu=f"{cluster.node_names[row]}:{slot}",
+        known=int(known.sum()),
+        outliers=int((values > 1.3).sum()),
+    )
+
+
+def _verdict(hours: Interval, jct: Interval, spreads: Sequence[Spread], used: float) -> str:
+    if not spreads:
+        return "Nothing can be said: no GPU has a score. Profile the GPUs, or give --scores FILE."
+    reach = hours.reach or 0.0
+    if hours.mean - reach > 0 and hours.mean >= WORTH:
+        return (
+            f"Placement would have saved {100 * hours.mean:.1f} % of the GPU hours, {used * hours.mean:,.0f} of "
+            f"{used:,.0f}, and {100 * jct.mean:.1f} % of the time from submission to end."
+        )
+    wide = max(spreads, key=lambda spread: spread.high - spread.low)
+    return (
+        f"No gain: the spread is {100 * (wide.high - wide.low):.0f} % (class {wide.cls}, 90 % of the GPUs), "
+        f"and placement would have saved {100 * hours.mean:.1f} % of the GPU hours."
+    )
+
+
+def _assumptions(rans: Sequence[Ran], apps: Apps, scores: ScoreTable, locality: float, replays: int) -> tuple[str, ...]:
+    named = sum(1 for ran in rans if ran.app in apps.known)
+    limits = sum(1 for ran in rans if ran.limit_s)
+    known = int(scores.known.any(axis=0).sum())
+    return (
+        f"{named} of {len(rans)} jobs name an application that is known; the others count as class {apps.default.cls}.",
+        f"{known} of {scores.known[0].size} GPUs have scores, taken as they are now; the others count as median.",
+        "A job's work is its accounted run time without what its nodes' GPUs and their distance are expected to cost.",
+        f"A job that spans nodes runs {locality:g} times as long, unless its application says otherwise.",
+        f"Both ways use first come, first served, and EASY backfill on time limits ({limits} jobs have one; "
+        f"the others count {LIMIT_FACTOR:g} times their run time).",
+        "Nothing is moved once it runs. CPUs, memory, partitions, limits and priorities are left out.",
+        f"{replays} replays with submissions shifted by up to {SHIFT_S / 60:g} minutes; "
+        "the interval covers that chance and nothing else.",
+    )
+
+
+def table_for(cluster: Cluster, placed: Mapping[tuple[str, int], Mapping[str, float]]) -> ScoreTable:
+    """Scores by (node, slot) and class, aligned with the cluster; what is not there counts as median."""
+    classes = tuple(sorted({cls for row in placed.values() for cls in row})) or ("A",)
+    score = np.ones((len(classes), cluster.n_nodes, cluster.width))
+    known = np.zeros(score.shape, dtype=np.bool_)
+    for (node, slot), row in placed.items():
+        at = cluster.node_index.get(node)
+        if at is None or slot >= cluster.width:
+            continue
+        for cls, value in row.items():
+            score[classes.index(cls), at, slot] = value
+            known[classes.index(cls), at, slot] = True
+    return binned(classes, score, known)
