@@ -20,7 +20,7 @@ from pal_slurm.sim.workload import Workload
 T = TypeVar("T")
 
 MAX_LINE = 1_000_000
-MAX_JOBS = 3_000_000  # some 1.5 GB of Work
+MAX_JOBS = 1_000_000  # some 300 MB of Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ class Table:
             yield Row(self, 1, first.split(separator), at)
         number = 1
         while line := self._line(number := number + 1):
-            if number > MAX_JOBS:
+            if number > MAX_JOBS + 1:
                 raise BadInput(f"{self.path}, line {number}: more than {MAX_JOBS:,} jobs; cut the trace.")
             if line.strip():
                 yield Row(self, number, line.rstrip("\n").split(separator), at)

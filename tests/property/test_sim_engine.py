@@ -1,0 +1,264 @@
+"""What holds in every simulated run, whatever the policy, the trace and the speeds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from pal_slurm.model import App, ScoreTable, homogeneous
+from pal_slurm.policy.composition import compose
+from pal_slurm.policy.seams import orders
+from pal_slurm.scores import binned
+from pal_slurm.sim.admission import Bounded
+from pal_slurm.sim.engine import Change, Engine, Rules, Run, Scheduler, Stage
+from pal_slurm.sim.in_seams import InSeams
+from pal_slurm.sim.line import Place
+from pal_slurm.sim.outcome import Outcome
+from pal_slurm.sim.policies import PolicySpec, Site, scheduler_for
+from pal_slurm.sim.truth import Gpus, Truth
+from pal_slurm.sim.workload import Work, Workload, workload
+
+NODES, WIDTH = 3, 4
+CLUSTER = homogeneous(NODES, WIDTH)
+APPS = tuple(App(cls, cls, {"gpu": base}, (1.0, 1.0, 1.7, 1.7)) for cls, base in (("A", 1.0), ("B", 0.5)))
+SPECS = [
+    PolicySpec(policy=policy, fill=fill, order=order, moves=moves)
+    for policy, fills, moves in (
+        ("artifact/pal", ("none", "easy", "holes"), None),
+        ("artifact/pm-first", ("none",), None),
+        ("artifact/packed-sticky", ("none", "easy", "holes"), None),
+        ("artifact/packed-nonsticky", ("none", "holes"), None),
+        ("pal", ("none", "easy", "holes"), True),
+        ("pal", ("none", "easy"), False),
+        ("packed", ("none", "easy"), None),
+        ("random", ("easy",), None),
+    )
+    for fill in fills
+    for order in ("fifo", "las", "srtf")
+]
+
+
+def scores(seed: int, spread: float = 0.1) -> ScoreTable:
+    rng = np.random.default_rng(seed)
+    return binned(("A", "B"), np.exp(rng.normal(0, spread, (2, NODES, WIDTH))))
+
+
+@st.composite
+def loads(draw: st.DrawFn) -> Workload:
+    jobs = draw(
+        st.lists(
+            st.tuples(
+                st.integers(0, 500), st.sampled_from([1, 2, 3, 4, 8, 12]), st.integers(1, 400), st.integers(0, 1)
+            ),
+            min_size=1,
+            max_size=12,
+        )
+    )
+    return workload(
+        Work(i, float(at), gpus, float(steps), APPS[app], 6.0 * steps * APPS[app].base["gpu"])
+        for i, (at, gpus, steps, app) in enumerate(jobs)
+    )
+
+
+@dataclass
+class Segment:
+    job: int
+    gpus: Gpus
+    begin: float
+    cost: float
+
+
+class Watched:
+    """A scheduler whose every step is checked."""
+
+    def __init__(self, inner: Scheduler, rules: Rules) -> None:
+        self.inner, self.name = inner, inner.name
+        self._rules = rules
+        self._runs: list[Run] = []
+        self._open: dict[int, Segment] = {}
+        self.done: list[tuple[Segment, float]] = []
+
+    @property
+    def restless(self) -> bool:
+        return self.inner.restless
+
+    def arrive(self, run: Run) -> None:
+        self._runs.append(run)
+        self.inner.arrive(run)
+
+    def ended(self, run: Run, gpus: Gpus) -> None:
+        self._close(run.work.id, run.end)
+        self.inner.ended(run, gpus)
+
+    def learn(self, known: ScoreTable) -> None:
+        self.inner.learn(known)
+
+    def act(self, stage: Stage) -> None:
+        self.inner.act(stage)
+        held = [gpu for run in self._runs for gpu in run.gpus]
+        assert len(held) == len(set(held)), "a GPU is held twice"
+        assert all(0 <= gpu < CLUSTER.n_gpus for gpu in held)
+        for run in self._runs:
+            assert len(run.gpus) in (0, run.work.gpus)
+            was = self._open.get(run.work.id)
+            if was is not None and was.gpus != run.gpus:
+                self._close(run.work.id, stage.now)
+            if run.gpus and run.work.id not in self._open:
+                again = run.first_start < stage.now
+                cost = self._rules.restart_cost_s if again else 0.0
+                self._open[run.work.id] = Segment(run.work.id, run.gpus, stage.now, cost)
+
+    def _close(self, job: int, at: float) -> None:
+        if job in self._open:
+            self.done.append((self._open.pop(job), at))
+
+
+def simulate(spec: PolicySpec, load: Workload, seed: int, rules: Rules, changes: tuple[Change, ...] = ()) -> Outcome:
+    table = scores(seed)
+    scheduler = scheduler_for(spec, Site(CLUSTER, 1.7, rules, True), table, seed)
+    return Engine(CLUSTER, table, load, scheduler, rules, changes).run()
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.policy}-{spec.order}-{spec.fill}-{spec.moves}")
+@settings(deadline=None, max_examples=12)
+@given(load=loads(), seed=st.integers(0, 50), cost=st.sampled_from([0.0, 20.0]))
+def test_no_gpu_is_held_twice_and_work_is_conserved(spec: PolicySpec, load: Workload, seed: int, cost: float) -> None:
+    round_s = 30.0 if spec.order != "fifo" and spec.fill != "easy" else 0.0
+    rules = Rules(round_s=round_s, restart_cost_s=cost)
+    table = scores(seed)
+    watched = Watched(scheduler_for(spec, Site(CLUSTER, 1.7, rules, True), table, seed), rules)
+    outcome = Engine(CLUSTER, table, load, watched, rules).run()
+    truth = Truth(CLUSTER, table)
+    works = {work.id: work for work in load.works}
+    steps = dict.fromkeys(works, 0.0)
+    for part, until in watched.done:
+        useful = max(until - part.begin - part.cost, 0.0)
+        steps[part.job] += useful / truth.step(works[part.job].app, part.gpus)
+    for job, work in works.items():
+        slack = round_s / 0.2  # in rounds, a job holds its GPUs to the end of the round
+        assert work.steps - 1e-6 * work.steps <= steps[job] <= work.steps * (1 + 1e-6) + slack
+    assert (outcome.start_s >= outcome.submit_s).all()
+    assert (outcome.end_s > outcome.start_s).all()
+    held = sum((until - part.begin) * len(part.gpus) for part, until in watched.done)
+    assert outcome.gpu_seconds == pytest.approx(held)
+
+
+@pytest.mark.parametrize("spec", SPECS[::3], ids=lambda spec: f"{spec.policy}-{spec.order}-{spec.fill}-{spec.moves}")
+@settings(deadline=None, max_examples=5)
+@given(load=loads(), seed=st.integers(0, 50))
+def test_the_same_seed_gives_the_same_outcome(spec: PolicySpec, load: Workload, seed: int) -> None:
+    rules = Rules(round_s=60.0, restart_cost_s=5.0)
+    one, two = (simulate(spec, load, seed, rules) for _ in range(2))
+    assert one.end_s.tobytes() == two.end_s.tobytes()
+    assert one.start_s.tobytes() == two.start_s.tobytes()
+    assert (one.moves, one.restarts, one.timeline) == (two.moves, two.restarts, two.timeline)
+
+
+class RememberingSeams(InSeams):
+    """Notes when each head of the line was first promised its start."""
+
+    promised: dict[int, float]
+
+    def _fill(self, stage: Stage, head: Place) -> None:
+        at = self._reserve(head.run.work.gpus, stage.now).at
+        job = head.run.work.id
+        self.promised[job] = min(at, self.promised.get(job, at))
+        super()._fill(stage, head)
+
+
+@settings(deadline=None, max_examples=60)
+@given(load=loads(), seed=st.integers(0, 50), policy=st.sampled_from(["pal", "packed", "pm-first", "random(1)"]))
+def test_backfill_delays_no_job_at_the_head_of_the_line(load: Workload, seed: int, policy: str) -> None:
+    """Limits are six times the ideal run time, and no span and score together reach that."""
+    placement = {"pal": "lv"}.get(policy, policy)
+    scheduler = RememberingSeams(policy, CLUSTER, scores(seed), compose("pal", order="fifo", placement=placement))
+    scheduler.promised = {}
+    outcome = Engine(CLUSTER, scores(seed), load, scheduler).run()
+    started = dict(zip(outcome.job_ids.tolist(), outcome.start_s.tolist(), strict=True))
+    for job, promised in scheduler.promised.items():
+        assert started[job] <= promised + 1e-6
+
+
+class RememberingBounded(Bounded):
+    promised: dict[int, float]
+
+    def _fill(self, head: Place, now: float) -> None:
+        at, _ = self._reserve(head.run.work.gpus, now)
+        job = head.run.work.id
+        self.promised[job] = min(at, self.promised.get(job, at))
+        super()._fill(head, now)
+
+
+@settings(deadline=None, max_examples=60)
+@given(load=loads(), seed=st.integers(0, 50), policy=st.sampled_from(["artifact/pal", "artifact/packed-sticky", "pal"]))
+def test_bounded_filling_delays_no_job_at_the_head_of_the_line(load: Workload, seed: int, policy: str) -> None:
+    spec = PolicySpec(policy=policy, fill="easy", order="fifo", moves=True)
+    table = scores(seed)
+    scheduler = scheduler_for(spec, Site(CLUSTER, 1.7, Rules(), True), table, seed)
+    admission = RememberingBounded(orders.get("fifo"), CLUSTER.n_gpus)
+    admission.promised = {}
+    scheduler._admission = admission  # type: ignore[attr-defined]
+    outcome = Engine(CLUSTER, table, load, scheduler).run()
+    started = dict(zip(outcome.job_ids.tolist(), outcome.start_s.tolist(), strict=True))
+    for job, promised in admission.promised.items():
+        assert started[job] <= promised + 1e-6
+
+
+@settings(deadline=None, max_examples=30)
+@given(load=loads(), seed=st.integers(0, 50), slower=st.floats(1.0, 4.0), spec=st.sampled_from(SPECS[:1] + SPECS[-9:]))
+def test_all_jobs_at_once_on_a_uniformly_slower_cluster_end_so_much_later(
+    load: Workload, seed: int, slower: float, spec: PolicySpec
+) -> None:
+    spec = PolicySpec(policy=spec.policy, order="fifo", fill="none", moves=False)
+    at_once = workload(replace(work, submit=0.0) for work in load.works)
+    known = scores(seed)
+    ends = []
+    for factor in (1.0, slower):
+        truth = ScoreTable(known.classes, known.score * factor, known.bins.copy(), known.known.copy())
+        scheduler = scheduler_for(spec, Site(CLUSTER, 1.7, Rules(), True), known, seed)
+        ends.append(Engine(CLUSTER, truth, at_once, scheduler).run().end_s)
+    assert ends[1] == pytest.approx(ends[0] * slower)
+
+
+@settings(deadline=None)
+@given(gpus=st.sampled_from([1, 2, 4, 8]), seed=st.integers(0, 50), spec=st.sampled_from(SPECS))
+def test_a_job_alone_ends_no_later_on_a_faster_cluster(gpus: int, seed: int, spec: PolicySpec) -> None:
+    load = workload([Work(0, 0.0, gpus, 100.0, APPS[0], 1000.0)])
+    known = scores(seed)
+    rng = np.random.default_rng([seed, 1])
+    faster = ScoreTable(known.classes, known.score * rng.uniform(0.5, 1.0, known.score.shape), known.bins, known.known)
+    ends = []
+    for truth in (known, faster):
+        scheduler = scheduler_for(spec, Site(CLUSTER, 1.7, Rules(60.0), True), known, seed)
+        ends.append(float(Engine(CLUSTER, truth, load, scheduler, Rules(60.0)).run().end_s[0]))
+    assert ends[1] <= ends[0]
+
+
+def test_a_change_of_true_speed_bends_the_course_of_running_jobs() -> None:
+    load = workload([Work(0, 0.0, 1, 100.0, APPS[0], 1000.0)])
+    ones = np.ones((2, NODES, WIDTH))
+    change = Change(50.0, truth=binned(("A", "B"), ones * 2), known=binned(("A", "B"), ones * 2))
+    for policy in ("packed", "pal", "artifact/pal"):
+        scheduler = scheduler_for(
+            PolicySpec(policy=policy), Site(CLUSTER, 1.7, Rules(), True), binned(("A", "B"), ones), 0
+        )
+        outcome = Engine(CLUSTER, binned(("A", "B"), ones), load, scheduler, Rules(), [change]).run()
+        assert outcome.end_s.tolist() == [150.0]
+
+
+def test_a_checkpoint_bounds_what_a_stopped_job_loses() -> None:
+    """LAS stops the long job when a new one comes; it has run 90 s and its last checkpoint was at 60 s."""
+    one = homogeneous(1, 1)
+    load = workload([Work(0, 0.0, 1, 200.0, APPS[0]), Work(1, 70.0, 1, 60.0, APPS[0])])
+    table = binned(("A", "B"), np.ones((2, 1, 1)))
+    ends = {}
+    for checkpoint in (0.0, 60.0):
+        rules = Rules(round_s=30.0, checkpoint_s=checkpoint)
+        spec = PolicySpec(policy="artifact/packed-sticky", order="las", fill="none")
+        site = Site(one, 1.7, rules, True)
+        ends[checkpoint] = Engine(one, table, load, scheduler_for(spec, site, table, 0), rules).run().end_s.max()
+    assert ends[60.0] == ends[0.0] + 30.0
