@@ -1,0 +1,13 @@
+"""The compute-node program, pal-probe. In: a node's GPUs. Out: one JSON document, or a job's JSON lines.
+
+It runs with the standard library alone (numpy, pynvml and torch are imported where one is used) and imports no other
+room of pal_slurm. A training script reports its step times with one line:
+
+    from pal_slurm.probe import steps
+
+    for batch in steps(batches): ...
+"""
+
+from pal_slurm.probe.steps import Steps, steps
+
+__all__ = ["Steps", "steps"]

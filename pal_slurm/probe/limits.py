@@ -1,0 +1,29 @@
+"""What a believable value is. In: nothing. Out: bounds; outside of them the unit is wrong or somebody made it up.
+
+The hint names the commonest mistake: NVML itself speaks of milliwatts and of percent.
+"""
+
+from __future__ import annotations
+
+EARLIEST = 1_577_836_800.0  # 2020-01-01: a node whose clock says less has lost its battery
+FUTURE_S = 3_600.0  # clocks of a cluster agree to seconds; an hour is no drift
+SECONDS = (1e-9, 86_400.0)
+POWER_W = (0.0, 5_000.0)
+TEMPERATURE_C = (-50.0, 200.0)
+CLOCK_MHZ = (0.0, 20_000.0)
+MEMORY_MIB = (1, 10_000_000)
+SHARE = (0.0, 1.0)
+SLOT = (0, 255)
+COUNT = (0, 2**63 - 1)
+STEPS = (1, 10**9)
+
+IN_EPOCH_MS = "it looks like milliseconds; seconds since 1970 are wanted"
+IN_MW = "it looks like milliwatts; watts are wanted"
+IN_HZ = "megahertz are wanted"
+IN_PERCENT = "a share from 0 to 1 is wanted, not percent"
+IN_S = "seconds are wanted"
+
+MOST_BYTES = 64 * 2**20  # a night of one node is under a megabyte
+MOST_DEVICES = 20_000  # an import may hold a whole fleet
+MOST_RUNS = 1_000_000
+MOST_LINES = 500_000

@@ -1,0 +1,248 @@
+"""The watcher of a node, or of one job on it. In: samples and step reports. Out: one file per job and part of time.
+
+As a service it tells by the processes on a GPU whose job it serves; with `--job` all visible GPUs are that job's.
+It wakes once per interval; what came in between waits in pipes and socket buffers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import socket
+import struct
+import subprocess
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pal_slurm.probe.clock import Clock
+from pal_slurm.probe.devices import Sample
+from pal_slurm.probe.document import Device, StepTimes, Usage
+from pal_slurm.probe.errors import BadInput, ProbeError
+from pal_slurm.probe.inventory import Inventory, take
+from pal_slurm.probe.jobfile import JobFile, salvage
+from pal_slurm.probe.owners import job_of, owner
+from pal_slurm.probe.reporting import MOST_BYTES, Report, parse
+from pal_slurm.probe.sampling import Sampler, summary
+from pal_slurm.probe.words import APP, JOB
+
+GONE_S = 60.0  # no process of a job on any GPU for so long: its part is closed
+_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    source: str
+    spool: Path
+    job: str | None
+    interval: float
+    line_s: float
+    part_s: float
+    socket: Path
+    made_by: str
+    proc: Path = Path("/proc")
+    command: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Watched:
+    """One job, as far as this node sees it."""
+
+    job: str
+    begun_at: float
+    seen: float
+    line_begun: float
+    part: int = 0
+    file: JobFile | None = None
+    samples: dict[str, list[Sample]] = field(default_factory=dict)
+    steps: list[StepTimes] = field(default_factory=list)
+
+
+class Watcher:
+    def __init__(self, plan: Plan, inventory: Inventory, clock: Clock) -> None:
+        self._plan, self._clock = plan, clock
+        self._devices = {device.uuid: device for device in inventory.devices}
+        self._node = inventory.devices[0].node if inventory.devices else socket.gethostname().partition(".")[0]
+        self._jobs: dict[str, Watched] = {}
+        self._app = os.environ.get("PAL_APP", "") if plan.job else ""
+
+    @property
+    def node(self) -> str:
+        return self._node
+
+    def sampled(self, uuid: str, sample: Sample) -> None:
+        job = self._plan.job or owner(sample.pids, self._plan.proc)
+        if job is not None:
+            self._watched(job).samples.setdefault(uuid, []).append(sample)
+
+    def reported(self, report: Report, pid: int, uid: int) -> None:
+        """A report counts if the kernel says that it comes from that job."""
+        told = job_of(pid, self._plan.proc)
+        mine = told is None and self._plan.job == report.job and uid == os.getuid()
+        if told == report.job or mine:
+            self._watched(report.job).steps.append(report.steps)
+
+    def tick(self) -> None:
+        """Write what is due."""
+        now = self._clock.now()
+        for watched in list(self._jobs.values()):
+            gone = self._plan.job is None and now - watched.seen > max(GONE_S, 3 * self._plan.interval)
+            if gone or now - watched.line_begun >= self._plan.line_s:
+                self._flush(watched, now)
+            if gone or (watched.file is not None and now - watched.file.begun_at >= self._plan.part_s):
+                self._close(watched, now, last=gone)
+            if gone:
+                del self._jobs[watched.job]
+
+    def end(self) -> None:
+        now = self._clock.now()
+        for watched in self._jobs.values():
+            self._flush(watched, now)
+            self._close(watched, now, last=self._plan.job is not None)
+        self._jobs.clear()
+
+    def _watched(self, job: str) -> Watched:
+        now = self._clock.now()
+        watched = self._jobs.setdefault(job, Watched(job, now, now, now))
+        watched.seen = now
+        return watched
+
+    def _flush(self, watched: Watched, now: float) -> None:
+        begun, samples, steps = watched.line_begun, watched.samples, watched.steps
+        watched.line_begun, watched.samples, watched.steps = now, {}, []
+        if not samples and not steps:
+            return
+        devices = tuple(self._devices[uuid] for uuid in sorted(samples))
+        file = self._file(watched, devices, begun, now)
+        file.write((Usage(uuid, begun, now, summary(samples[uuid])) for uuid in sorted(samples)), steps)
+
+    def _file(self, watched: Watched, devices: tuple[Device, ...], begun: float, now: float) -> JobFile:
+        """The part that is open; another one where the job got GPUs that the open one does not name."""
+        if watched.file is not None and not {d.uuid for d in devices} <= {d.uuid for d in watched.file.devices}:
+            self._close(watched, now, last=False)
+        if watched.file is None:
+            app = self._app if APP.fullmatch(self._app) else None
+            watched.file = JobFile(
+                self._plan.spool, watched.job, self._node, watched.part, self._plan.made_by, app, devices, begun
+            )
+            watched.part += 1
+        return watched.file
+
+    def _close(self, watched: Watched, now: float, last: bool) -> None:
+        if watched.file is not None:
+            watched.file.close(now, last)
+            watched.file = None
+
+
+def watch(plan: Plan, clock: Clock) -> int:
+    """Until SIGTERM, or until the command ends, whose exit code is the answer."""
+    if plan.job is not None and not JOB.fullmatch(plan.job):
+        raise BadInput(f"--job {plan.job!r} is no job's number")
+    inventory = take(plan.source)
+    watcher = Watcher(plan, inventory, clock)
+    salvage(plan.spool, watcher.node, clock.now())
+    stop = threading.Event()
+    with _ended_by_signals(stop), _listening(plan) as reports, _running(plan, stop) as command:
+        sampler = Sampler(inventory, plan.interval)
+        sampler.start()
+        try:
+            while not stop.wait(plan.interval):
+                _turn(watcher, sampler, reports)
+            _turn(watcher, sampler, reports)
+        finally:
+            watcher.end()
+            sampler.end()
+    return 0 if command is None or command.returncode is None else _exit_code(command.returncode)
+
+
+def _turn(watcher: Watcher, sampler: Sampler, reports: socket.socket) -> None:
+    for uuid, timed in sampler.turn():
+        watcher.sampled(uuid, timed.sample)
+    for report, pid, uid in _received(reports):
+        watcher.reported(report, pid, uid)
+    watcher.tick()
+
+
+def _exit_code(code: int) -> int:
+    return code if code >= 0 else 128 - code
+
+
+@contextlib.contextmanager
+def _ended_by_signals(stop: threading.Event) -> Iterator[None]:
+    before = {number: signal.signal(number, lambda *_: stop.set()) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _running(plan: Plan, stop: threading.Event) -> Iterator[subprocess.Popen[bytes] | None]:
+    """The job's command, if we were given one; its end is ours, and our SIGTERM is its."""
+    if not plan.command:
+        yield None
+        return
+    env = {**os.environ, "PAL_PROBE_SOCKET": str(plan.socket)}
+    try:
+        command = subprocess.Popen(plan.command, env=env)
+    except OSError as error:
+        raise BadInput(f"{plan.command[0]}: can't be started: {error.strerror}") from error
+
+    def wait() -> None:
+        command.wait()
+        stop.set()
+
+    threading.Thread(target=wait, daemon=True).start()
+    try:
+        yield command
+    finally:
+        if command.poll() is None:
+            command.terminate()
+            command.wait()
+
+
+@contextlib.contextmanager
+def _listening(plan: Plan) -> Iterator[socket.socket]:
+    """The socket that jobs report to; in a directory of our own, writable by everybody."""
+    path = plan.socket
+    reports = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    try:
+        reports.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with contextlib.suppress(FileNotFoundError):
+            path.unlink()
+        reports.bind(str(path))
+        path.chmod(0o666)
+    except OSError as error:
+        reports.close()
+        raise ProbeError(f"{path}: can't listen there: {error.strerror or error}; choose another --socket") from error
+    try:
+        yield reports
+    finally:
+        reports.close()
+        with contextlib.suppress(OSError):
+            path.unlink()
+
+
+def _received(reports: socket.socket, most: int = 10_000) -> Iterator[tuple[Report, int, int]]:
+    """(report, pid, uid) of what has come; a flood is cut at `most` per turn."""
+    room = socket.CMSG_SPACE(_CREDENTIALS.size)
+    for _ in range(most):
+        try:
+            data, beside, _flags, _sender = reports.recvmsg(MOST_BYTES, room)
+        except OSError:
+            return
+        report, credentials = parse(data), _credentials(beside)
+        if report is not None and credentials is not None:
+            yield report, *credentials
+
+
+def _credentials(beside: Sequence[tuple[int, int, bytes]]) -> tuple[int, int] | None:
+    for level, kind, data in beside:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
+            pid, uid, _gid = _CREDENTIALS.unpack(data[: _CREDENTIALS.size])
+            return pid, uid
+    return None
