@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from pal_slurm.config import Config
 from pal_slurm.daemon.clock import Clock
+from pal_slurm.daemon.declined import Declined
 from pal_slurm.daemon.edits import give_back, let_go, start
 from pal_slurm.daemon.heads import HeadWatch
 from pal_slurm.daemon.knowledge import KnowledgeKeeper
@@ -61,6 +62,7 @@ class Cycle:
     budget: WriteBudget
     leases: LeaseRules
     heads: HeadWatch = field(default_factory=HeadWatch)
+    declined: Declined = field(default_factory=Declined)
     reasons: Reasons = field(default_factory=Reasons)
     lease_ends: dict[JobKey, int] | None = None  # what we last wrote, for jobs whose record does not show it
     not_before: dict[JobKey, float] = field(default_factory=dict)  # pins taken back: no new one until then
@@ -110,9 +112,13 @@ class Cycle:
         # 4 candidates, 5 plan
         undone = {w.edit.job for w in wishes}
         view = replace(snapshot, pending=tuple(j for j in snapshot.pending if j.id not in undone))
-        made = plan(view, knowledge, self.composition, Circumstances(expected(fates), self.heads.overdue(view.taken)))
-        self.heads.look(made.reserved, view)
+        known = Circumstances(
+            released=expected(fates), overdue=self.heads.overdue(view.taken), declining=self.declined.since(view)
+        )
+        made = plan(view, knowledge, self.composition, known)
         decisions = made.decisions
+        self.heads.look(made.reserved, view)
+        self.declined.look(decisions, view)
         self.books.decisions.record(self.reasons.new(decisions, view, knowledge, self.config.actuator))
         if report.shadow:
             report.would.update(d.action for d in decisions if d.action is not Action.LEAVE)

@@ -39,7 +39,8 @@ class Reason(StrEnum):
     BEST_SPAN = "best-span"  # least step time over every span that can be asked for
     NO_ROOM = "no-room"  # nothing that it may be given is free now
     BEHIND_HEAD = "behind-head"  # it fits, but would delay a job ahead of it
-    BETTER_SPAN_SOON = "better-span-soon"  # patience
+    BETTER_SPAN_SOON = "better-span-soon"  # patience: GPUs closer together are expected
+    BETTER_GPUS_SOON = "better-gpus-soon"  # patience: what is free would cost it more than a short wait
     CANT_PIN = "cant-pin"  # heterogeneous, odd shape, own node list ...: released plain in its turn
     WANTS_OFF = "wants-off"  # pal:off
     NOT_ELIGIBLE = "not-eligible"  # dependency, limits, user's own begin time

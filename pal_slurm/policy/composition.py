@@ -9,7 +9,7 @@ from pal_slurm.policy.seams import Order, Patience, Placer, Preemption, orders, 
 
 # name -> order, placement, patience, preemption, backfill
 NAMED: dict[str, tuple[str, str, str, str, bool]] = {
-    "pal": ("slurm", "lv", "none", "none", True),
+    "pal": ("slurm", "thrift", "choosy", "none", True),
     "pm-first": ("slurm", "pm-first", "none", "none", True),
     "packed": ("slurm", "packed", "none", "none", True),
     "random": ("slurm", "random", "none", "none", True),

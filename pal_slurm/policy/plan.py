@@ -14,13 +14,13 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from pal_slurm.model import Action, App, Decision, Job, Knowledge, Placement, Reason, Snapshot, predict
+from pal_slurm.model import Action, App, Decision, Job, Knowledge, Placement, Reason, Snapshot, Tier, factors, predict
 from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.policy.backfill import Backfill, Reserved
 from pal_slurm.policy.composition import Composition
 from pal_slurm.policy.firstfit import first_fit
 from pal_slurm.policy.floor import Floor
-from pal_slurm.policy.seams import Progress
+from pal_slurm.policy.seams import Offer, Progress
 from pal_slurm.policy.turn import Turn, turn_of
 
 
@@ -38,6 +38,7 @@ class Circumstances:
     released: Mapping[int, Placement] = field(default_factory=dict)  # job id -> pinned, not started yet
     overdue: frozenset[int] = frozenset()  # heads kept waiting past their planned start: let them go plain
     progress: Mapping[int, Progress] = field(default_factory=dict)
+    declining: Mapping[int, float] = field(default_factory=dict)  # job id -> since when it declines what it is offered
 
 
 NOTHING_SPECIAL = Circumstances()
@@ -129,8 +130,8 @@ class _Planner:
             return Decision(job.id, waiting, Action.WAIT, self.wait(job, app, floor, turn), rank=rank)
         cluster, scores = self.snapshot.cluster, self.knowledge.scores
         tier = cluster.tier_of(tuple(cluster.node_index[n] for n in where.nodes), where.n_gpus)
-        if turn is Turn.PLACE and self.composition.patience.waits(job, tier, self.now - job.submit):
-            return Decision(job.id, waiting, Action.WAIT, Reason.BETTER_SPAN_SOON, where, rank=rank)
+        if turn is Turn.PLACE and (why := self.declines(job, app, where, tier)) is not None:
+            return Decision(job.id, waiting, Action.WAIT, why, where, rank=rank)
         slurms = first_fit(job, floor)
         slurm_step = None if slurms is None else predict(app, slurms, cluster, scores)
         self.backfill.start(job, where)
@@ -140,6 +141,12 @@ class _Planner:
             reason = Reason.NEUTRAL
         step = predict(app, where, cluster, scores)
         return Decision(job.id, task, Action.PIN, reason, where, step, slurm_step, rank, slurms)
+
+    def declines(self, job: Job, app: App, where: Placement, tier: Tier) -> Reason | None:
+        """Why it should rather wait than start there."""
+        slowdown = factors(app, where, self.snapshot.cluster, self.knowledge.scores).worst_score
+        since = self.circumstances.declining.get(job.id, self.now)
+        return self.composition.patience.waits(job, Offer(tier, slowdown, self.now - job.submit, self.now - since))
 
     def wait(self, job: Job, app: App, floor: Floor, turn: Turn) -> Reason:
         """It does not fit where it may start. Reserve for it, if it is its turn; say why."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
-from pal_slurm.model import App, Job, Placement, Tier
+from pal_slurm.model import App, Job, Placement, Reason, Tier
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.registry import Registry
 
@@ -35,9 +35,19 @@ class Placer(Protocol):
         """What fits best now, or None: nothing that the job may be given and that can be asked for is free."""
 
 
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """The start that a job could have now."""
+
+    tier: Tier
+    slowdown: float  # its step time there, over that on median GPUs of the same span
+    waited_s: float  # since it was submitted
+    declined_s: float = 0.0  # since it first had an offer and did not take it
+
+
 class Patience(Protocol):
-    def waits(self, job: Job, tier: Tier, waited_s: float) -> bool:
-        """Whether a job that could start now at this span should wait for a better one."""
+    def waits(self, job: Job, offer: Offer) -> Reason | None:
+        """Why a job that could start now should rather wait; None: it starts."""
 
 
 class Preemption(Protocol):

@@ -84,6 +84,7 @@ _REASONS = {
     Reason.BEST_SPAN: "Of everything that it may be given and that was free, this has the least step time.",
     Reason.NO_ROOM: "Nothing that it may be given was free.",
     Reason.BEHIND_HEAD: "It would fit, but would delay a job that is ahead of it, so it waits.",
+    Reason.BETTER_GPUS_SOON: "It could start, but what is free would cost it more than a short wait for better GPUs.",
     Reason.BETTER_SPAN_SOON: "It could start, but GPUs closer together are expected soon.",
     Reason.CANT_PIN: "Its request can't be rewritten for chosen GPUs; Slurm places it by itself, in its turn.",
     Reason.WANTS_OFF: "Its comment says pal:off, so Slurm places it by itself, in its turn.",

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pal_slurm.model import Job, Tier
-from pal_slurm.policy.seams import patiences
+from pal_slurm.model import Job, Reason
+from pal_slurm.policy.seams import Offer, patiences
 
 
 class NoPatience:
-    def waits(self, job: Job, tier: Tier, waited_s: float) -> bool:
-        return False
+    def waits(self, job: Job, offer: Offer) -> Reason | None:
+        return None
 
 
 patiences.register("none", lambda _: NoPatience())

@@ -1,0 +1,89 @@
+"""`choosy`: a bad GPU is declined for a part of what it would cost, and taken then."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pal_slurm.daemon.declined import Declined
+from pal_slurm.model import (
+    Action,
+    Cluster,
+    Job,
+    JobState,
+    Knowledge,
+    Lease,
+    Reason,
+    Request,
+    ScoreTable,
+    Shape,
+    Snapshot,
+    Tier,
+    homogeneous,
+)
+from pal_slurm.policy import compose
+from pal_slurm.policy.patience.choosy import MOST_S, SHARE
+from pal_slurm.policy.plan import Circumstances, plan
+from pal_slurm.policy.seams import Offer, patiences
+
+CHOOSY = patiences.get("choosy")
+JOB = Job(
+    1, JobState.PENDING, 0, "u", gpu_job=True, partitions=("gpu",), shape=Shape(gpus_per_node=1),
+    time_limit_s=1000, eligible=10_000, lease=Lease(10_000, Request()),
+)  # fmt: skip
+
+
+def known(cluster: Cluster, score: float) -> Knowledge:
+    scores = np.full((1, cluster.n_nodes, cluster.width), score)
+    scores[0, 0, 0] = 1.0
+    bins = (scores > 1.0).astype(np.int16)
+    return Knowledge(ScoreTable(("A",), scores, bins, np.ones_like(scores, dtype=bool)))
+
+
+def test_median_gpus_are_taken_at_once() -> None:
+    assert CHOOSY.waits(JOB, Offer(Tier.GPU, 1.0, 0.0)) is None
+    assert CHOOSY.waits(JOB, Offer(Tier.GPU, 1.04, 0.0)) is None
+
+
+def test_a_job_without_a_limit_is_not_kept_waiting() -> None:
+    assert CHOOSY.waits(replace(JOB, time_limit_s=None), Offer(Tier.GPU, 3.0, 0.0)) is None
+
+
+@given(st.floats(1.06, 10.0), st.integers(60, 10**6))
+def test_it_waits_for_a_part_of_what_the_bad_gpu_would_cost_and_not_longer(slowdown: float, limit: int) -> None:
+    job = replace(JOB, time_limit_s=limit)
+    lost = limit * (1 - 1 / slowdown)
+    worth = min(MOST_S, SHARE * lost)
+    assert CHOOSY.waits(job, Offer(Tier.GPU, slowdown, 0.0, 0.99 * worth)) is Reason.BETTER_GPUS_SOON
+    assert CHOOSY.waits(job, Offer(Tier.GPU, slowdown, 0.0, worth + 1e-6)) is None
+    assert worth <= lost
+
+
+def test_the_gpu_that_one_job_declines_goes_to_one_that_does_not_mind() -> None:
+    cluster = homogeneous(1, 2)
+    free = np.array([[False, True]])  # only the slow one
+    other = replace(JOB, id=2, time_limit_s=None)
+    snapshot = Snapshot(100.0, replace(cluster, gpu_free=free), (JOB, other))
+    made = plan(snapshot, known(cluster, 1.5), compose("pal"))
+    assert [(d.job, d.action, d.reason) for d in made.decisions] == [
+        (1, Action.WAIT, Reason.BETTER_GPUS_SOON),
+        (2, Action.PIN, Reason.BEST_SPAN),
+    ]
+
+
+def test_the_daemon_remembers_since_when_a_job_declines() -> None:
+    cluster = homogeneous(1, 2)
+    snapshot = Snapshot(100.0, replace(cluster, gpu_free=np.array([[False, True]])), (JOB,))
+    declined = Declined()
+    actions = []
+    for now in (100.0, 150.0, 199.0, 201.0):  # 0.3 * 1000 s * (1 - 1/1.5) = 100 s
+        view = replace(snapshot, taken=now)
+        made = plan(view, known(cluster, 1.5), compose("pal"), Circumstances(declining=declined.since(view)))
+        declined.look(made.decisions, view)
+        actions.append(made.decisions[0].action)
+    assert actions == [Action.WAIT, Action.WAIT, Action.WAIT, Action.PIN]
+    declined.look((), replace(snapshot, pending=()))
+    assert declined.since(snapshot) == {}
