@@ -1,0 +1,149 @@
+"""`palctl simulate` and `palctl gain` as people see them: text and JSON, compared with files kept beside this one.
+
+`PAL_UPDATE_GOLDEN=1 pytest tests/golden/test_sim_output.py` writes them anew; look at the difference before you commit.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pal_slurm.cli.palctl import palctl
+from pal_slurm.errors import BadInput
+
+HERE = Path(__file__).parent / "sim"
+CPU = re.compile(r"simulated in, CPU s.*\n")
+
+
+def run(*words: str) -> Result:
+    return CliRunner().invoke(palctl, list(words), catch_exceptions=True)
+
+
+def compare(name: str, text: str) -> None:
+    path = HERE / name
+    if os.environ.get("PAL_UPDATE_GOLDEN"):
+        path.write_text(text)
+    assert text == path.read_text()
+
+
+def test_the_table_of_a_synthetic_comparison() -> None:
+    result = run(
+        "simulate", "synthetic:jobs=60,per_hour=9", "--cluster", "4x4", "--repeat", "3", "--restart-cost", "30"
+    )
+    assert result.exit_code == 0, result.output
+    compare("synthetic.txt", CPU.sub("", result.output))
+
+
+def test_the_table_in_rounds_with_the_published_policies() -> None:
+    words = [f"--policy=artifact/{name}" for name in ("pal", "pm-first", "packed-sticky", "packed-nonsticky")]
+    result = run(
+        "simulate", "synthetic:jobs=60,per_hour=9", "--cluster", "4x4", "--round", "360", *words, "--policy", "pal"
+    )
+    assert result.exit_code == 0, result.output
+    compare("rounds.txt", CPU.sub("", result.output))
+
+
+def test_the_json_has_every_figure_and_its_definition(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    result = run(
+        "simulate",
+        "synthetic:jobs=30",
+        "--cluster",
+        "4x4",
+        "--policy",
+        "packed",
+        "--policy",
+        "pal",
+        "--json",
+        str(path),
+    )
+    assert result.exit_code == 0, result.output
+    first, second = json.loads(path.read_text())
+    assert (first["policy"], second["policy"]) == ("packed", "pal")
+    figures = (
+        "jobs",
+        "avg_jct_s",
+        "median_jct_s",
+        "p99_jct_s",
+        "makespan_s",
+        "utilization",
+        "moves",
+        "restarts",
+        "cpu_s",
+    )
+    for entry in (first, second):
+        assert all(isinstance(entry[name], int | float) for name in figures)
+        assert set(entry["definitions"]) == set(figures)
+    assert first["jobs"] == 30
+    assert first["ratio_to_first"]["avg_jct_s"] == {"mean": 1.0, "ci95": None}
+
+
+def test_the_same_seed_writes_the_same_bytes_but_for_the_simulators_own_time(tmp_path: Path) -> None:
+    texts = []
+    for name in ("one", "two"):
+        path = tmp_path / name
+        result = run(
+            "simulate", "synthetic:jobs=40", "--cluster", "4x4", "--seed", "5", "--repeat", "2", "--json", str(path)
+        )
+        assert result.exit_code == 0, result.output
+        texts.append(re.sub(r'"cpu_s": [0-9.e-]+', "", path.read_text()))
+    assert texts[0] == texts[1]
+
+
+def test_a_picture_is_drawn(tmp_path: Path) -> None:
+    path = tmp_path / "out.png"
+    result = run("simulate", "synthetic:jobs=30", "--cluster", "4x4", "--plot", str(path))
+    assert result.exit_code == 0, result.output
+    assert path.read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("synthetic", "--cluster", "2x4"), "asks for 16 GPUs and the cluster has 8"),
+        (("synthetic", "--policy", "best"), "There is no policy 'best'"),
+        (("synthetic", "--policy", "packed", "--fill", "holes"), "stops jobs again"),
+        (("nothing.csv",), "can't be read"),
+        (("synthetic", "--known", "x.csv"), "--known says what is believed"),
+        (("nothing.csv", "--format", "slurm"), "There is no trace format 'slurm'"),
+    ],
+)
+def test_what_can_not_be_simulated_is_said_in_a_sentence(words: tuple[str, ...], said: str) -> None:
+    result = run("simulate", *words)
+    assert result.exit_code != 0
+    assert said in str(result.exception)
+
+
+def month(tmp_path: Path, slow: float) -> tuple[Path, Path]:
+    """Two hundred one-GPU jobs on 4x4, and scores in which node n4 is `slow`."""
+    rows = ["JobID|Submit|Start|End|AllocTRES|NodeList|User|Comment|Timelimit"]
+    for i in range(200):
+        at = 1_790_000_000 + 600 * i
+        rows.append(f"{i}|{at}|{at + 5}|{at + 5 + 6000}|cpu=1,gres/gpu=1|n{i % 4 + 1}|u{i % 3}|app:resnet50|02:00:00")
+    sacct, scores = tmp_path / "sacct.txt", tmp_path / "scores.csv"
+    sacct.write_text("\n".join(rows) + "\n")
+    lines = ["node,slot,class,score"]
+    lines += [f"n{n},{s},A,{slow if n == 4 else 1.0}" for n in range(1, 5) for s in range(4)]
+    scores.write_text("\n".join(lines) + "\n")
+    return sacct, scores
+
+
+@pytest.mark.parametrize(("slow", "name"), [(1.5, "gain.txt"), (1.01, "no-gain.txt")])
+def test_the_page_of_a_month_with_and_without_a_slow_node(tmp_path: Path, slow: float, name: str) -> None:
+    sacct, scores = month(tmp_path, slow)
+    result = run("gain", "--sacct", str(sacct), "--scores", str(scores), "--gpus-per-node", "4")
+    assert result.exit_code == 0, result.output
+    compare(name, result.output)
+
+
+def test_accounting_without_gpu_jobs_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "sacct.txt"
+    path.write_text("JobID|Submit|Start|End|AllocTRES|NodeList|User\n1|1|2|3|cpu=1|n1|u\n")
+    result = run("gain", "--sacct", str(path))
+    assert isinstance(result.exception, BadInput)
+    assert "no GPU job has ended there; 1 rows were left out" in str(result.exception)
