@@ -1,0 +1,107 @@
+"""pald is killed at every step between intent and outcome: the next finishes or undoes it, nothing twice (P3)."""
+
+from __future__ import annotations
+
+import re
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from pal_slurm.daemon.writer import CRASH_POINTS
+from pal_slurm.model import Edit, EditKind, Outcome
+from tests.slurm.backends import backend_of
+from tests.slurm.minicluster import Minicluster, wait_for
+from tests.slurm.pald import Pald, mark_of
+
+# A cycle writes what it takes back and what it starts in its first batch, and renewed leases in its second.
+BATCHES = {"undo and pin": 1, "renew": 2}
+
+
+class Journal:
+    """What slurmctld itself says it did, from now on."""
+
+    def __init__(self, cluster: Minicluster) -> None:
+        self._path = cluster.dir / "log" / "slurmctld.log"
+        self._from = self._path.stat().st_size
+
+    def node_lists(self, job: int) -> list[str]:
+        """Every node list that was set for a job, in order; empty: it was cleared."""
+        with self._path.open("rb") as file:
+            file.seek(self._from)
+            text = file.read().decode(errors="replace")
+        return re.findall(rf"setting req_nodes to (\S*) for JobId={job}\b", text)
+
+
+@pytest.mark.slurm("22.05", "26.05")
+@pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)
+@pytest.mark.parametrize("point", CRASH_POINTS)
+def test_a_pald_killed_at_any_step_leaves_nothing_half_done_and_nothing_is_done_twice(
+    minicluster: Minicluster, tmp_path: Path, point: str, batch: int
+) -> None:
+    journal = Journal(minicluster)
+    minicluster.drain("n8")
+    with Pald(minicluster, tmp_path, {"cycle.interval_s": 10}) as pald, minicluster.leases():
+        lost = minicluster.submit("--gres=gpu:2")  # to be pinned where it can't start, with no record of it
+        fresh = minicluster.submit("--gres=gpu:2")
+        waits = minicluster.submit("-N8", "--gpus-per-node=4")
+        assert all(mark_of(minicluster, job) for job in (lost, fresh, waits))
+        request = minicluster.fields(lost)["TresPerNode"]
+        pin_by_hand(minicluster, lost, "n8")
+        code = pald.once(env={"PAL_CRASH_AT": f"{point}:{batch}"})
+        assert code == -signal.SIGKILL, pald.said()
+        pald.kill()  # its worker
+        pald.configure({"cycle.interval_s": 1})
+        pald.start()
+        minicluster.wait_state(fresh, "RUNNING")
+        wait_for(lambda: journal.node_lists(lost)[1:2] == [""], "the pin that can't start is taken back, once")
+        pald.wait_cycle()
+        pins = [pin for pin in pald.intents(fresh, EditKind.PIN) if pin.outcome is not Outcome.REFUSED]
+        assert len(pins) == 1 and pins[0].outcome is Outcome.DONE and pins[0].closed
+        assert journal.node_lists(fresh) == list(pins[0].edit.nodes)
+        assert [i for i in pald.ledger() if i.outcome in (None, Outcome.UNKNOWN)] == []
+        if batch == 1 and point in CRASH_POINTS[:2]:  # else it was taken back before the crash, and may be placed by now
+            assert minicluster.fields(lost)["TresPerNode"] == request
+            assert start_of(minicluster, lost) > time.time()
+        assert start_of(minicluster, waits) > time.time()
+        pald.palctl("pause")
+        minicluster.wait_state(lost, "RUNNING")
+        assert "n8" not in minicluster.gpu_indices(lost)
+        assert journal.node_lists(lost).count("") == 1
+
+
+def pin_by_hand(cluster: Minicluster, job: int, node: str) -> None:
+    """As pald would, but without a record of it."""
+    with backend_of(cluster, "cli") as slurm:
+        slots = (0, 1) if slurm.capabilities().restore_untyped else None
+        (result,) = slurm.apply([Edit(job, EditKind.PIN, nodes=(node,), slots=slots)])
+    assert result.outcome is Outcome.DONE, result
+    assert cluster.fields(job)["ReqNodeList"] == node
+
+
+def start_of(cluster: Minicluster, job: int) -> float:
+    with backend_of(cluster, "cli") as slurm:
+        return float(slurm.jobs([job])[job].eligible or 0)
+
+
+@pytest.mark.slurm("26.05")
+def test_the_request_of_a_pin_that_was_taken_back_is_what_the_user_wrote(
+    minicluster: Minicluster, tmp_path: Path
+) -> None:
+    forms = {"-N1 --gres=gpu:2": "TresPerNode", "--gpus=2": "TresPerJob", "-n2 --gpus-per-task=1": "TresPerTask"}
+    with Pald(minicluster, tmp_path) as pald, minicluster.leases():
+        jobs = {form: minicluster.submit(*form.split()) for form in forms}
+        before = {form: minicluster.fields(job).get(forms[form]) for form, job in jobs.items()}
+        for node in minicluster.nodes:
+            minicluster.drain(node)
+        for job in jobs.values():
+            pin_by_hand(minicluster, job, "n8")
+        pald.start()
+
+        def restored() -> bool:
+            return all(minicluster.fields(job)["ReqNodeList"] == "(null)" for job in jobs.values())
+
+        wait_for(restored, "pins that can't start are taken back")
+        assert {form: minicluster.fields(job).get(forms[form]) for form, job in jobs.items()} == before
+        assert not any(":g" in minicluster.client("scontrol", "show", "job", str(job)) for job in jobs.values())
