@@ -202,7 +202,7 @@ def _verdict(hours: Interval, blind: Interval, spreads: Sequence[Spread], used: 
     wide = max(spreads, key=lambda spread: spread.high - spread.low)
     spread = f"the spread is {100 * (wide.high - wide.low):.0f} % (class {wide.cls}, 90 % of the GPUs)"
     if hours.mean - (hours.reach or 0.0) <= 0 or hours.mean < WORTH:
-        return f"No gain: {spread}, and placement would have saved {round(100 * hours.mean, 1) + 0.0:.1f} % of the GPU hours."
+        return f"No gain: {spread}, and placement would save {round(100 * hours.mean, 1) + 0.0:.1f} % of the GPU hours."
     saved = (
         f"Placement would have saved {100 * hours.mean:.1f} % of the GPU hours: {used * hours.mean:,.0f} of {used:,.0f}"
     )
