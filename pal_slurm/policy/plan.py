@@ -131,7 +131,9 @@ class _Planner:
         cluster, scores = self.snapshot.cluster, self.knowledge.scores
         tier = cluster.tier_of(tuple(cluster.node_index[n] for n in where.nodes), where.n_gpus)
         if turn is Turn.PLACE and (why := self.declines(job, app, where, tier)) is not None:
-            return Decision(job.id, waiting, Action.WAIT, why, where, rank=rank)
+            return Decision(
+                job.id, waiting, Action.WAIT, why, step_time=predict(app, where, cluster, scores), rank=rank
+            )
         slurms = first_fit(job, floor)
         slurm_step = None if slurms is None else predict(app, slurms, cluster, scores)
         self.backfill.start(job, where)
@@ -143,7 +145,9 @@ class _Planner:
         return Decision(job.id, task, Action.PIN, reason, where, step, slurm_step, rank, slurms)
 
     def declines(self, job: Job, app: App, where: Placement, tier: Tier) -> Reason | None:
-        """Why it should rather wait than start there."""
+        """Why it should rather wait than start there; not where nobody could use meanwhile what it leaves."""
+        if not self.composition.backfill:
+            return None
         slowdown = factors(app, where, self.snapshot.cluster, self.knowledge.scores).worst_score
         since = self.circumstances.declining.get(job.id, self.now)
         return self.composition.patience.waits(job, Offer(tier, slowdown, self.now - job.submit, self.now - since))

@@ -7,19 +7,21 @@ Only nodes that changed since the last look are computed anew.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pal_slurm.model import BoolArray, IntArray
+from pal_slurm.model import BoolArray, FloatArray, IntArray
 from pal_slurm.policy.merit import Merit
 
 if TYPE_CHECKING:
     from pal_slurm.policy.floor import Floor
 
 Key = NDArray[np.int64]
+Pricing = Callable[["Floor", Key, "IntArray | slice"], FloatArray]
 LEFT_BITS = 6  # fewer than 64 slots on a node
 WORTH_BITS = 18
 RANK_SHIFT = LEFT_BITS + WORTH_BITS
@@ -54,6 +56,20 @@ class NodeTable(_Table):
         self._gpus = gpus
         self._allowed = allowed  # (N, S) GPUs of the models wanted
         self._lowest = lowest  # Slurm takes the lowest free devices: no choice within a node
+        self._price: FloatArray | None = None
+        self._unpriced: IntArray | slice | None = None  # rows whose key is newer than their price
+
+    def price(self, floor: Floor, pricing: Pricing) -> FloatArray:
+        """(N,) what `pricing` makes of each key, infinity where the job does not fit; kept like the keys."""
+        rows = self._unpriced if self._price is not None else slice(None)
+        if self._price is None:
+            self._price = np.full(len(self.key), np.inf)
+        if rows is not None:
+            key = self.key[rows]
+            fits = key != NEVER
+            self._price[rows] = np.where(fits, pricing(floor, np.where(fits, key, 0), rows), np.inf)
+            self._unpriced = None
+        return self._price
 
     def refresh(self, floor: Floor) -> None:
         rows = self.stale_rows(floor)
@@ -72,6 +88,7 @@ class NodeTable(_Table):
         key |= floor.n_free[rows] - k
         key[worst == NO_RANK] = NEVER
         self.key[rows] = key
+        self._unpriced = rows if self._unpriced is None else slice(None)
 
     def slots(self, floor: Floor, row: int) -> tuple[int, ...]:
         """The GPUs that the key of this node stands for; among equals the lowest slots."""

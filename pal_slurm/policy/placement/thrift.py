@@ -12,12 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pal_slurm.model import App, Tier, step_time
+from pal_slurm.model import App, FloatArray, IntArray, Tier, step_time
 from pal_slurm.policy.floor import Floor, Models
 from pal_slurm.policy.needs import Site
 from pal_slurm.policy.ranking import COST_MASK, Candidate, Ranking, Way
 from pal_slurm.policy.seams import placements
-from pal_slurm.policy.tables import NEVER, RANK_SHIFT
+from pal_slurm.policy.tables import RANK_SHIFT, Key
 
 THRIFT = 0.1
 TIE = 1e-9  # lets what `lv` breaks ties by decide where thrift sees none
@@ -32,20 +32,26 @@ class Thrift(Ranking):
         if nodes > 1:
             return Ranking._candidate(self, floor, app, site, way, base, models)
         table = floor.node_table(app.cls, gpus, models)
-        keys = np.where(floor.room(site.mask, cpus, mem_mb), table.key, NEVER)
-        rows = np.flatnonzero(keys != NEVER)
-        if not rows.size:
-            return None
         levels = np.array(floor.merit(app.cls).levels)
+
+        def pricing(floor: Floor, key: Key, rows: IntArray | slice) -> FloatArray:
+            left = (floor.n_free[rows] - gpus) / np.maximum(floor.cluster.gpus_per_node[rows], 1)
+            tie: FloatArray = TIE * ((key & COST_MASK) / COST_MASK)
+            return np.asarray(levels[key >> RANK_SHIFT] * (1.0 + THRIFT * left + tie))
+
+        price = table.price(floor, pricing)
+        row = int(price.argmin())
+        allowed = site.mask is None or site.mask[row]
+        if not allowed or floor.cpus_free[row] < cpus or floor.mem_free[row] < mem_mb:
+            price = np.where(floor.room(site.mask, cpus, mem_mb), price, np.inf)
+            row = int(price.argmin())
+        if price[row] == np.inf:
+            return None
+        key = int(table.key[row])
         tier = Tier.GPU if gpus == 1 else Tier.NODE
-        steps = step_time(base, levels[keys[rows] >> RANK_SHIFT], self._comm(app, tier))
-        left = (floor.n_free[rows] - gpus) / floor.cluster.gpus_per_node[rows]
-        price = steps * (1.0 + THRIFT * left + TIE * ((keys[rows] & COST_MASK) / COST_MASK))
-        best = int(price.argmin())
-        row = int(rows[best])
+        step = step_time(base, float(levels[key >> RANK_SHIFT]), self._comm(app, tier))
         slots = (table.slots(floor, row),)
-        cost = int(keys[row]) & COST_MASK
-        return Candidate(float(steps[best]), tier, cost, (row,), slots, floor.cluster.slots, site.partition)
+        return Candidate(step, tier, key & COST_MASK, (row,), slots, floor.cluster.slots, site.partition)
 
 
 placements.register("thrift", lambda _: Thrift())
