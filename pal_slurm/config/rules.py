@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from pal_slurm.config.read import Fault
-from pal_slurm.config.schema import Config
+from pal_slurm.config.schema import Config, ProfileSection
 from pal_slurm.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 def broken_rules(config: Config, lines: Mapping[str, int]) -> Iterator[Fault]:
     """Every rule that this config breaks."""
-    for key, message in (*_times(config), *_names(config), *_places(config), *_policy(config)):
+    for key, message in (*_times(config), *_names(config), *_profile(config), *_places(config), *_policy(config)):
         line = lines.get(key) or lines.get(key.rpartition(".")[0], 0)
         yield Fault(line, key, message)
 
@@ -58,6 +58,12 @@ def _names(config: Config) -> Iterator[tuple[str, str]]:
             yield f"apps.{name}.comm", f"{costs}: distance can't make it faster; order gpu <= node <= rack <= cluster"
 
 
+def _profile(config: Config) -> Iterator[tuple[str, str]]:
+    for name, cls in config.profile.kernels.items():
+        if cls not in config.classes.names and config.profile.kernels != ProfileSection().kernels:
+            yield "profile.kernels", f"{name} measures {cls}, which is none of {', '.join(config.classes.names)}"
+
+
 def _places(config: Config) -> Iterator[tuple[str, str]]:
     if config.database.url and config.database.url_file:
         yield "database.url_file", "given beside database.url; keep one"
@@ -70,6 +76,7 @@ def _places(config: Config) -> Iterator[tuple[str, str]]:
         ("cycle.alive_file", config.cycle.alive_file),
         ("leader.lock_file", config.leader.lock_file),
         ("database.url_file", config.database.url_file),
+        ("profile.spool", config.profile.spool),
     ):
         if path and not path.startswith("/"):
             yield key, f"{path!r} must be an absolute path: pald may start in any directory"

@@ -162,6 +162,34 @@ class ScoresSection(Section, frozen=True):
     ] = 30.0
 
 
+class ProfileSection(Section, frozen=True):
+    spool: Annotated[
+        str,
+        why("Directory that nodes and this host share: documents of profile jobs and of users' jobs; empty: none."),
+    ] = ""
+    command: Annotated[
+        str, why("What a profile job runs; {spool} is the spool. It writes one document there.", min_length=1)
+    ] = "pal-probe bench -k resnet@A -k transformer@B -k pagerank@C -o {spool}/"
+    kernels: Annotated[
+        dict[str, str], why("Class that a kernel measures, where neither its document nor apps says.")
+    ] = msgspec.field(default_factory=lambda: {"resnet": "A", "transformer": "B", "pagerank": "C"})
+    partition: Annotated[str, why("Partition of profile jobs; empty: Slurm's default.")] = ""
+    qos: Annotated[str, why("QOS of profile jobs: a preemptable one, where the site has it. Empty: none.")] = ""
+    account: Annotated[str, why("Account of profile jobs; empty: Slurm's default.")] = ""
+    minutes: Annotated[float, why("Time limit of a profile job.", "min", ge=1, le=1440)] = 60.0
+    max_parallel: Annotated[
+        int, why("Profile jobs at a time: a fleet at full power heats its room.", ge=1, le=10_000)
+    ] = 16
+    give_way: Annotated[
+        bool, why("Cancel profile jobs when a waiting job could start in their place; they are done again later.")
+    ] = True
+
+
+class LearningSection(Section, frozen=True):
+    enabled: Annotated[bool, why("pald takes in profile.spool and learns scores from jobs' step times.")] = True
+    interval_s: Annotated[float, why("How often it looks.", "s", ge=1, le=3600)] = 60.0
+
+
 class MetricsSection(Section, frozen=True):
     listen: Annotated[str, why("ADDRESS:PORT for Prometheus; empty: none. 9341 belongs to Slurm's own exporters.")] = (
         "127.0.0.1:9752"
@@ -192,6 +220,8 @@ class Config(Section, frozen=True):
         why("Known applications by the NAME of their `app:NAME` tag; these win over what the database says."),
     ] = msgspec.field(default_factory=dict)
     scores: Annotated[ScoresSection, why("How scores are judged.")] = ScoresSection()
+    profile: Annotated[ProfileSection, why("Measuring the GPUs at night, through Slurm.")] = ProfileSection()
+    learning: Annotated[LearningSection, why("Learning from what jobs showed.")] = LearningSection()
     state_dir: Annotated[str, why("pald's own directory, on a local disk.", min_length=1)] = "/var/lib/pal-slurm"
     metrics: Annotated[MetricsSection, why("Figures for Prometheus.")] = MetricsSection()
 

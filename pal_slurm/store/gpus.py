@@ -6,7 +6,7 @@ is another card, so neither inherits the other's score.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, bindparam, insert, select, update
@@ -23,6 +23,7 @@ class Sighting:
     node: str
     slot: int
     model: str = ""
+    at: float | None = None  # when it was seen there; None: now
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +65,6 @@ class GpuRepo:
             return [Stay(*row) for row in db.execute(query)]
 
 
-def ids_by_uuid(db: Connection) -> dict[str, int]:
-    return {row.uuid: row.id for row in db.execute(select(gpus.c.uuid, gpus.c.id))}
-
-
 def places(db: Connection) -> dict[tuple[str, int], str]:
     """(node, slot) -> UUID of what sits there now."""
     query = select(gpu_slots.c.node, gpu_slots.c.slot, gpus.c.uuid).join_from(gpu_slots, gpus)
@@ -75,40 +72,69 @@ def places(db: Connection) -> dict[tuple[str, int], str]:
 
 
 def record_sightings(db: Connection, sightings: Iterable[Sighting], now: float) -> dict[str, int]:
-    """Bring identity and place up to date within a transaction; UUID -> id of every GPU known afterwards."""
-    seen = {s.uuid: s for s in sightings}
-    ids = ids_by_uuid(db)
-    new = [s for s in seen.values() if s.uuid not in ids]
+    """Bring identity and place up to date within a transaction; UUID -> id of every GPU known afterwards.
+
+    What came late tells nothing of where a card is that was seen since, nor of a place that another was seen in since.
+    """
+    in_order = sorted(sightings, key=lambda s: now if s.at is None else s.at)
+    ids, last_seen = _known(db)
+    models = {s.uuid: s.model for s in in_order}
+    new = [{"uuid": u, "model": m, "first_seen": now, "last_seen": 0.0} for u, m in models.items() if u not in ids]
     if new:
-        rows = [{"uuid": s.uuid, "model": s.model, "first_seen": now, "last_seen": now} for s in new]
-        db.execute(insert(gpus), rows)
-        ids = ids_by_uuid(db)
-    again = [{"id_": ids[s.uuid], "now": now} for s in seen.values()]
+        db.execute(insert(gpus), new)
+        ids, last_seen = _known(db)
+    seen = _newest(in_order, {s: now if s.at is None else s.at for s in in_order}, last_seen, places(db))
+    again = [{"id_": ids[s.uuid], "seen": at} for s, at in seen.items()]
     if again:
-        db.execute(update(gpus).where(gpus.c.id == bindparam("id_")).values(last_seen=bindparam("now")), again)
-    named = [{"id_": ids[s.uuid], "told": s.model} for s in seen.values() if s.model]
+        db.execute(update(gpus).where(gpus.c.id == bindparam("id_")).values(last_seen=bindparam("seen")), again)
+    named = [{"id_": ids[s.uuid], "told": s.model} for s in seen if s.model]
     if named:
         db.execute(update(gpus).where(gpus.c.id == bindparam("id_")).values(model=bindparam("told")), named)
-    _move(db, list(seen.values()), ids, now)
+    _move(db, seen, ids)
     return ids
 
 
-def _move(db: Connection, seen: Sequence[Sighting], ids: dict[str, int], now: float) -> None:
+def _known(db: Connection) -> tuple[dict[str, int], dict[str, float]]:
+    rows = db.execute(select(gpus.c.uuid, gpus.c.id, gpus.c.last_seen)).all()
+    return {row.uuid: row.id for row in rows}, {row.uuid: row.last_seen for row in rows}
+
+
+def _newest(
+    in_order: Sequence[Sighting],
+    at: Mapping[Sighting, float],
+    last_seen: Mapping[str, float],
+    sits: Mapping[tuple[str, int], str],
+) -> dict[Sighting, float]:
+    """The last sighting of each card, unless the card or what sits in its place was seen later."""
+    by_card = {s.uuid: s for s in in_order}
+    newest: dict[Sighting, float] = {}
+    for s in by_card.values():
+        occupant = sits.get((s.node, s.slot), s.uuid)
+        if at[s] >= last_seen[s.uuid] and (occupant in by_card or at[s] >= last_seen[occupant]):
+            newest[s] = at[s]
+    return newest
+
+
+def _move(db: Connection, seen: Mapping[Sighting, float], ids: dict[str, int]) -> None:
     sits = places(db)
     where = {uuid: place for place, uuid in sits.items()}
-    left: set[str] = set()
-    arrived: list[Sighting] = []
-    for s in seen:
+    left: dict[str, float] = {}
+    arrived: dict[tuple[str, int], tuple[Sighting, float]] = {}
+    for s, at in seen.items():
         if where.get(s.uuid) == (s.node, s.slot):
             continue
-        arrived.append(s)
+        if (before := arrived.get((s.node, s.slot))) is not None:
+            left.pop(before[0].uuid, None)  # two cards in one place: the later one is there
+        arrived[s.node, s.slot] = (s, at)
         if s.uuid in where:
-            left.add(s.uuid)
+            left[s.uuid] = at
         if (other := sits.get((s.node, s.slot))) is not None:
-            left.add(other)  # it was pulled out, or moved and will be seen elsewhere
+            left[other] = at  # it was pulled out, or moved and will be seen elsewhere
     if left:
         closing = update(gpu_slots).where(gpu_slots.c.gpu_id == bindparam("id_"), gpu_slots.c.until.is_(None))
-        db.execute(closing.values(until=bindparam("now")), [{"id_": ids[uuid], "now": now} for uuid in sorted(left)])
+        db.execute(
+            closing.values(until=bindparam("at")), [{"id_": ids[uuid], "at": at} for uuid, at in sorted(left.items())]
+        )
     if arrived:
-        rows = [{"gpu_id": ids[s.uuid], "node": s.node, "slot": s.slot, "since": now} for s in arrived]
+        rows = [{"gpu_id": ids[s.uuid], "node": s.node, "slot": s.slot, "since": at} for s, at in arrived.values()]
         db.execute(insert(gpu_slots), rows)

@@ -16,7 +16,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from pal_slurm.model import BoolArray, Cluster, FloatArray, IntArray, ScoreTable
 from pal_slurm.store.engine import Store
 from pal_slurm.store.gpus import Sighting, record_sightings
-from pal_slurm.store.state import bump, revision
+from pal_slurm.store.state import bump, mark_nights, revision
 from pal_slurm.store.tables import gpu_slots, gpus, runs, scores
 
 LEAST_SCORE, MOST_SCORE = 0.05, 50.0  # outside: a mistake of whoever measured, not a GPU
@@ -36,6 +36,10 @@ class Run:
     app: str | None = None
     seconds: float | None = None
     score: float | None = None
+    node: str | None = None
+    scope: str | None = None  # node: while all GPUs of its node did the same
+    driver: str | None = None
+    power_cap_w: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,13 +98,22 @@ class ScoreRepo:
 
     def add(self, document: Document, now: float) -> Added:
         """Store a document in one transaction; killed in between, nothing of it is there."""
+        return self.add_all([document], now)[0]
+
+    def add_all(self, documents: Sequence[Document], now: float) -> list[Added]:
+        """Store documents in one transaction: all of them or none."""
         with self._store.writing() as db:
-            if db.execute(select(runs.c.id).where(runs.c.document == document.digest).limit(1)).first():
-                return Added(0, 0, 0, 0, True)
-            ids = record_sightings(db, document.sightings, now)
-            _insert_runs(db, document, ids)
-            written, kept = _upsert_scores(db, document, ids)
-            bump(db, "scores", now)
+            known = _known(db, [document.digest for document in documents])
+            new = {document.digest: document for document in documents if document.digest not in known}
+            ids = record_sightings(db, [s for document in new.values() for s in document.sightings], now)
+            added = {digest: self._add(db, document, ids, now) for digest, document in new.items()}
+            if added:
+                bump(db, "scores", now)  # also where no score changed: a card that moved takes its own along
+        return [added.pop(d.digest, Added(0, 0, 0, 0, True)) for d in documents]
+
+    def _add(self, db: Connection, document: Document, ids: Mapping[str, int], now: float) -> Added:
+        _insert_runs(db, document, ids, now)
+        written, kept = _upsert_scores(db, document, ids) if document.scores else (0, 0)
         return Added(len(document.sightings), len(document.runs), written, kept, False)
 
     def revision(self) -> int:
@@ -192,7 +205,16 @@ def _current_scores(db: Connection, cls: str) -> FloatArray:
     return np.array([tuple(row) for row in db.execute(query)], dtype=np.float64).reshape(-1, 3)
 
 
-def _insert_runs(db: Connection, document: Document, ids: Mapping[str, int]) -> None:
+def _known(db: Connection, digests: Sequence[str]) -> set[str]:
+    """Which of these documents are stored; one without runs is never known, and is harmless to store again."""
+    found: set[str] = set()
+    for first in range(0, len(digests), 500):
+        some = digests[first : first + 500]
+        found.update(db.execute(select(runs.c.document).where(runs.c.document.in_(some)).distinct()).scalars())
+    return found
+
+
+def _insert_runs(db: Connection, document: Document, ids: Mapping[str, int], now: float) -> None:
     rows = [
         {
             "gpu_id": ids[run.uuid],
@@ -205,11 +227,16 @@ def _insert_runs(db: Connection, document: Document, ids: Mapping[str, int]) -> 
             "source": document.source,
             "document": document.digest,
             "seq": seq,
+            "node": run.node,
+            "scope": run.scope,
+            "driver": run.driver,
+            "power_cap_w": run.power_cap_w,
         }
         for seq, run in enumerate(document.runs)
     ]
     if rows:
         db.execute(insert(runs), rows)
+    mark_nights(db, {int(run.measured_at // 86_400) for run in document.runs if run.seconds is not None}, now)
 
 
 def _upsert_scores(db: Connection, document: Document, ids: Mapping[str, int]) -> tuple[int, int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, delete, insert, select, update
@@ -10,6 +11,7 @@ from pal_slurm.store.engine import Store
 from pal_slurm.store.tables import state
 
 _PAUSE = "paused"
+_NIGHT = "night:"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +59,26 @@ def revision(db: Connection, key: str) -> int:
 
 def bump(db: Connection, key: str, now: float) -> None:
     _put(db, f"revision:{key}", str(revision(db, key) + 1), now)
+
+
+def mark_nights(db: Connection, nights: Iterable[int], now: float) -> None:
+    """Runs of these nights came in that no score was made of yet; the number grows each time."""
+    for night in sorted(nights):
+        bump(db, f"{_NIGHT}{night}", now)
+
+
+def marked_nights(db: Connection) -> dict[int, int]:
+    """Night -> the number that it was marked with last."""
+    prefix = f"revision:{_NIGHT}"
+    rows = db.execute(select(state.c.key, state.c.value).where(state.c.key.like(f"{prefix}%")))
+    return {int(key.removeprefix(prefix)): int(value) for key, value in rows}
+
+
+def unmark_nights(db: Connection, done: Mapping[int, int]) -> None:
+    """Scores were made of these; a night that was marked again meanwhile stays marked."""
+    for night, number in done.items():
+        key = f"revision:{_NIGHT}{night}"
+        db.execute(delete(state).where(state.c.key == key, state.c.value == str(number)))
 
 
 def _put(db: Connection, key: str, value: str, now: float) -> None:

@@ -97,3 +97,15 @@ def import_scores(palctl: Palctl, file: Path) -> None:
         return
     older = f"; {added.kept} stored scores are newer and stay" if added.kept else ""
     click.echo(f"{name}: {added.scores} scores of {added.gpus} GPUs from {added.runs} measurements{older}")
+
+
+@command.command(name="recompute")
+@pass_palctl
+def recompute(palctl: Palctl) -> None:
+    """Make all nights and scores anew from the raw runs; scores that were imported as such stay."""
+    from pal_slurm.ingest.rescore import rescore
+
+    done = rescore(palctl.store, time.time(), anew=True)
+    click.echo(f"{done.scores} scores made anew from the runs of {done.nights} nights")
+    for alert in done.alerts:
+        click.echo(f"ALERT {alert.said}")

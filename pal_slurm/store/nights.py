@@ -1,0 +1,250 @@
+"""What each GPU did in each night, and the scores made of it. In: runs of marked nights. Out: rows that scores rest on.
+
+Runs are the truth; `nights` and `scores` can be made anew from them at any time. A night is marked in the transaction
+that stores its runs and unmarked in the one that stores what was made of them: killed in between, it is done again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+
+from pal_slurm.store.engine import Store
+from pal_slurm.store.state import bump, mark_nights, marked_nights, unmark_nights
+from pal_slurm.store.tables import alerts, gpus, nights, runs, scores
+
+_ROWS = 5_000  # per statement
+OURS = ("probe", "jobs")  # sources of scores that can be made anew
+
+
+@dataclass(frozen=True, slots=True)
+class KernelKey:
+    """What was run, and what for. `app` may be empty: only the class was told."""
+
+    cls: str
+    app: str
+    scope: str  # gpu, node
+
+
+class NightRow(NamedTuple):
+    gpu: int
+    night: int
+    seconds: float
+    stalled: float
+    spread: float
+    runs: int
+    stalls: int
+    node_stalls: int
+    measured_at: float
+    node: str
+    setup: str
+    score: float | None = None
+
+    @property
+    def window_row(self) -> WindowRow:
+        return self[:11]
+
+
+@dataclass(frozen=True, slots=True)
+class ProfiledScore:
+    """A score made of nights."""
+
+    gpu: int
+    cls: str
+    score: float
+    error: float  # standard error of its logarithm
+    ci_low: float
+    ci_high: float
+    n_runs: int
+    nights: int
+    since: int
+    stalls: int
+    node_stalls: int
+    node_part: float
+    intermittent: bool
+    measured_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Alert:
+    """Something that a person should look at; `key` tells the same thing from another one."""
+
+    key: str
+    kind: str
+    said: str
+    raised_at: float
+
+
+# GPU id, class, app, scope, seconds, measured at, node, driver, power cap
+RunRow: TypeAlias = tuple[int, str, str, str, float, float, str, str, float]
+# As NightRow, without the score
+WindowRow: TypeAlias = tuple[int, int, float, float, float, int, int, int, float, str, str]
+
+
+class NightRepo:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def marked(self) -> dict[int, int]:
+        """Nights with runs that no score was made of yet."""
+        with self._store.reading() as db:
+            return marked_nights(db)
+
+    def mark_all(self, now: float) -> int:
+        """All nights are to be made anew; how many there are."""
+        with self._store.writing() as db:
+            every = list(db.execute(select(runs.c.night).where(runs.c.seconds.is_not(None)).distinct()).scalars())
+            mark_nights(db, every, now)
+            db.execute(delete(nights))
+        return len(every)
+
+    def runs_of(self, night: int) -> list[RunRow]:
+        query = select(
+            runs.c.gpu_id,
+            runs.c["class"],
+            func.coalesce(runs.c.app, ""),
+            func.coalesce(runs.c.scope, "gpu"),
+            runs.c.seconds,
+            runs.c.measured_at,
+            func.coalesce(runs.c.node, ""),
+            func.coalesce(runs.c.driver, ""),
+            func.coalesce(runs.c.power_cap_w, 0.0),
+        ).where(runs.c.night == night, runs.c.seconds.is_not(None))
+        with self._store.reading() as db:
+            return [*db.execute(query)]
+
+    def window(self, kernel: KernelKey, first: int, last: int) -> list[WindowRow]:
+        """The nights from `first` to `last`."""
+        c = nights.c
+        query = select(
+            c.gpu_id, c.night, c.seconds, c.stalled, c.spread, c.runs, c.stalls, c.node_stalls, c.measured_at,
+            c.node, c.setup,
+        ).where(
+            c["class"] == kernel.cls, c.app == kernel.app, c.scope == kernel.scope, c.night >= first, c.night <= last
+        )  # fmt: skip
+        with self._store.reading() as db:
+            return [*db.execute(query)]
+
+    def kernels(self, first: int) -> list[KernelKey]:
+        """Everything that was run since that night."""
+        query = select(nights.c["class"], nights.c.app, nights.c.scope).where(nights.c.night >= first).distinct()
+        with self._store.reading() as db:
+            return [KernelKey(*row) for row in db.execute(query)]
+
+    def newest(self) -> int:
+        """The newest night that is known; 0: none."""
+        with self._store.reading() as db:
+            return int(db.execute(select(func.coalesce(func.max(nights.c.night), 0))).scalar_one())
+
+    def models(self) -> dict[int, str]:
+        with self._store.reading() as db:
+            return {row.id: row.model for row in db.execute(select(gpus.c.id, gpus.c.model))}
+
+    def nodes_measured(self, since: float) -> dict[str, float]:
+        """Nodes that were profiled since then, and when last."""
+        query = select(runs.c.node, func.max(runs.c.measured_at)).where(
+            runs.c.night >= int(since // 86_400), runs.c.measured_at >= since, runs.c.source == "probe"
+        )
+        with self._store.reading() as db:
+            return {node: at for node, at in db.execute(query.group_by(runs.c.node)) if node}
+
+    def history(self, uuid: str) -> list[tuple[str, str, str, int, float | None, int, int, str]]:
+        """Class, app, scope, night, that night's score, runs, stalls, node: everything of one card, oldest first."""
+        c = nights.c
+        query = (
+            select(c["class"], c.app, c.scope, c.night, c.score, c.runs, c.stalls, c.node)
+            .join_from(nights, gpus)
+            .where(gpus.c.uuid == uuid)
+            .order_by(c["class"], c.app, c.scope, c.night)
+        )
+        with self._store.reading() as db:
+            return [tuple(row) for row in db.execute(query)]
+
+    def write(
+        self,
+        made: Mapping[KernelKey, Sequence[NightRow]],
+        profiled: Sequence[ProfiledScore],
+        raised: Iterable[Alert],
+        done: Mapping[int, int],
+        now: float,
+        anew: bool = False,
+    ) -> int:
+        """All of it in one transaction; how many scores changed.
+
+        A score that is newer than the nights stays; with `anew` only one that did not come from nights and jobs.
+        """
+        with self._store.writing() as db:
+            for night in done:
+                db.execute(delete(nights).where(nights.c.night == night))
+            for kernel, rows in made.items():
+                for first in range(0, len(rows), _ROWS):
+                    db.execute(insert(nights), [_night(kernel, row) for row in rows[first : first + _ROWS]])
+            written = _write_scores(db, profiled, anew)
+            _raise(db, raised)
+            unmark_nights(db, done)
+            if written:
+                bump(db, "scores", now)
+        return written
+
+    def alerts(self, since: float = 0.0) -> list[Alert]:
+        """Newest first."""
+        query = (
+            select(alerts).where(alerts.c.raised_at >= since).order_by(alerts.c.raised_at.desc(), alerts.c.id.desc())
+        )
+        with self._store.reading() as db:
+            return [Alert(row.key, row.kind, row.said, row.raised_at) for row in db.execute(query)]
+
+    def alert(self, raised: Iterable[Alert]) -> int:
+        with self._store.writing() as db:
+            return _raise(db, raised)
+
+
+def _night(kernel: KernelKey, row: NightRow) -> dict[str, object]:
+    return {
+        "gpu_id": row.gpu, "class": kernel.cls, "app": kernel.app, "scope": kernel.scope, "night": row.night,
+        "seconds": row.seconds, "stalled": row.stalled, "spread": row.spread, "runs": row.runs, "stalls": row.stalls,
+        "node_stalls": row.node_stalls, "measured_at": row.measured_at, "node": row.node, "setup": row.setup,
+        "score": row.score,
+    }  # fmt: skip
+
+
+def _write_scores(db: Connection, profiled: Sequence[ProfiledScore], anew: bool) -> int:
+    query = select(scores.c.gpu_id, scores.c["class"], scores.c.measured_at, scores.c.source)
+    stored = {(gpu, cls): 0.0 if anew and source in OURS else at for gpu, cls, at, source in db.execute(query)}
+    fresh: list[dict[str, object]] = []
+    changed: list[dict[str, object]] = []
+    for s in profiled:
+        key = (s.gpu, s.cls)
+        if stored.get(key, s.measured_at) > s.measured_at:
+            continue
+        values: dict[str, object] = {
+            "score": s.score, "n_runs": s.n_runs, "ci_low": s.ci_low, "ci_high": s.ci_high,
+            "measured_at": s.measured_at, "source": "probe", "nights": s.nights, "since": s.since,
+            "stalls": s.stalls, "node_stalls": s.node_stalls, "node_part": s.node_part,
+            "intermittent": s.intermittent, "profiled": s.score, "profiled_error": s.error,
+            "profiled_at": s.measured_at, "jobs": 0,
+        }  # fmt: skip
+        if key in stored:
+            changed.append(values | {"id_": s.gpu, "class_": s.cls})
+        else:
+            fresh.append(values | {"gpu_id": s.gpu, "class": s.cls})
+    if fresh:
+        db.execute(insert(scores), fresh)
+    if changed:
+        where = (scores.c.gpu_id == bindparam("id_")) & (scores.c["class"] == bindparam("class_"))
+        db.execute(update(scores).where(where), changed)
+    return len(fresh) + len(changed)
+
+
+def _raise(db: Connection, raised: Iterable[Alert]) -> int:
+    """An alert that stands already is not told again."""
+    told = 0
+    for alert in raised:
+        key = alert.key[:191]
+        if db.execute(select(alerts.c.id).where(alerts.c.key == key)).first() is None:
+            db.execute(insert(alerts).values(key=key, kind=alert.kind, said=alert.said, raised_at=alert.raised_at))
+            told += 1
+    return told
