@@ -71,7 +71,7 @@ class Child:
         while b"\n" not in self._buffer:
             left = deadline - time.monotonic()
             if left <= 0 or not self._selector.select(left):
-                raise ChildFailed(f"no answer within {timeout:.0f} s")
+                raise ChildFailed(f"it gave no answer within {timeout:.0f} s")
             self._read()
         line, _, self._buffer = self._buffer.partition(b"\n")
         return self._parse(line)

@@ -65,7 +65,7 @@ class Sampler:
         if answers:
             self._last = now
         elif now - self._last > self._interval + self._patience:
-            self._give_up(f"no answer within {self._patience:.0f} s")
+            self._give_up(f"it gave no answer within {self._patience:.0f} s")
         return [(uuid, Timed(now, sample)) for uuid, sample in self._taken(answers)]
 
     def _taken(self, answers: Sequence[dict[str, Any]]) -> Iterable[tuple[str, Sample]]:
