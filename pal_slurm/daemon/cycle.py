@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pal_slurm.config import Config
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.daemon.declined import Declined
-from pal_slurm.daemon.edits import give_back, let_go, start
+from pal_slurm.daemon.edits import address, give_back, let_go, start
 from pal_slurm.daemon.heads import HeadWatch
 from pal_slurm.daemon.knowledge import KnowledgeKeeper
 from pal_slurm.daemon.leader import Leader
@@ -21,9 +21,9 @@ from pal_slurm.daemon.observe import Observer, Pins
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import ReadPace, WriteBudget
 from pal_slurm.daemon.reasons import Reasons
-from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, expected, judge, orphans
+from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, expected, find, judge, orphans
 from pal_slurm.daemon.writer import Wish, Writer
-from pal_slurm.errors import NotLeader, SlurmUnavailable, StoreError
+from pal_slurm.errors import NotLeader, SlurmUnavailable, StoreError, StoreGone
 from pal_slurm.guard import Refusal, Rules, check
 from pal_slurm.model import Action, Decision, EditKind, EditResult, Job, Outcome, Placement, Snapshot
 from pal_slurm.pausing import paused
@@ -79,6 +79,8 @@ class Cycle:
         except SlurmUnavailable as e:
             self.pace.failed()
             report.end, report.note = "unavailable", str(e)
+        except StoreGone as e:
+            report.end, report.note = "gone", f"{e}; pald ends, to be started anew"
         except StoreError as e:
             report.end, report.note = "store", f"{e}; nothing is written to Slurm without a record"
         report.took_s = self.clock.monotonic() - begun
@@ -124,11 +126,10 @@ class Cycle:
             report.would.update(d.action for d in decisions if d.action is not Action.LEAVE)
             return
         # 6 guard
-        starts = self._permitted(decisions, view, expected(fates), report)
-        wishes += starts
+        wishes += self._permitted(decisions, view, expected(fates), report)
         # 7 intent, 8 apply, 9 observe, 10 outcome
-        self._write(wishes, term.fence, begun, passes, report)
-        started = {(w.edit.job, w.edit.task) for w in starts}
+        results = self._write(wishes, term.fence, begun, passes, report)
+        started = {(r.edit.job, r.edit.task) for r in results if r.edit.kind is not EditKind.UNPIN and _let_go(r)}
         self._renew(decisions, view, started, term.fence, begun, passes, report)
 
     def _as_precise_as_allowed(self, snapshot: Snapshot) -> Snapshot:
@@ -158,8 +159,9 @@ class Cycle:
         tasks = {(j.array_id or 0, j.array_task or 0): j for j in split}
         cluster = snapshot.cluster
         ok = frozenset(name for name, good in zip(cluster.node_names, cluster.node_ok, strict=True) if good)
-        undos = self.books.ledger.undos([i.job_key for i in watched])
-        view = View(jobs, tasks, ok, passes, snapshot.taken, undos)
+        view = View(jobs, tasks, ok, passes, snapshot.taken, {})
+        found = (find(intent, view) for intent in watched)
+        view = replace(view, undos=self.books.ledger.undos({job.key for job in found if job is not None}))
         fates = [judge(intent, view) for intent in watched]
         over = [t for t in fates if t.fate is not Fate.WAITING and not (t.fate is Fate.STANDS and _is_pin(t))]
         stands = [t for t in fates if t.fate is Fate.STANDS and _is_pin(t)]
@@ -172,12 +174,17 @@ class Cycle:
 
     def _was_ours(self, job: Job, snapshot: Snapshot) -> bool:
         """A node list on a leased job that nobody watches may be the user's own, written after the submission."""
-        if names_slots(job.request.per_node, job.request.per_job):
-            return True
-        pins = (i for i in self.books.ledger.of_job(job.id) if i.submit == job.submit and i.edit.kind is EditKind.PIN)
-        if any(frozenset(pin.edit.nodes) == expand(job.required_nodes) for pin in pins):
-            return True
-        return job.submit < self.books.ledger.since(snapshot.taken)
+        number, task = address(job, job.array_task)
+        written = (*self.books.ledger.of_job(job.id), *(self.books.ledger.of_job(number) if number != job.id else ()))
+        pins = [
+            i.edit
+            for i in written
+            if i.submit == job.submit and i.edit.kind is EditKind.PIN and i.edit.task in (None, task)
+        ]
+        if pins:
+            return any(frozenset(pin.nodes) == expand(job.required_nodes) for pin in pins)
+        slots = names_slots(job.request.per_node, job.request.per_job)
+        return slots or job.submit < self.books.ledger.since(snapshot.taken)
 
     def _undos(
         self, fates: Iterable[Transition], lost: Iterable[Job], snapshot: Snapshot, report: CycleReport
@@ -221,7 +228,9 @@ class Cycle:
                 report.refusals[verdict.reason] += 1
                 continue
             job = jobs[decision.job]
-            wishes.append(Wish(start(decision, job), job.submit, decision))
+            end = None if job.eligible is None else job.eligible - self.rules.margin_s
+            wishes.append(Wish(start(decision, job), job.submit, decision, by=end))
+        self.not_before = {key: until for key, until in self.not_before.items() if until > view.taken}
         return wishes
 
     def _renew(
@@ -246,6 +255,8 @@ class Cycle:
         slack = max(float(self.leases.margin_s), 3 * self.pace.gap_s(self.config.cycle.interval_s))
         edits = renewals(stay, self.lease_ends, self.leases, view.taken, slack)
         submit = {job.id: job.submit for _, job in stay}
+        waiting = {job.key for _, job in stay}
+        self.lease_ends = {key: end for key, end in self.lease_ends.items() if key in waiting}
         for result in self._write([Wish(e, submit[e.job]) for e in edits], fence, begun, passes, report):
             if result.outcome is Outcome.DONE and result.edit.until is not None:
                 self.lease_ends[(result.edit.job, submit[result.edit.job])] = result.edit.until
@@ -260,6 +271,11 @@ class Cycle:
         results = writer.write(wishes[:allowed], fence, begun, passes, report)
         self.budget.spend(len(results))
         return results
+
+
+def _let_go(result: EditResult) -> bool:
+    """Its lease is over, or may be: it is not for us to prolong."""
+    return result.outcome not in (Outcome.REFUSED, Outcome.GONE)
 
 
 def _is_pin(t: Transition) -> bool:

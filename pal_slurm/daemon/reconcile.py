@@ -53,12 +53,12 @@ class View:
     nodes_ok: frozenset[str]
     passes: Passes
     now: float
-    undos: Mapping[tuple[int, int], int]  # how often a job's pin was taken back before
+    undos: Mapping[tuple[int, int], int]  # by the job's own key: how often its pin was taken back before
 
 
 def judge(intent: Intent, view: View) -> Transition:
     """The fate of one intent; each branch names the facts that it rests on."""
-    job = _find(intent, view)
+    job = find(intent, view)
     if job is None or job.submit != intent.submit or job.state is JobState.OTHER:
         return Transition(intent, Fate.GONE, None)
     if not job.pending:
@@ -74,7 +74,8 @@ def judge(intent: Intent, view: View) -> Transition:
     return Transition(intent, Fate.NEVER_WAS if is_leased(job, view.now) else Fate.STANDS, job)
 
 
-def _find(intent: Intent, view: View) -> Job | None:
+def find(intent: Intent, view: View) -> Job | None:
+    """The record that an intent is about; a task has one of its own once it was split off."""
     edit = intent.edit
     if edit.task is None:
         return view.jobs.get(edit.job)
@@ -93,7 +94,7 @@ def _judge_pin(intent: Intent, job: Job, view: View) -> Transition:
         return Transition(intent, Fate.UNDO, job, "a pin that was cut short")
     if not stands:
         return Transition(intent, Fate.THEIRS, job, f"its node list is now {job.required_nodes or 'empty'}")
-    back = _give_back(intent, view)
+    back = Fate.SURRENDER if view.undos.get(job.key, 0) + 1 >= MOST_UNDOS else Fate.UNDO
     if job.reason.startswith(LIMIT_REASONS):
         return Transition(intent, Fate.SURRENDER, job, job.reason)
     if job.reason.startswith(BAD_REASONS):
@@ -111,10 +112,6 @@ def _stands(intent: Intent, job: Job) -> bool:
     asked = job.request.per_node + "," + job.request.per_job
     slots = intent.edit.slots or ()
     return expand(job.required_nodes) == frozenset(intent.edit.nodes) and all(f":g{s}:" in asked for s in slots)
-
-
-def _give_back(intent: Intent, view: View) -> Fate:
-    return Fate.SURRENDER if view.undos.get(intent.job_key, 0) + 1 >= MOST_UNDOS else Fate.UNDO
 
 
 def _had_its_passes(intent: Intent, job: Job, view: View) -> bool:
@@ -142,10 +139,11 @@ def settled(intent: Intent) -> bool:
 def orphans(jobs: Iterable[Job], watched: frozenset[int], now: float) -> Iterator[Job]:
     """Pins that nobody watches: the job ran and was requeued (node loss), or our record of it is lost (P1).
 
-    A pin ends the lease in the same update, so a node list on a job that is still leased is the user's own.
+    A pin ends the lease in the same update, so a node list on a job that is still leased is the user's own; unless the
+    job ran already: a requeued one gets a begin time from Slurm itself.
     """
     for job in jobs:
-        if job.pending and job.id not in watched and pinned_by_us(job) and not is_leased(job, now):
+        if job.pending and job.id not in watched and pinned_by_us(job) and (job.restarts or not is_leased(job, now)):
             yield job
 
 

@@ -49,7 +49,7 @@ def undo(slurm: Slurm, jobs: Iterable[Job], now: float) -> list[EditResult]:
 
 
 def seconds_dead(alive_file: Path, now: float) -> float:
-    """For how long pald has given no sign of life; 0 for a file that was never there (it never worked)."""
+    """For how long pald has given no sign of life; for ever, where there is none at all."""
     try:
         return now - alive_file.stat().st_mtime
     except FileNotFoundError:

@@ -7,6 +7,7 @@ outcomes on disk. Killed between any two of these, the next cycle finds the inte
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -31,6 +32,7 @@ class Wish:
     edit: Edit
     submit: int
     decision: Decision | None = None
+    by: float | None = None  # epoch: a start is not sent later, its lease is about to end
 
 
 @dataclass
@@ -81,11 +83,7 @@ class Writer:
             ]
         )  # fmt: skip
         crash_point("after-intent")
-        stop = self._why_not(taken)  # the disk may have kept us waiting
-        if stop:
-            results = [EditResult(w.edit, Outcome.REFUSED, f"not sent: {stop}") for w in batch]
-        else:
-            results = self._apply([w.edit for w in batch])
+        results = self._send(batch, taken)
         crash_point("after-edit")
         told = [(i.id, r.outcome, r.said) for i, r in zip(intents, results, strict=True)]
         over = [_over(r) for r in results]
@@ -93,6 +91,18 @@ class Writer:
         self.ledger.outcome((t for t, o in zip(told, over, strict=True) if not o), self.clock.now())
         crash_point("after-outcome")
         return results
+
+    def _send(self, batch: Sequence[Wish], taken: float) -> list[EditResult]:
+        """What may still be sent; the disk may have kept us waiting since we decided."""
+        stop, now = self._why_not(taken), self.clock.now()
+        late = {i for i, w in enumerate(batch) if w.by is not None and now >= w.by}
+        if stop:
+            return [EditResult(w.edit, Outcome.REFUSED, f"not sent: {stop}") for w in batch]
+        sent = iter(self._apply([w.edit for i, w in enumerate(batch) if i not in late]))
+        return [
+            EditResult(w.edit, Outcome.REFUSED, "not sent: its lease is about to end") if i in late else next(sent)
+            for i, w in enumerate(batch)
+        ]
 
     def _apply(self, edits: Sequence[Edit]) -> list[EditResult]:
         try:
@@ -108,13 +118,17 @@ def _over(result: EditResult) -> bool:
 
 
 def crash_point(name: str) -> None:
-    """Where tests kill pald: PAL_CRASH_AT=NAME or NAME:N (the N-th time it is passed). SIGKILL, as a power cut is."""
-    wanted, _, nth = os.environ.get("PAL_CRASH_AT", "").partition(":")
+    """Where tests kill pald: PAL_CRASH_AT=NAME or NAME:N (the N-th time it is passed). SIGKILL, as a power cut is.
+
+    NAME:N:STOP stops it there instead, once: a machine that was suspended, and wakes up late.
+    """
+    wanted, _, rest = os.environ.get("PAL_CRASH_AT", "").partition(":")
     if wanted != name:
         return
+    nth, _, how = rest.partition(":")
     _passed[name] = _passed.get(name, 0) + 1
-    if _passed[name] >= int(nth or 1):
-        os.kill(os.getpid(), 9)
+    if _passed[name] == int(nth or 1):
+        os.kill(os.getpid(), signal.SIGSTOP if how == "STOP" else signal.SIGKILL)
 
 
 _passed: dict[str, int] = {}
