@@ -7,6 +7,7 @@ PalError
 |  |- SlurmUnavailable no answer, or none that can be trusted       exit 75
 |  `- SlurmRefused     slurmctld said no
 |- StoreError          the database can't be used                   exit 74
+|  `- StoreGone        it was removed while in use                  exit 74
 `- NotLeader           another pald is at work                      exit 75
 """
 
@@ -45,6 +46,10 @@ class SlurmRefused(SlurmError):
 
 class StoreError(PalError):
     exit_code = 74
+
+
+class StoreGone(StoreError):
+    """The database's file was removed or replaced while in use; only a fresh start helps."""
 
 
 class NotLeader(PalError):

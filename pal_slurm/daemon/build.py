@@ -17,7 +17,7 @@ from pal_slurm.daemon.metrics import Metrics
 from pal_slurm.daemon.observe import Observer
 from pal_slurm.daemon.pace import ReadPace, WriteBudget
 from pal_slurm.daemon.wake import Waker
-from pal_slurm.errors import ConfigError
+from pal_slurm.errors import ConfigError, StoreError
 from pal_slurm.guard import Rules
 from pal_slurm.policy import Composition, compose
 from pal_slurm.slurm.port import SchedulerSetup, Slurm
@@ -55,7 +55,7 @@ class Pald:
 
     def reload(self, config: Config) -> None:
         """Take a new configuration; what would need another database, backend or lock file needs a restart."""
-        for key in ("database", "cluster", "state_dir", "leader"):
+        for key in ("database", "cluster", "state_dir", "leader", "metrics"):
             if getattr(config, key) != getattr(self.config, key):
                 raise ConfigError(f"{key}: a change of this needs a restart of pald")
         composition = composition_of(config)
@@ -66,10 +66,13 @@ class Pald:
         self.cycle.budget = budget_of(config)
         self.cycle.pace.share = config.budget.read_share
         self.cycle.books.knowledge.forget()
+        self.waker.wake_file = wake_file_of(config)
 
     def close(self) -> None:
         try:
             self.leader.resign()
+        except StoreError as e:
+            log.warning("another pald can take over only when our time has run out: %s", e)
         finally:
             self.slurm.close()
             self.store.close()
@@ -109,8 +112,7 @@ def build(config: Config, clock: Clock) -> Pald:
             budget=budget_of(config),
             leases=leases_of(config),
         )
-        wake = Path(config.cycle.wake_file) if config.cycle.wake_file else None
-        return Pald(config, slurm, store, leader, cycle, Waker(clock, slurm, wake), Metrics(), setup)
+        return Pald(config, slurm, store, leader, cycle, Waker(clock, slurm, wake_file_of(config)), Metrics(), setup)
     except BaseException:
         slurm.close()
         store.close()
@@ -127,6 +129,10 @@ def composition_of(config: Config) -> Composition:
         preemption=p.preemption,
         backfill=p.backfill,
     )
+
+
+def wake_file_of(config: Config) -> Path | None:
+    return Path(config.cycle.wake_file) if config.cycle.wake_file else None
 
 
 def leases_of(config: Config) -> LeaseRules:

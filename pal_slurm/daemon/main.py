@@ -15,10 +15,10 @@ from pal_slurm.daemon.clock import Clock, SystemClock
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.ready import warnings
 from pal_slurm.daemon.sdnotify import notify
-from pal_slurm.errors import PalError
+from pal_slurm.errors import PalError, StoreError
 
 log = logging.getLogger("pald")
-TROUBLE = ("unavailable", "store", "stale")
+TROUBLE = ("unavailable", "store", "gone", "stale")
 
 
 @dataclass
@@ -57,12 +57,12 @@ def serve(path: Path, *, once: bool = False, dry_run: bool = False) -> int:
         log.info("started: %s", pald.describe())
         for said in warnings(pald.setup, pald.config):
             log.warning("%s", said)
-        _loop(pald, flags, path, dry_run, clock)
+        code = _loop(pald, flags, path, dry_run, clock)
     finally:
         notify("STOPPING=1")
         pald.close()
     log.info("stopped")
-    return 0
+    return code
 
 
 def _config(path: Path, dry_run: bool) -> Config:
@@ -78,7 +78,8 @@ def _once(pald: Pald) -> int:
     return {"ok": 0, "paused": 0}.get(report.end, 75)
 
 
-def _loop(pald: Pald, flags: Flags, path: Path, dry_run: bool, clock: Clock) -> None:
+def _loop(pald: Pald, flags: Flags, path: Path, dry_run: bool, clock: Clock) -> int:
+    """Until SIGTERM, or until only a fresh start helps; the exit code."""
     while not flags.stop:
         if flags.reload:
             flags.reload = False
@@ -89,9 +90,14 @@ def _loop(pald: Pald, flags: Flags, path: Path, dry_run: bool, clock: Clock) -> 
         _log(report)
         _alive(pald, report, clock)
         notify("WATCHDOG=1", f"STATUS={report.sentence[:200]}")
-        least = pald.config.cycle.interval_s if report.end in TROUBLE else LEAST_GAP_S
+        if report.end == "gone":
+            return StoreError.exit_code
+        # Who stands by, or can't go on, asks slurmctld nothing in between.
+        idle = report.end in (*TROUBLE, "standby")
+        least = pald.config.cycle.interval_s if idle else LEAST_GAP_S
         gap = max(0.0, pald.cycle.pace.gap_s(least) - report.took_s)
         pald.waker.wait(gap, max(gap, pald.config.cycle.interval_s), lambda: flags.any)
+    return 0
 
 
 LEAST_GAP_S = 0.2

@@ -12,7 +12,7 @@ _DID = {EditKind.PIN: "pinned", EditKind.PLAIN: "released plain", EditKind.RENEW
 
 @dataclass
 class CycleReport:
-    end: str = "ok"  # ok, idle, standby, paused, unavailable, store, stale
+    end: str = "ok"  # ok, standby, paused, unavailable, store, gone, stale
     note: str = ""
     leader: bool = False
     shadow: bool = False
@@ -32,7 +32,7 @@ class CycleReport:
 
     @property
     def sentence(self) -> str:
-        if self.end in ("standby", "unavailable", "store", "stale"):
+        if self.end in ("standby", "unavailable", "store", "gone", "stale"):
             return self.note
         parts = [f"{self.pending} pending, {self.leased} leased"]
         if self.expected:

@@ -18,7 +18,7 @@ from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
-from pal_slurm.errors import StoreError
+from pal_slurm.errors import StoreError, StoreGone
 from pal_slurm.store.faults import in_sentences
 from pal_slurm.store.place import check_place
 from pal_slurm.store.tables import HEAD
@@ -63,7 +63,7 @@ class Store:
         except OSError:
             inode = 0
         if inode != self._inode:
-            raise StoreError(f"database {self.shown} was removed or replaced while in use; restart what uses it")
+            raise StoreGone(f"database {self.shown} was removed or replaced while in use; restart what uses it")
 
 
 def open_store(url: str, *, create: bool = False) -> Store:
