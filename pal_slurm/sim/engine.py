@@ -91,6 +91,10 @@ class Scheduler(Protocol):
     def restless(self) -> bool:
         """Wants to be asked in every round, also when nothing happened."""
 
+    @property
+    def wake_at(self) -> float:
+        """When it wants to be asked next, whatever happens; NEVER for at the next event."""
+
     def arrive(self, run: Run) -> None: ...
     def ended(self, run: Run, gpus: Gpus) -> None: ...
     def learn(self, known: ScoreTable) -> None: ...
@@ -192,13 +196,14 @@ class Engine:
             soonest = ends[0][0]
         if self._scheduler.restless and self._rules.round_s and (self._busy or self._waiting):
             soonest = min(soonest, self.now + self._rules.round_s)
+        soonest = min(soonest, self._to_round(self._scheduler.wake_at))
         if soonest == NEVER:
             raise PalError(f"{self._scheduler.name} leaves {len(self._left)} jobs waiting on an idle cluster.")
         return max(soonest, self.now)
 
     def _to_round(self, at: float) -> float:
         length = self._rules.round_s
-        return at if not length else math.ceil(at / length - SLACK) * length
+        return at if not length or at == NEVER else math.ceil(at / length - SLACK) * length
 
     def _advance(self, to: float) -> None:
         self._gpu_seconds += self._busy * (to - self.now)

@@ -9,11 +9,15 @@ from pal_slurm.model import Cluster, ScoreTable
 from pal_slurm.policy.assign import Assigner, Claim
 from pal_slurm.policy.seams import Order
 from pal_slurm.sim.admission import admission
-from pal_slurm.sim.engine import Run, Stage
+from pal_slurm.sim.engine import NEVER, Run, Stage
 from pal_slurm.sim.truth import Gpus
 
 
 class InMoves:
+    """Lets the admission choose who runs, and the assigner where."""
+
+    wake_at = NEVER
+
     def __init__(
         self,
         name: str,

@@ -7,13 +7,15 @@ from pal_slurm.policy.artifact import Ask, Board, Gpus, rounds_named
 from pal_slurm.policy.seams import Order
 from pal_slurm.scores import binned
 from pal_slurm.sim.admission import admission, progress_of
-from pal_slurm.sim.engine import Run, Stage
+from pal_slurm.sim.engine import NEVER, Run, Stage
 
 PUBLISHED_K = 2  # the artifact's silhouette loop returns in its first turn, so its K is always 2
 
 
 class InRounds:
     """Lets the admission choose who runs, and a policy in rounds where."""
+
+    wake_at = NEVER
 
     def __init__(
         self,

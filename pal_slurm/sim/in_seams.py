@@ -2,7 +2,8 @@
 
 The floor, the order and the placement are the very objects that pald uses; the floor lives as long as the run does.
 Jobs that start run to their end (preemption `none`). Holes are filled as EASY backfill does: the head of the line gets
-a reservation from the time limits of what runs, and a later job starts only where that reservation stands.
+a reservation from the time limits of what runs, and a later job starts only where that reservation stands. A job whose
+patience bids it wait is passed over, and asked again at every event and after `ASK_AGAIN_S` at the latest.
 """
 
 from __future__ import annotations
@@ -16,10 +17,13 @@ import numpy as np
 from pal_slurm.model import Cluster, IntArray, Job, Knowledge, Placement, ScoreTable, Shape
 from pal_slurm.policy.composition import Composition
 from pal_slurm.policy.floor import Floor
-from pal_slurm.policy.seams import Progress
-from pal_slurm.sim.engine import Run, Stage
-from pal_slurm.sim.line import Line, Place
-from pal_slurm.sim.truth import Gpus
+from pal_slurm.policy.patience.none import NoPatience
+from pal_slurm.policy.seams import Offer, Progress
+from pal_slurm.sim.engine import NEVER, Run, Stage
+from pal_slurm.sim.line import Key, Line, Place
+from pal_slurm.sim.truth import Gpus, Truth
+
+ASK_AGAIN_S = 30.0  # as often as pald looks when nothing happens
 
 
 class Release(NamedTuple):
@@ -52,7 +56,12 @@ class InSeams:
     def __init__(self, name: str, cluster: Cluster, known: ScoreTable, composition: Composition) -> None:
         self.name = name
         self._cluster = cluster
+        self.wake_at = NEVER
         self._composition = composition
+        self._patient = composition.backfill and not isinstance(composition.patience, NoPatience)
+        self._known = Truth(cluster, known)
+        self._declined: set[Key] = set()  # of those who wait in line, who had an offer at this moment and declined
+        self._since: dict[int, float] = {}  # when each job first declined one
         self._floor = Floor(cluster, Knowledge(known))
         self._line = Line()
         self._free = cluster.n_gpus
@@ -72,20 +81,24 @@ class InSeams:
         del self._releases[bisect_left(self._releases, held.release)]
 
     def learn(self, known: ScoreTable) -> None:
+        self._known = Truth(self._cluster, known)
         self._floor = Floor(self._cluster, Knowledge(known))
         for held in self._held.values():
             self._floor.take(held.job, held.placement)
 
     def act(self, stage: Stage) -> None:
+        self._declined.clear()
         head = self._line.head()
         while head is not None and head.run.work.gpus <= self._free:
             placement = self._place(head)
             if placement is None:
                 break
-            self._start(stage, head, placement)
-            head = self._line.head()
+            if not self._declines(head, placement, stage.now):
+                self._start(stage, head, placement)
+            head = self._line.head(self._declined)
         if head is not None and self._free and self._composition.backfill:
             self._fill(stage, head)
+        self.wake_at = stage.now + ASK_AGAIN_S if self._declined else NEVER
 
     def _fill(self, stage: Stage, head: Place) -> None:
         if self._line.smallest() > self._free:
@@ -95,8 +108,10 @@ class InSeams:
         window_s = reserved.at - stage.now
         spare = reserved.spare
         barred: set[int] = set()  # sizes that can't be placed now, or not without delaying the head
-        while (filler := self._line.filler(head.key, self._free, spare, window_s, barred)) is not None:
+        while (filler := self._line.filler(head.key, self._free, spare, window_s, barred, self._declined)) is not None:
             placement = self._place(filler)
+            if placement is not None and self._declines(filler, placement, stage.now):
+                continue
             if placement is not None and filler.limit_s > window_s:
                 left = reserved.free.copy()
                 for row, gpus in self._nodes(placement):
@@ -110,6 +125,24 @@ class InSeams:
                 barred.add(filler.run.work.gpus)
             else:
                 self._start(stage, filler, placement)
+
+    def _declines(self, place: Place, placement: Placement, now: float) -> bool:
+        """Whether the job's patience bids it wait for better GPUs."""
+        if not self._patient:
+            return False
+        run = place.run
+        gpus = self._flat(placement)
+        offer = Offer(
+            tier=self._known.tier(gpus),
+            slowdown=self._known.worst(run.work.app, gpus),
+            waited_s=now - run.work.submit,
+            declined_s=now - self._since.get(run.work.id, now),
+        )
+        if self._composition.patience.waits(run.job, offer) is None:
+            return False
+        self._since.setdefault(run.work.id, now)
+        self._declined.add(place.key)
+        return True
 
     def _reserve(self, need: int, now: float) -> Reserved:
         """The first moment at which the head fits if every running job uses its whole time limit."""
@@ -147,9 +180,16 @@ class InSeams:
         insort(self._releases, release)
         self._held[run.work.id] = Held(job, placement, release)
         self._free -= run.work.gpus
-        width = self._cluster.width
-        flat = [row * width + s for (row, _), slots in zip(nodes, placement.gpus, strict=True) for s in slots]
-        stage.start(run, tuple(sorted(flat)))
+        self._since.pop(run.work.id, None)
+        stage.start(run, self._flat(placement))
+
+    def _flat(self, placement: Placement) -> Gpus:
+        width, index = self._cluster.width, self._cluster.node_index
+        return tuple(
+            sorted(
+                [index[n] * width + s for n, slots in zip(placement.nodes, placement.gpus, strict=True) for s in slots]
+            )
+        )
 
     def _nodes(self, placement: Placement) -> tuple[tuple[int, int], ...]:
         index = self._cluster.node_index

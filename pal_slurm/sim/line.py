@@ -49,18 +49,24 @@ class Line:
         if not same:
             del self._sizes[size]
 
-    def head(self) -> Place | None:
+    def head(self, but: Collection[Key] = ()) -> Place | None:
+        """The first in the order, but for some."""
         best: Place | None = None
         for same in self._sizes.values():
-            if best is None or same[0].key < best.key:
-                best = same[0]
+            place: Place | None = same[0]
+            if but and same[0].key in but:
+                place = next((p for p in same if p.key not in but), None)
+            if place is not None and (best is None or place.key < best.key):
+                best = place
         return best
 
     def smallest(self) -> float:
         """Fewest GPUs that anyone in the line asks for."""
         return min(self._sizes, default=inf)
 
-    def filler(self, behind: Key, free: int, extra: int, window_s: float, barred: Collection[int]) -> Place | None:
+    def filler(
+        self, behind: Key, free: int, extra: int, window_s: float, barred: Collection[int], but: Collection[Key] = ()
+    ) -> Place | None:
         """The first job after `behind` that fits and would end within the window, or leaves the head its GPUs."""
         best: Place | None = None
         for size, same in self._sizes.items():
@@ -69,7 +75,7 @@ class Line:
             for place in islice(same, DEPTH):
                 if best is not None and place.key > best.key:
                     break
-                if place.key > behind and (size <= extra or place.limit_s <= window_s):
+                if place.key > behind and (size <= extra or place.limit_s <= window_s) and place.key not in but:
                     best = place
                     break
         return best

@@ -5,7 +5,8 @@ A YAML file names a policy and changes parts of it:
     name: las-packed      # what tables call it
     policy: packed        # a name as --policy takes it
     order: las            # slurm, fifo, las, srtf
-    placement: pm-first   # not for artifact/*
+    placement: pm-first   # not for artifact/*, nor for a `pal` that moves jobs
+    patience: none        # likewise
     fill: easy            # none, easy, holes
     moves: false          # whether running jobs may be moved (only `pal` moves any)
 """
@@ -38,6 +39,7 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     policy: str = "pal"
     order: str = ""
     placement: str = ""
+    patience: str = ""
     fill: str = ""
     moves: bool | None = None
 
@@ -106,7 +108,7 @@ def scheduler_for(spec: PolicySpec, site: Site, known: ScoreTable, seed: int) ->
     placement = spec.placement or NAMED[spec.policy][1]
     if placement == "random":
         placement = f"random({seed})"
-    composition = compose(spec.policy, order=spec.order or "fifo", placement=placement)
+    composition = compose(spec.policy, order=spec.order or "fifo", placement=placement, patience=spec.patience)
     if spec.fill:
         composition = replace(composition, backfill=spec.fill == "easy")
     return InSeams(spec.label, site.cluster, known, composition)

@@ -1,4 +1,7 @@
-"""How fast jobs really run. In: true scores, which policies never see. Out: seconds per step, by the one equation."""
+"""How fast jobs run on sets of flat GPU numbers. In: scores, true or known. Out: seconds per step, by the one equation.
+
+The engine makes one of the true scores, which no policy sees; a scheduler may make one of what it knows.
+"""
 
 from __future__ import annotations
 
@@ -18,9 +21,13 @@ class Truth:
         self._models = cluster.models
         self._model: list[int] | None = None if len(cluster.models) == 1 else cluster.gpu_model.ravel().tolist()
 
-    def step(self, app: App, gpus: Gpus) -> float:
+    def worst(self, app: App, gpus: Gpus) -> float:
+        """The score of the slowest of these GPUs for this application."""
         score = self._scores[self._index.index(app.cls)]
-        worst = max([score[g] for g in gpus])
+        return max([score[g] for g in gpus])
+
+    def step(self, app: App, gpus: Gpus) -> float:
+        worst = self.worst(app, gpus)
         if self._model is None:
             base = base_of(app, self._models[0])
         else:

@@ -86,6 +86,10 @@ class Watched:
     def restless(self) -> bool:
         return self.inner.restless
 
+    @property
+    def wake_at(self) -> float:
+        return self.inner.wake_at
+
     def arrive(self, run: Run) -> None:
         self._runs.append(run)
         self.inner.arrive(run)
@@ -175,7 +179,9 @@ class RememberingSeams(InSeams):
 def test_backfill_delays_no_job_at_the_head_of_the_line(load: Workload, seed: int, policy: str) -> None:
     """Limits are six times the ideal run time, and no span and score together reach that."""
     placement = {"pal": "lv"}.get(policy, policy)
-    scheduler = RememberingSeams(policy, CLUSTER, scores(seed), compose("pal", order="fifo", placement=placement))
+    scheduler = RememberingSeams(
+        policy, CLUSTER, scores(seed), compose("pal", order="fifo", placement=placement, patience="none")
+    )
     scheduler.promised = {}
     outcome = Engine(CLUSTER, scores(seed), load, scheduler).run()
     started = dict(zip(outcome.job_ids.tolist(), outcome.start_s.tolist(), strict=True))

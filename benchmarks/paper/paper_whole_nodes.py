@@ -1,0 +1,50 @@
+"""Without moves: `lv` and `thrift`, with and without patience, against packed, by load. Prints Markdown.
+
+Synthetic: 16 nodes of 4 GPUs, 1,500 jobs of Philly-like sizes, EASY backfill; nothing that runs is moved.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import numpy as np
+from paper_worlds import CLUSTER, markdown, run, spread_of
+
+from pal_slurm.scores import binned
+from pal_slurm.sim.synthetic import parse_recipe, synthetic_scores, synthetic_workload
+from pal_slurm.sim.traces import Options
+
+
+PARTS = {
+    "lv": ("lv", "none"),
+    "lv, choosy": ("lv", "choosy"),
+    "thrift": ("thrift", "none"),
+    "thrift, choosy (pald's `pal`)": ("thrift", "choosy"),
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seeds", type=int, default=10)
+    options = parser.parse_args()
+    rows = []
+    for slow in (0, 3):
+        for per_hour in (1.5, 2.2, 3.0):
+            ratios: dict[str, list[float]] = {name: [] for name in (*PARTS, "moves")}
+            for seed in range(options.seeds):
+                table = binned(("A", "B", "C"), synthetic_scores(16, 4, seed, slow_cards=slow))
+                recipe = parse_recipe(f"synthetic:jobs=1500,per_hour={per_hour}")
+                work = synthetic_workload(recipe, Options(limit_factor=3.0), seed)
+                packed = run("packed", work, table, fill="easy", moves=False)
+                for name, (placement, patience) in PARTS.items():
+                    ours = run("pal", work, table, fill="easy", placement=placement, patience=patience, moves=False)
+                    ratios[name].append(ours.avg_jct_s / packed.avg_jct_s)
+                moving = run("pal", work, table, fill="easy", cost=30.0)
+                ratios["moves"].append(moving.avg_jct_s / packed.avg_jct_s)
+            rows.append([str(slow), f"{per_hour:g}", *(spread_of(np.array(values)) for values in ratios.values())])
+    markdown(["slow cards", "jobs/h", *PARTS, "`pal` with moves (30 s)"], rows)
+    print(f"\n{CLUSTER.n_gpus} GPUs, {options.seeds} seeds")
+
+
+if __name__ == "__main__":
+    main()
