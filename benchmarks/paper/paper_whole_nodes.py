@@ -14,7 +14,6 @@ from pal_slurm.scores import binned
 from pal_slurm.sim.synthetic import parse_recipe, synthetic_scores, synthetic_workload
 from pal_slurm.sim.traces import Options
 
-
 PARTS = {
     "lv": ("lv", "none"),
     "lv, choosy": ("lv", "choosy"),
