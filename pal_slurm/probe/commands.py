@@ -52,7 +52,7 @@ def bench(options: Namespace) -> int:
         most_s=options.most,
         sample_s=options.sample,
         cooling=Rule(below_c=options.cool_to, longest_s=options.cool_wait),
-        patience=Patience(run_s=options.patience),
+        patience=Patience(prepare_s=1.5 * options.patience, run_s=options.patience),
     )
     taken = take(options.devices, min(PATIENCE_S, options.patience))
     work = _measure(taken, specs, settings)

@@ -13,7 +13,7 @@ from pal_slurm.probe.devices.fake import describe
 from pal_slurm.probe.errors import BadInput
 from pal_slurm.probe.kernels import Done, Kernel, Options, Target
 
-ABOUT = "steps as slow as a fake GPU's hidden speed; argument: CLASS, options: base, noise, pace, seed"
+ABOUT = "steps as slow as a fake GPU's hidden speed; argument: CLASS, options: base, noise, pace"
 
 
 def prepare(target: Target, argument: str) -> Kernel:
@@ -23,7 +23,6 @@ def prepare(target: Target, argument: str) -> Kernel:
     base = options.number("base", 0.02, 1e-6, 3600.0)
     noise = options.number("noise", 0.01, 0.0, 1.0)
     pace = options.number("pace", 1.0, 0.0, 1.0)
-    seed = options.whole("seed", 0, low=0)
     options.done()
     name, _, where = target.source.partition(":")
     if name != "fake":
@@ -31,12 +30,12 @@ def prepare(target: Target, argument: str) -> Kernel:
     speeds = describe(where).by_uuid(target.uuid).speeds
     if cls not in speeds:
         raise BadInput(f"the description of {target.uuid} has no speed for class {cls}, but for {sorted(speeds)}")
-    return Fake(base * speeds[cls], noise, pace, random.Random(f"{seed}/{target.uuid}") if seed else random.Random())
+    return Fake(base * speeds[cls], noise, pace)
 
 
 class Fake:
-    def __init__(self, step: float, noise: float, pace: float, rng: random.Random) -> None:
-        self._step, self._noise, self._pace, self._rng = step, noise, pace, rng
+    def __init__(self, step: float, noise: float, pace: float) -> None:
+        self._step, self._noise, self._pace, self._rng = step, noise, pace, random.Random()
 
     def run(self, steps: int) -> Done:
         begun = time.perf_counter()

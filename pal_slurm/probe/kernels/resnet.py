@@ -15,7 +15,7 @@ _STAGES = (3, 4, 6, 3)  # bottleneck blocks per stage
 def prepare(target: Target, argument: str) -> Kernel:
     options = Options(argument)
     on_gpu = target.runs_on == "cuda"
-    batch = options.whole("batch", 64 if on_gpu else 1)
+    batch = options.whole("batch", 64 if on_gpu else 2, low=2)  # batch norm needs two
     image = options.whole("image", 224 if on_gpu else 32, low=32)
     depth = options.whole("depth", 50 if on_gpu else 14, low=14)
     options.done()
