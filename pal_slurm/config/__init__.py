@@ -15,6 +15,7 @@ from pal_slurm.config.sample import explain, plain, sample
 from pal_slurm.config.schema import (
     AppEntry,
     BudgetSection,
+    CanarySection,
     ClassesSection,
     ClusterSection,
     Config,
@@ -108,7 +109,8 @@ def _said(error: OSError | UnicodeDecodeError) -> str:
 
 
 __all__ = [
-    "DEFAULT_PATH", "AppEntry", "BudgetSection", "ClassesSection", "ClusterSection", "Config", "CycleSection",
-    "DatabaseSection", "Fault", "LeaderSection", "LeaseSection", "MetricsSection", "PolicySection", "ScoresSection",
-    "check", "config_path", "database_url", "explain", "load", "parse", "plain", "sample", "without_password",
+    "DEFAULT_PATH", "AppEntry", "BudgetSection", "CanarySection", "ClassesSection", "ClusterSection", "Config",
+    "CycleSection", "DatabaseSection", "Fault", "LeaderSection", "LeaseSection", "MetricsSection", "PolicySection",
+    "ScoresSection", "check", "config_path", "database_url", "explain", "load", "parse", "plain", "sample",
+    "without_password",
 ]  # fmt: skip

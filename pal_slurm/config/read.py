@@ -192,7 +192,7 @@ def _in_words(built: Any, node: yaml.ScalarNode, kind: Any, said: str) -> str:
         return "must not be empty"
     if core is str and built is not None:
         return f"must be text; YAML reads {shown} as {type(built).__name__}, so put it in quotes"
-    if core in (int, float) and isinstance(built, str) and (number := re.match(r"[0-9.]+(?=\s*[a-z]+$)", built)):
+    if core in (int, float) and isinstance(built, str) and (number := re.match(r"[0-9.]+(?=\s*[a-z%]+$)", built)):
         return f"must be a number without a unit: {number[0]}"
     return f"must be {type_words(kind)}, not {shown!r}"
 

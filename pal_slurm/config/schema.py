@@ -72,6 +72,18 @@ class PolicySection(Section, frozen=True):
     ] = None
 
 
+class CanarySection(Section, frozen=True):
+    percent: Annotated[
+        float,
+        why(
+            "Share of the jobs, drawn by job id: the same job is always in or out; an array as one.", "%", ge=0, le=100
+        ),
+    ] = 100.0
+    partitions: Annotated[
+        tuple[str, ...], why("Only jobs all of whose partitions are among these; empty: whatever the partition.")
+    ] = ()
+
+
 class LeaseSection(Section, frozen=True):
     length_s: Annotated[
         float, why("How long a new job waits for pald at most; the same as `lease` in pal_lua.conf.", "s", ge=2, le=600)
@@ -207,7 +219,9 @@ class Config(Section, frozen=True):
         Literal["auto", "slots", "node"],
         why("What a pin names: exact devices where each has a GRES type of its own, or nodes; auto: as found."),
     ] = "auto"
-    partitions: Annotated[tuple[str, ...], why("Partitions that pald manages; empty: all.")] = ()
+    canary: Annotated[
+        CanarySection, why("Rollout with `actuator: pin`: which of the leased jobs are placed; the others go plain.")
+    ] = CanarySection()
     lease: Annotated[LeaseSection, why("The start time a little in the future that lets a job wait for pald.")] = (
         LeaseSection()
     )

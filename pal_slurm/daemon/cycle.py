@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pal_slurm.config import Config
+from pal_slurm.daemon.canary import outside
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.daemon.declined import Declined
 from pal_slurm.daemon.edits import address, give_back, let_go, start
@@ -115,7 +116,10 @@ class Cycle:
         undone = {w.edit.job for w in wishes}
         view = replace(snapshot, pending=tuple(j for j in snapshot.pending if j.id not in undone))
         known = Circumstances(
-            released=expected(fates), overdue=self.heads.overdue(view.taken), declining=self.declined.since(view)
+            released=expected(fates),
+            overdue=self.heads.overdue(view.taken),
+            outside=outside(view.pending, self.config),
+            declining=self.declined.since(view),
         )
         made = plan(view, knowledge, self.composition, known)
         decisions = made.decisions

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 
 from pal_slurm.config import Config
+from pal_slurm.daemon.canary import described
 from pal_slurm.daemon.leases import is_leased
 from pal_slurm.daemon.ready import warnings
 from pal_slurm.daemon.reconcile import pinned_by_us
@@ -22,6 +23,7 @@ class Status:
     capabilities: Capabilities
     actuator: str
     policy: str
+    canary: str  # empty: every job is placed
     leader: str | None
     fence: int | None
     paused: str | None
@@ -49,7 +51,8 @@ class Status:
         yield "Slurm", f"{c.release} through {self.backend}; {', '.join(filter(None, can))}"
         yield "pins", "name exact devices (slots)" if self.slots else "name nodes (no slots are set up)"
         yield "pald", f"led by {self.leader} (fence {self.fence})" if self.leader else "no pald is at work"
-        yield "mode", f"{self.actuator}, policy {self.policy}" + (f"; PAUSED: {self.paused}" if self.paused else "")
+        notes = [self.canary, f"PAUSED: {self.paused}" if self.paused else ""]
+        yield "mode", "; ".join([f"{self.actuator}, policy {self.policy}", *filter(None, notes)])
         yield "queue", f"{self.pending} pending, {self.leased} leased, {self.pinned} pinned and not started"
         yield "ledger", f"{self.open_intents} intents without a known outcome"
 
@@ -67,6 +70,7 @@ def look(config: Config, slurm: Slurm, store: Store) -> Status:
         capabilities=slurm.capabilities(),
         actuator=config.actuator,
         policy=config.policy.name,
+        canary=described(config.canary) if config.actuator == "pin" else "",
         leader=term.owner if term and valid else None,
         fence=term.fence if term and valid else None,
         paused=pause.reason if pause else None,

@@ -43,6 +43,7 @@ class Reason(StrEnum):
     BETTER_GPUS_SOON = "better-gpus-soon"  # patience: what is free would cost it more than a short wait
     CANT_PIN = "cant-pin"  # heterogeneous, odd shape, own node list ...: released plain in its turn
     WANTS_OFF = "wants-off"  # pal:off
+    OUTSIDE_CANARY = "outside-canary"  # rollout: only a part of the jobs is placed yet
     NOT_ELIGIBLE = "not-eligible"  # dependency, limits, user's own begin time
     NEUTRAL = "neutral"  # nothing is known that could tell one GPU from another
     PAST_PLANNED_START = "past-planned-start"  # jobs we don't lease keep it waiting: Slurm's backfill shall reserve

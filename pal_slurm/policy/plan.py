@@ -37,6 +37,7 @@ class Circumstances:
 
     released: Mapping[int, Placement] = field(default_factory=dict)  # job id -> pinned, not started yet
     overdue: frozenset[int] = frozenset()  # heads kept waiting past their planned start: let them go plain
+    outside: frozenset[int] = frozenset()  # rollout: ours, but not yet to be placed
     progress: Mapping[int, Progress] = field(default_factory=dict)
     declining: Mapping[int, float] = field(default_factory=dict)  # job id -> since when it declines what it is offered
 
@@ -80,6 +81,8 @@ class _Planner:
 
     def decide(self, job: Job, rank: int) -> Iterator[Decision]:
         turn, reason = turn_of(job, self.now)
+        if turn is Turn.PLACE and job.id in self.circumstances.outside:
+            turn, reason = Turn.PLAIN, Reason.OUTSIDE_CANARY
         if turn is Turn.THEIRS:
             self.make_room(job)
         if not job.gpu_job:

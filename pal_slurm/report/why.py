@@ -88,6 +88,8 @@ _REASONS = {
     Reason.BETTER_SPAN_SOON: "It could start, but GPUs closer together are expected soon.",
     Reason.CANT_PIN: "Its request can't be rewritten for chosen GPUs; Slurm places it by itself, in its turn.",
     Reason.WANTS_OFF: "Its comment says pal:off, so Slurm places it by itself, in its turn.",
+    Reason.OUTSIDE_CANARY: "pal-slurm is rolled out to a part of the jobs so far, and this is none of them (canary in "
+    "pal.yaml); Slurm places it by itself, in its turn.",
     Reason.NOT_ELIGIBLE: "It can't start yet for reasons of its own: a dependency, a limit, a begin time.",
     Reason.NEUTRAL: "Nothing is known that could tell one free GPU from another, so it is packed.",
     Reason.PAST_PLANNED_START: "Jobs that pald does not lease kept it waiting past its planned start; it is released "

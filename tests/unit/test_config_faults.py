@@ -6,7 +6,9 @@ import os
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from pal_slurm.cli.palctl import palctl
 from pal_slurm.config import Config, check, database_url, load, without_password
 from pal_slurm.errors import ConfigError
 
@@ -24,8 +26,9 @@ TYPOS = [
     ("lease:\n  margin_s: 2\n  margin_s: 3\n", 3, "lease.margin_s", "given twice (first in line 2)"),
     ("lease:\n  length_s:\n", 2, "lease.length_s", "has no value"),
     ("cycle: 5\n", 1, "cycle", "must be a map"),
-    ("partitions: gpu\n", 1, "partitions", "for example [gpu]"),
-    ("partitions: [gpu, no]\n", 1, "partitions[1]", "put it in quotes"),
+    ("canary:\n  partitions: gpu\n", 2, "canary.partitions", "for example [gpu]"),
+    ("canary:\n  partitions: [gpu, no]\n", 2, "canary.partitions[1]", "put it in quotes"),
+    ("canary:\n  percent: 5%\n", 2, "canary.percent", "without a unit: 5"),
     ("budget:\n  edits_per_s: .inf\n", 2, "budget.edits_per_s", "must be at most 1000"),
     ("budget:\n  interval_s: 3\n", 2, "budget.interval_s", "it is `cycle.interval_s`"),
     ("edits_per_s: 3\n", 1, "edits_per_s", "it is `budget.edits_per_s`"),
@@ -65,12 +68,48 @@ def test_a_typo_is_named_by_line_key_and_remedy(tmp_path: Path, text: str, line:
     assert str(fault).startswith(f"{tmp_path}/pal.yaml:{line}: {key}")
 
 
-def test_twenty_typos_in_one_file_give_twenty_messages(tmp_path: Path) -> None:
-    text = "".join(f"wrong_{i}: 1\n" for i in range(15))
-    text += "lease:\n  a: 1\n  b: 2\n  max_s: 0\nactuator: 3\nstate_dir: []\n"
-    faults = check(write(tmp_path, text))
-    assert len(faults) == 20
-    assert [fault.line for fault in faults] == [*range(1, 16), 17, 18, 19, 20, 21]
+# Each row: one line of the file, the key that the message names, and the remedy that it gives.
+TWENTY = [
+    ("clutser: {}", "clutser", "did you mean `cluster`?"),
+    ("lease:", "", ""),
+    ("  lenght_s: 20", "lease.lenght_s", "did you mean `length_s`?"),
+    ("  max_s: 3600", "lease.max_s", "must be at most 600"),
+    ("  margin_s: 3s", "lease.margin_s", "without a unit: 3"),
+    ("actuator: pins", "actuator", "did you mean `pin`?"),
+    ("edits_per_s: 3", "edits_per_s", "it is `budget.edits_per_s`"),
+    ("cluster:", "", ""),
+    ("  backend: pyslrm", "cluster.backend", "did you mean `pyslurm`?"),
+    ("  timeout: 5", "cluster.timeout", "did you mean `timeout_s`?"),
+    ("  worker_command: chroot", "cluster.worker_command", "for example [chroot]"),
+    ("  worker_python: ''", "cluster.worker_python", "must not be empty"),
+    ("cycle: 5", "cycle", "one `key: value` per line"),
+    ("canary:", "", ""),
+    ("  partitions: gpu", "canary.partitions", "for example [gpu]"),
+    ("  percent: 10%", "canary.percent", "without a unit: 10"),
+    ("  precent: 10", "canary.precent", "did you mean `percent`?"),
+    ("policy:", "", ""),
+    ("  backfill: maybe", "policy.backfill", "must be true or false or null"),
+    ("  placment: lv", "policy.placment", "did you mean `placement`?"),
+    ("classes:", "", ""),
+    ("  names: [A, b]", "classes.names[1]", "must match"),
+    ("metrics:", "", ""),
+    ("  listen: 9752", "metrics.listen", "put it in quotes"),
+    ("  listen: ''", "metrics.listen", "keep one"),
+    ("scores:", "", ""),
+    ("  stale-after-days: 3", "scores.stale-after-days", "did you mean `stale_after_days`?"),
+]
+
+
+def test_twenty_typos_give_twenty_messages_that_name_line_key_and_remedy(tmp_path: Path) -> None:
+    path = write(tmp_path, "".join(f"{row[0]}\n" for row in TWENTY))
+    told = CliRunner().invoke(palctl, ["config", "check", str(path)])
+    assert told.exit_code == 78
+    expected = [(number, key, remedy) for number, (_, key, remedy) in enumerate(TWENTY, 1) if key]
+    lines = told.output.splitlines()
+    assert len(lines) == len(expected) == 20
+    for line, (number, key, remedy) in zip(lines, expected, strict=True):
+        assert line.startswith(f"{path}:{number}: {key}: ")
+        assert remedy in line
 
 
 def test_load_refuses_with_all_faults_in_one_error(tmp_path: Path) -> None:
