@@ -1,0 +1,201 @@
+"""The run as a state machine. In: snapshots, our jobs, documents that arrive. Out: jobs submitted and cancelled.
+
+    step: take in what arrived -> who is done -> give way -> cancel what waits -> submit on idle nodes -> how far
+
+It keeps nothing on disk of its own: which nodes are done stands in the store, which are being done in Slurm. So a run
+that was killed goes on where it stopped, and adopts its jobs.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pal_slurm.config import Config
+from pal_slurm.errors import BadInput, SlurmRefused
+from pal_slurm.ingest.run import Ingested, ingest
+from pal_slurm.ingest.spool import SpoolBusy
+from pal_slurm.profiling.nodes import down, gpu_nodes, idle, in_the_way
+from pal_slurm.profiling.window import Window
+from pal_slurm.slurm.batch import Batch, OurJob, Terms
+from pal_slurm.slurm.port import Slurm
+from pal_slurm.store import Store
+from pal_slurm.store.nights import NightRepo
+
+WAITS_S = 20.0  # a job of ours that does not start within this lost its node to somebody
+ARRIVES_S = 30.0  # after the end of a job, a shared file system may take that long to show its document
+MOST_TRIES = 2
+LOGS = ".logs"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    nodes: tuple[str, ...] | None  # None: all with GPUs
+    parallel: int
+    since: float  # nodes measured since then are done
+    window: Window | None
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    total: int
+    done: tuple[str, ...]
+    running: tuple[str, ...]
+    busy: tuple[str, ...]
+    down: tuple[str, ...]
+    failed: tuple[str, ...]
+    finished: bool
+    gave_way: int
+    scores: int
+    alerts: tuple[str, ...]
+
+
+@dataclass
+class _Job:
+    node: str
+    submitted: float
+    ended: float | None = None
+
+
+@dataclass
+class ProfileRun:
+    slurm: Slurm
+    batch: Batch
+    store: Store
+    config: Config
+    wanted: Wanted
+    tell: Callable[[str], None] = lambda _: None
+    _jobs: dict[int, _Job] = field(default_factory=dict)
+    _tries: dict[str, int] = field(default_factory=dict)
+    _gave_way: int = 0
+    _scores: int = 0
+    _alerts: list[str] = field(default_factory=list)
+
+    def step(self, now: float) -> Progress:
+        snapshot = self.slurm.snapshot()
+        nodes = self._nodes(gpu_nodes(snapshot, self.config.profile.partition))
+        ours = {job.id: job for job in self.batch.ours()}
+        self._follow(ours, now)
+        self._take_in(now)
+        done = {node for node in NightRepo(self.store).nodes_measured(self.wanted.since) if node in nodes}
+        self._judge_ended(done, now)
+        running = [job for job in ours.values() if job.running]
+        own = {job.node for job in ours.values()}
+        leave = self._leave(in_the_way(snapshot, {job.node for job in running}, ours), ours, now)
+        closed = self.wanted.window is not None and now >= self.wanted.window.closes
+        failed = {node for node, tries in self._tries.items() if tries >= MOST_TRIES and node not in done}
+        open_ = [n for n in nodes if n not in done | failed | own]
+        idle_now = idle(snapshot, self._minutes(now))
+        can = [] if closed or leave else [node for node in open_ if node in idle_now]
+        started = self._submit(can[: max(0, self.wanted.parallel - len(ours))], now)
+        if closed:
+            self.batch.cancel(list(ours))
+        off = down(snapshot) & set(open_)
+        busy = [node for node in open_ if node not in started and node not in off]
+        at_work = [job.node for job in ours.values() if job.id not in leave] + started
+        waits = bool(self._awaited()) or (self.wanted.window is not None and bool(busy)) or bool(can)
+        return Progress(
+            total=len(nodes),
+            done=tuple(n for n in nodes if n in done),
+            running=tuple(sorted(at_work)),
+            busy=tuple(busy),
+            down=tuple(sorted(off)),
+            failed=tuple(sorted(failed)),
+            finished=closed or not (at_work or leave or waits),
+            gave_way=self._gave_way,
+            scores=self._scores,
+            alerts=tuple(self._alerts),
+        )
+
+    def stop(self) -> None:
+        """Leave nothing behind in the queue."""
+        self.batch.cancel([job.id for job in self.batch.ours()])
+
+    def _nodes(self, there: list[str]) -> list[str]:
+        if self.wanted.nodes is None:
+            return there
+        unknown = sorted(set(self.wanted.nodes) - set(there))
+        if unknown:
+            raise BadInput(f"--nodes: {', '.join(unknown[:5])}: no such node with GPUs in the partition")
+        return [node for node in there if node in self.wanted.nodes]
+
+    def _follow(self, ours: dict[int, OurJob], now: float) -> None:
+        """Adopt jobs of an earlier run; notice those that ended."""
+        for job in ours.values():
+            self._jobs.setdefault(job.id, _Job(job.node, now))
+        for number, mine in self._jobs.items():
+            if number not in ours and mine.ended is None:
+                mine.ended = now
+
+    def _take_in(self, now: float) -> None:
+        try:
+            taken: Ingested = ingest(self.store, self.config, Path(self.config.profile.spool), now)
+        except SpoolBusy:
+            return  # somebody else does it right now
+        for told in taken.files:
+            if told.said:
+                self.tell(f"{told.name}: {told.fate}: {told.said}")
+        self._scores += taken.rescored.scores
+        self._alerts += [alert.said for alert in taken.rescored.alerts]
+
+    def _judge_ended(self, done: Collection[str], now: float) -> None:
+        """A job that ended and left no document is a try that failed."""
+        for number, mine in list(self._jobs.items()):
+            if mine.ended is None:
+                continue
+            if mine.node in done:
+                del self._jobs[number]
+            elif now - mine.ended > ARRIVES_S:
+                del self._jobs[number]
+                self._tries[mine.node] = self._tries.get(mine.node, 0) + 1
+                log = Path(self.config.profile.spool) / LOGS / f"{mine.node}.out"
+                self.tell(f"{mine.node}: job {number} ended and left no document; see {log}")
+
+    def _leave(self, needed: list[str], ours: dict[int, OurJob], now: float) -> set[int]:
+        """Cancel our jobs that are in somebody's way, and those whose node was taken before they started."""
+        way = {job.id for job in ours.values() if job.running and job.node in needed} if self._gives_way else set()
+        late = {job.id for job in ours.values() if not job.running and now - self._jobs[job.id].submitted > WAITS_S}
+        self.batch.cancel(sorted(way | late))
+        for number in way | late:
+            node = self._jobs.pop(number).node  # no try that failed: it will be done later
+            if number in way:
+                self._gave_way += 1
+                self.tell(f"{node}: gave way to a waiting job")
+        return way | late
+
+    @property
+    def _gives_way(self) -> bool:
+        return self.config.profile.give_way
+
+    def _minutes(self, now: float) -> float:
+        """The time limit: what pal.yaml says, or until the window closes."""
+        limit = self.config.profile.minutes
+        if self.wanted.window is not None:
+            limit = min(limit, (self.wanted.window.closes - now) / 60)
+        return limit
+
+    def _submit(self, nodes: list[str], now: float) -> list[str]:
+        minutes = int(self._minutes(now))
+        if minutes < 1 or not nodes:
+            return []
+        profile = self.config.profile
+        logs = Path(profile.spool) / LOGS
+        logs.mkdir(exist_ok=True)
+        terms = Terms(f"{logs}/%N.out", profile.partition, profile.qos, profile.account)
+        script = f"#!/bin/sh\numask 022\n{profile.command.replace('{spool}', shlex.quote(profile.spool))}\n"
+        started = []
+        for node in nodes:
+            try:
+                number = self.batch.submit(node, script, minutes, terms)
+            except SlurmRefused as error:
+                self._tries[node] = self._tries.get(node, 0) + 1
+                self.tell(str(error))
+                continue
+            self._jobs[number] = _Job(node, now)
+            started.append(node)
+        return started
+
+    def _awaited(self) -> list[str]:
+        return [job.node for job in self._jobs.values() if job.ended is not None]
