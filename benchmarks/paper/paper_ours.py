@@ -28,7 +28,9 @@ def profiles() -> Iterator[tuple[str, ScoreTable]]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--jitter", type=int, default=1, help="replays of each trace")
-    parser.add_argument("--round", type=float, default=0.0, help="rounds for `pal` too; 0: it acts at once")
+    parser.add_argument(
+        "--round", type=float, help="rounds for both; 0: both act at once; default: 360 for PAL, 0 for us"
+    )
     options = parser.parse_args()
     need_data()
     rows = []
@@ -39,9 +41,9 @@ def main() -> None:
             for j in range(options.jitter):
                 for i, w in enumerate(TRACES):
                     work = jittered(load(w), j)
-                    theirs = run("artifact/pal", work, table, fill=fill, cost=COST_S)
+                    theirs = run("artifact/pal", work, table, fill=fill, cost=COST_S, round_s=options.round)
                     ours = run("pal", work, table, fill=fill, cost=COST_S, round_s=options.round)
-                    best = run("artifact/pal", work, alike(), fill=fill)
+                    best = run("artifact/pal", work, alike(), fill=fill, round_s=options.round)
                     jct[j, i] = ours.avg_jct_s / theirs.avg_jct_s
                     span[j, i] = ours.makespan_s / theirs.makespan_s
                     bound[j, i] = best.avg_jct_s / theirs.avg_jct_s

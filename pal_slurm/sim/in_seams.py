@@ -87,6 +87,9 @@ class InSeams:
             self._floor.take(held.job, held.placement)
 
     def act(self, stage: Stage) -> None:
+        self.wake_at = NEVER
+        if not self._free:
+            return
         self._declined.clear()
         head = self._line.head()
         while head is not None and head.run.work.gpus <= self._free:
@@ -98,7 +101,8 @@ class InSeams:
             head = self._line.head(self._declined)
         if head is not None and self._free and self._composition.backfill:
             self._fill(stage, head)
-        self.wake_at = stage.now + ASK_AGAIN_S if self._declined else NEVER
+        if self._declined:
+            self.wake_at = stage.now + ASK_AGAIN_S
 
     def _fill(self, stage: Stage, head: Place) -> None:
         if self._line.smallest() > self._free:

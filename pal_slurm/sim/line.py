@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Collection
+from heapq import heappop, heappush
 from itertools import islice
 from math import inf
 from typing import NamedTuple
@@ -14,7 +15,7 @@ from typing import NamedTuple
 from pal_slurm.sim.engine import Run
 
 Key = tuple[float, ...]
-DEPTH = 500  # jobs per size that are looked at for filling holes, as Slurm's bf_max_job_test bounds its backfill
+DEPTH = 100  # jobs per size that are looked at for filling a hole; Slurm bounds its backfill too (bf_max_job_test)
 
 
 class Place(NamedTuple):
@@ -30,9 +31,13 @@ class Line:
 
     def __init__(self) -> None:
         self._sizes: dict[int, list[Place]] = {}
+        self._limits: dict[int, list[tuple[float, Key]]] = {}  # heaps; may hold some who have left
+        self._here: set[Key] = set()
 
     def add(self, key: Key, limit_s: float, run: Run) -> None:
         same = self._sizes.setdefault(run.work.gpus, [])
+        self._here.add(key)
+        heappush(self._limits.setdefault(run.work.gpus, []), (limit_s, key))
         place = Place(key, limit_s, run)
         if not same or same[-1].key < key:  # a plain arrival
             same.append(place)
@@ -42,6 +47,7 @@ class Line:
     def remove(self, place: Place) -> None:
         size = place.run.work.gpus
         same = self._sizes[size]
+        self._here.discard(place.key)
         if same[0] is place:
             del same[0]
         else:
@@ -70,7 +76,7 @@ class Line:
         """The first job after `behind` that fits and would end within the window, or leaves the head its GPUs."""
         best: Place | None = None
         for size, same in self._sizes.items():
-            if size > free or size in barred:
+            if size > free or size in barred or (size > extra and self._least_limit(size) > window_s):
                 continue
             for place in islice(same, DEPTH):
                 if best is not None and place.key > best.key:
@@ -79,6 +85,13 @@ class Line:
                     best = place
                     break
         return best
+
+    def _least_limit(self, size: int) -> float:
+        """The shortest time limit among those of a size; spares the search for one that is short enough."""
+        heap = self._limits[size]
+        while heap[0][1] not in self._here:
+            heappop(heap)
+        return heap[0][0]
 
 
 def _key(place: Place) -> Key:
