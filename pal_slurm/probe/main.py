@@ -18,7 +18,7 @@ _BENCH, _COOL, _PATIENCE = Settings(), Rule(), Patience()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    options = _parser().parse_args(arguments)
+    options = build_parser().parse_args(arguments)
     try:
         code: int = options.command(options)
     except ProbeError as error:
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return code
 
 
-def _parser() -> argparse.ArgumentParser:
+def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="pal-probe", description="Measures a compute node's GPUs for pal-slurm.")
     parser.add_argument("--version", action="version", version=commands.MADE_BY)
     sub = parser.add_subparsers(required=True, metavar="COMMAND")

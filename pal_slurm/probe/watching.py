@@ -51,7 +51,6 @@ class Watched:
     """One job, as far as this node sees it."""
 
     job: str
-    begun_at: float
     seen: float
     line_begun: float
     part: int = 0
@@ -105,7 +104,7 @@ class Watcher:
 
     def _watched(self, job: str) -> Watched:
         now = self._clock.now()
-        watched = self._jobs.setdefault(job, Watched(job, now, now, now))
+        watched = self._jobs.setdefault(job, Watched(job, now, now))
         watched.seen = now
         return watched
 
