@@ -1,4 +1,4 @@
-"""Names in a node list, for rooms that may not import the port. In: `n[1-3,07],m5`. Out: names, or None.
+"""Names in a node list, the one expander of all rooms. In: `n[1-3,07],m5`. Out: names, or None.
 
 None, unlike an empty set, says "this can't be understood": whoever must respect the list then keeps its hands off.
 """
@@ -16,9 +16,9 @@ _COMMA = re.compile(r",(?![^\[]*\])")
 
 
 @lru_cache(maxsize=1024)
-def expand_hosts(text: str) -> frozenset[str] | None:
-    """Every name in a Slurm node list; None when the text is not one."""
-    names: set[str] = set()
+def unfold_hosts(text: str) -> tuple[str, ...] | None:
+    """Every name in a Slurm node list, in order and once; None when the text is not one."""
+    names: dict[str, None] = {}
     for item in _COMMA.split(text) if text else ():
         if not _ITEM.fullmatch(item):
             return None
@@ -28,8 +28,14 @@ def expand_hosts(text: str) -> frozenset[str] | None:
             if choices is None or len(product) * len(choices) > MOST_NAMES:
                 return None
             product = [head + tail for head in product for tail in choices]
-        names.update(product)
-    return frozenset(names)
+        names.update(dict.fromkeys(product))
+    return tuple(names)
+
+
+def expand_hosts(text: str) -> frozenset[str] | None:
+    """The same as a set."""
+    names = unfold_hosts(text)
+    return None if names is None else frozenset(names)
 
 
 def _numbers(inside: str) -> list[str] | None:
