@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @click.option("--gpus-per-node", type=click.IntRange(1, 64), help="Default: the most that a one-node job had.")
 @click.option("--locality", default=1.7, type=click.FloatRange(1), help="Factor on jobs that span nodes.")
 @click.option("--repeat", default=10, type=click.IntRange(2, 1000), help="Replays, for the interval.")
-@click.option("--seed", default=0, type=click.IntRange(0))
+@click.option("--seed", default=0, type=click.IntRange(0), help="Of everything that is drawn.")
 @click.option("--json", "as_json", is_flag=True, help="The figures as JSON.")
 @pass_palctl
 def command(

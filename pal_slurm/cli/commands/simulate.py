@@ -45,7 +45,7 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
 )
 @click.option("--throughputs", type=click.Path(path_type=Path), help="gavel: simulation_throughputs.json.")
 @click.option("--tracked", default="", metavar="N|all", help="Jobs that count; 160 with artifact/*, else all.")
-@click.option("--seed", default=0, type=click.IntRange(0))
+@click.option("--seed", default=0, type=click.IntRange(0), help="Of everything that is drawn.")
 @click.option("--repeat", default=1, type=click.IntRange(1, 10_000), help="Seeds; gives 95 % intervals.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write a list, one object per policy.")
 @click.option("--plot", "plot_file", type=click.Path(path_type=Path), help="Write a PNG (first seed).")

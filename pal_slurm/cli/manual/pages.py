@@ -1,0 +1,75 @@
+"""What a man page says beside the program's own help: files, environment, exit codes. In: nothing. Out: PAGES."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pal_slurm.errors import BadInput, ConfigError, NotLeader, SlurmUnavailable, StoreError
+
+Pairs = tuple[tuple[str, str], ...]
+
+CONFIG = ("/etc/pal-slurm/pal.yaml", "The settings, see pal.yaml(5).")
+STATE = ("/var/lib/pal-slurm", "The database and pald's lock, unless pal.yaml names other places.")
+ENVIRONMENT: Pairs = (
+    ("PAL_CONFIG", "The pal.yaml to use where --config is not given."),
+    ("PAL_DATABASE_URL", "The database; wins over what pal.yaml says of it."),
+)
+EXITS: Pairs = (
+    ("0", "Done."),
+    ("2", "A word of the command line is wrong."),
+    (str(BadInput.exit_code), "A file or a text that was given is wrong; nothing was changed."),
+    (str(StoreError.exit_code), "The database can't be used."),
+    (
+        str(SlurmUnavailable.exit_code),
+        "slurmctld gives no answer, or another pald is at work: try again.",
+    ),
+    (str(ConfigError.exit_code), "pal.yaml is wrong."),
+)
+assert NotLeader.exit_code == SlurmUnavailable.exit_code
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    name: str
+    section: int
+    purpose: str  # after the dash in NAME
+    see: tuple[str, ...]
+    files: Pairs = ()
+    environment: Pairs = ()
+    exits: Pairs = ()
+    signals: Pairs = ()
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}.{self.section}"
+
+
+PAGES = {
+    page.name: page
+    for page in (
+        Page(
+            "palctl", 1, "see and steer pal-slurm", ("pald(8)", "pal.yaml(5)", "pal-probe(1)"),
+            files=(CONFIG, STATE), environment=ENVIRONMENT, exits=EXITS,
+        ),
+        Page(
+            "pald", 8, "places pending Slurm GPU jobs on the GPUs that suit them",
+            ("palctl(1)", "pal.yaml(5)", "slurmctld(8)"),
+            files=(CONFIG, STATE, ("/run/pal-slurm/alive", "The time of the last cycle; job_submit.lua reads it.")),
+            environment=ENVIRONMENT, exits=EXITS,
+            signals=(
+                ("SIGHUP", "Read pal.yaml again; a wrong one is refused and the old one stays."),
+                ("SIGTERM", "End cleanly."),
+            ),
+        ),
+        Page(
+            "pal-probe", 1, "measures a compute node's GPUs for pal-slurm", ("palctl(1)",),
+            exits=(
+                ("0", "Done."),
+                ("2", "A word of the command line is wrong."),
+                ("65", "A file or a text that was given is wrong."),
+                ("69", "The devices can't be asked at all: no driver, no library, no description."),
+            ),
+        ),
+        Page("pal.yaml", 5, "settings of pal-slurm", ("palctl(1)", "pald(8)"), files=(CONFIG,)),
+    )
+}  # fmt: skip

@@ -1,0 +1,116 @@
+"""The wheel and the sdist in an empty virtual environment, on a machine without Slurm."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tarfile
+import time
+from pathlib import Path
+
+import pytest
+
+PROJECT = Path(__file__).parents[2]
+pytestmark = pytest.mark.slow  # each needs packages from the index
+
+
+def run(*words: str | Path, cwd: Path | None = None, path: str = "/nowhere") -> subprocess.CompletedProcess[str]:
+    """Without this project's source in sight; on a path without Slurm, unless told otherwise."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PAL_", "SLURM", "VIRTUAL"))}
+    env |= {"PATH": path}
+    return subprocess.run(
+        list(map(str, words)), capture_output=True, text=True, timeout=900, check=False, cwd=cwd, env=env
+    )
+
+
+@pytest.fixture(scope="session")
+def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What scripts/build-packages writes for the index."""
+    out = tmp_path_factory.mktemp("dist")
+    done = run(PROJECT / "scripts" / "build-packages", "--out", out, "wheel", path=os.environ["PATH"])
+    assert done.returncode == 0, done.stderr
+    return out
+
+
+def installed(what: Path, home: Path) -> Path:
+    """A new virtual environment that holds nothing else."""
+    subprocess.run([sys.executable, "-m", "venv", home], check=True, timeout=300)
+    done = run(home / "bin" / "pip", "install", "--quiet", what, cwd=home, path=os.environ["PATH"])
+    assert done.returncode == 0, done.stderr
+    return home
+
+
+@pytest.fixture(scope="session")
+def venv(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    [wheel] = dist.glob("*.whl")
+    return installed(wheel, tmp_path_factory.mktemp("empty") / "venv")
+
+
+def test_help_comes_at_once(venv: Path) -> None:
+    """Under 0.3 s of the machine's time; the least of five, as others use the machine too."""
+    took = []
+    for _ in range(5):
+        before, begun = os.times(), time.perf_counter()
+        assert run(venv / "bin" / "palctl", "--help", cwd=venv).returncode == 0
+        after = os.times()
+        used = after.children_user + after.children_system - before.children_user - before.children_system
+        took.append((used, time.perf_counter() - begun))
+    print(f"palctl --help: {min(took)[0]:.3f} s CPU, {min(wall for _, wall in took):.3f} s wall")
+    assert min(took)[0] < 0.3
+
+
+def test_simulate_works_with_no_slurm_on_the_machine(venv: Path) -> None:
+    done = run(venv / "bin" / "palctl", "simulate", "synthetic:jobs=60", "--cluster", "4x4", cwd=venv)
+    assert done.returncode == 0, done.stderr
+    assert "average JCT, h" in done.stdout
+    print(done.stdout)
+
+
+def test_settings_can_be_checked_and_pald_can_check_them_too(venv: Path) -> None:
+    sample = venv / "share" / "pal-slurm" / "pal.yaml"
+    assert run(venv / "bin" / "palctl", "config", "check", sample, cwd=venv).stdout == f"{sample}: good\n"
+    done = run(venv / "bin" / "pald", "--config", sample, "--check-config", cwd=venv)
+    assert (done.returncode, done.stdout) == (0, f"{sample} is right\n")
+
+
+def test_pald_without_slurm_says_so_in_a_sentence(venv: Path, tmp_path: Path) -> None:
+    config = tmp_path / "pal.yaml"
+    config.write_text(f"state_dir: {tmp_path}\ncycle: {{wake_file: '', alive_file: ''}}\nmetrics: {{listen: ''}}\n")
+    done = run(venv / "bin" / "pald", "--config", config, "--once", cwd=venv)
+    assert done.returncode == 75
+    assert "Traceback" not in done.stderr
+
+
+def test_the_wheel_brings_manual_pages_completions_units_and_the_plugin(venv: Path) -> None:
+    share = venv / "share"
+    expected = [
+        "man/man1/palctl.1", "man/man8/pald.8", "man/man1/pal-probe.1", "man/man5/pal.yaml.5",
+        "bash-completion/completions/palctl", "zsh/site-functions/_palctl", "fish/vendor_completions.d/palctl.fish",
+        "pal-slurm/pal.yaml", "pal-slurm/systemd/pald.service", "pal-slurm/spank/job_submit.lua",
+    ]  # fmt: skip
+    assert [name for name in expected if not (share / name).is_file()] == []
+
+
+def test_the_probe_runs_by_itself(venv: Path) -> None:
+    done = run(venv / "bin" / "pal-probe", "kernels", cwd=venv)
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_sdist_gives_the_same_package_as_the_wheel(dist: Path, venv: Path, tmp_path: Path) -> None:
+    [sdist] = dist.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {"LICENSE", "README.md", "pyproject.toml", "packaging/hatch_build.py", "scripts/demo"} <= names
+    assert not any(name.startswith((".venv", ".git/")) for name in names)
+    other = installed(sdist, tmp_path / "venv")
+    assert _files(other) == _files(venv)
+
+
+def _files(venv: Path) -> set[str]:
+    """Paths below the environment, without what belongs to the installer."""
+    found = (
+        str(path.relative_to(venv)) for path in venv.rglob("*") if "pal_slurm" in str(path) or "share" in path.parts
+    )
+    return {name for name in found if not re.search(r"__pycache__|direct_url|RECORD", name)}
