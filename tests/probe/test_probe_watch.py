@@ -279,6 +279,30 @@ def test_a_job_that_is_run_under_the_watcher_is_told_with_its_steps(tmp_path: Pa
     assert min(s.fastest for s in part.steps) >= 0.02
 
 
+def test_fake_devices_of_a_mini_cluster_are_as_busy_as_the_app_makes_them(tmp_path: Path) -> None:
+    (tmp_path / "speeds.json").write_text('{"n1": {"g0": {"A": 1.0}}}')
+    (tmp_path / "spec.json").write_text('{"name": "x", "models": {}}')
+    (tmp_path / "apps.json").write_text('{"resnet": {"util_compute": 0.9, "util_memory": 0.25}}')
+    words = [
+        "--job",
+        "42",
+        "--devices",
+        "fake",
+        "--spool",
+        str(tmp_path / "spool"),
+        "--interval",
+        "0.1",
+        "--line",
+        "0.2",
+    ]
+    env = {"SLURM_CONF": str(tmp_path / "etc/slurm.conf"), "SLURMD_NODENAME": "n1", "PAL_APP": "resnet"}
+    assert probe("watch", *words, "--", "sleep", "0.5", env=env).returncode == 0
+    [path] = (tmp_path / "spool").iterdir()
+    part = read(path.read_bytes(), time.time()).part
+    assert part is not None
+    assert (part.usage[0].telemetry.util_compute, part.usage[0].telemetry.util_memory) == (0.9, 0.25)
+
+
 def test_steps_can_be_reported_by_a_command(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys\n"

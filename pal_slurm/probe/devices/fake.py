@@ -6,7 +6,8 @@ and spec.json (models); `fake` alone finds it through SLURM_CONF, as palwork doe
     {"node": "n1", "devices": [{"uuid": "GPU-1", "slot": 0, "model": "a100", "speeds": {"A": 1.1}, "fault": "hang"}]}
 
 `fault` is `lost` (it fell off the bus) or `hang` (it never answers). cards.json in a mini-cluster's directory,
-{"n3": {"g1": "GPU-..."}}, names cards that are not the ones born in that slot: so a card is moved.
+{"n3": {"g1": "GPU-..."}}, names cards that are not the ones born in that slot: so a card is moved. Its apps.json,
+{"resnet": {"util_compute": 0.9, "util_memory": 0.3}}, tells what a device says while PAL_APP runs on it.
 """
 
 from __future__ import annotations
@@ -150,13 +151,20 @@ def _of_cluster(path: Path, node: str) -> Description:
     cards = json.loads(cards_file.read_text()) if cards_file.exists() else {}
     if node not in speeds:
         raise BadInput(f"--devices fake: {path}/speeds.json has no node {node!r}; is SLURMD_NODENAME set?")
-    model = _model(spec, node)
+    model, busy = _model(spec, node), _busy(path / "apps.json")
     devices = []
     for gpu, by_class in speeds[node].items():
         born = str(uuids.uuid5(_FAMILY, f"{spec['name']}/{node}/{gpu}"))
         card = cards.get(node, {}).get(gpu, f"GPU-{born}")
-        devices.append(FakeDevice(uuid=card, slot=int(gpu.removeprefix("g")), model=model, speeds=by_class))
+        devices.append(
+            FakeDevice(uuid=card, slot=int(gpu.removeprefix("g")), model=model, speeds=by_class, sample=busy)
+        )
     return Description(node, tuple(devices))
+
+
+def _busy(path: Path) -> dict[str, float]:
+    apps: dict[str, dict[str, float]] = json.loads(path.read_text()) if path.exists() else {}
+    return {name: float(value) for name, value in apps.get(os.environ.get("PAL_APP", ""), {}).items()}
 
 
 def _model(spec: dict[str, Any], node: str) -> str:
