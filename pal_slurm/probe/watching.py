@@ -12,6 +12,7 @@ import signal
 import socket
 import struct
 import subprocess
+import sys
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -19,8 +20,8 @@ from pathlib import Path
 
 from pal_slurm.probe.clock import Clock
 from pal_slurm.probe.devices import Sample
-from pal_slurm.probe.document import Device, StepTimes, Usage
-from pal_slurm.probe.errors import BadInput, ProbeError
+from pal_slurm.probe.document import Device, Fault, StepTimes, Usage
+from pal_slurm.probe.errors import BadInput, NoDevices, ProbeError
 from pal_slurm.probe.inventory import Inventory, take
 from pal_slurm.probe.jobfile import JobFile, salvage
 from pal_slurm.probe.owners import job_of, owner
@@ -57,6 +58,10 @@ class Watched:
     file: JobFile | None = None
     samples: dict[str, list[Sample]] = field(default_factory=dict)
     steps: list[StepTimes] = field(default_factory=list)
+    faults: list[Fault] = field(default_factory=list)
+
+    def uses(self, uuid: str | None) -> bool:
+        return uuid in self.samples or (self.file is not None and uuid in {d.uuid for d in self.file.devices})
 
 
 class Watcher:
@@ -82,6 +87,13 @@ class Watcher:
         mine = told is None and self._plan.job == report.job and uid == os.getuid()
         if told == report.job or mine:
             self._watched(report.job).steps.append(report.steps)
+
+    def failed(self, fault: Fault) -> None:
+        """A GPU in trouble is news for the jobs on it, and for the node's log."""
+        sys.stderr.write(f"pal-probe: {fault.uuid or self._node}: {fault.what}\n")
+        for watched in self._jobs.values():
+            if self._plan.job is not None or watched.uses(fault.uuid):
+                watched.faults.append(fault)
 
     def tick(self) -> None:
         """Write what is due."""
@@ -109,13 +121,13 @@ class Watcher:
         return watched
 
     def _flush(self, watched: Watched, now: float) -> None:
-        begun, samples, steps = watched.line_begun, watched.samples, watched.steps
-        watched.line_begun, watched.samples, watched.steps = now, {}, []
-        if not samples and not steps:
+        begun, samples, steps, faults = watched.line_begun, watched.samples, watched.steps, watched.faults
+        watched.line_begun, watched.samples, watched.steps, watched.faults = now, {}, [], []
+        if not samples and not steps and not faults:
             return
         devices = tuple(self._devices[uuid] for uuid in sorted(samples))
         file = self._file(watched, devices, begun, now)
-        file.write((Usage(uuid, begun, now, summary(samples[uuid])) for uuid in sorted(samples)), steps)
+        file.write((Usage(uuid, begun, now, summary(samples[uuid])) for uuid in sorted(samples)), steps, faults)
 
     def _file(self, watched: Watched, devices: tuple[Device, ...], begun: float, now: float) -> JobFile:
         """The part that is open; another one where the job got GPUs that the open one does not name."""
@@ -140,6 +152,8 @@ def watch(plan: Plan, clock: Clock) -> int:
     if plan.job is not None and not JOB.fullmatch(plan.job):
         raise BadInput(f"--job {plan.job!r} is no job's number")
     inventory = take(plan.source)
+    if not inventory.found and not plan.command:
+        raise NoDevices("there is no device to watch" + "".join(f"; {fault.what}" for fault in inventory.faults[:1]))
     watcher = Watcher(plan, inventory, clock)
     salvage(plan.spool, watcher.node, clock.now())
     stop = threading.Event()
@@ -157,8 +171,11 @@ def watch(plan: Plan, clock: Clock) -> int:
 
 
 def _turn(watcher: Watcher, sampler: Sampler, reports: socket.socket) -> None:
+    known = len(sampler.faults)
     for uuid, timed in sampler.turn():
         watcher.sampled(uuid, timed.sample)
+    for fault in sampler.faults[known:]:
+        watcher.failed(fault)
     for report, pid, uid in _received(reports):
         watcher.reported(report, pid, uid)
     watcher.tick()

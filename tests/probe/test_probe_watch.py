@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from pal_slurm.probe import reporting
 from pal_slurm.probe.devices import Sample
-from pal_slurm.probe.document import Device, JobPart, StepTimes
+from pal_slurm.probe.document import Device, Fault, JobPart, StepTimes
 from pal_slurm.probe.inventory import Found, Inventory
 from pal_slurm.probe.jobfile import salvage
 from pal_slurm.probe.owners import job_of
@@ -347,13 +347,27 @@ def test_a_watcher_that_is_busy_never_makes_a_job_wait(tmp_path: Path, monkeypat
     assert sent[0] and not sent[-1]
 
 
-def test_a_gpu_that_is_lost_is_not_sampled_any_more_and_the_others_are(tmp_path: Path) -> None:
-    source = describe(tmp_path / "gpus", card(0), card(1))
-    spool = tmp_path / "spool"
-    words = ["watch", "--devices", source, "--spool", str(spool), "--job", "42", "--interval", "0.1", "--line", "0.2"]
-    (tmp_path / "gpus").write_text((tmp_path / "gpus").read_text().replace('"GPU-0",', '"GPU-0", "fault": "lost",'))
-    result = probe(*words, "--", "sleep", "1")
-    assert result.returncode == 0
+def test_a_gpu_that_is_lost_in_the_middle_of_a_job_is_told_in_its_file(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.process(7, V2.format(77))
+    node.process(8, V2.format(78))
+    node.works(0, 7)
+    node.works(1, 8)
+    node.watcher.failed(Fault("the GPU has fallen off the bus", "GPU-0"))
+    node.watcher.end()
+    assert [[fault.what for fault in part.faults] for part in node.parts()] == [["the GPU has fallen off the bus"], []]
+
+
+def test_a_node_without_a_device_that_answers_is_not_watched(tmp_path: Path) -> None:
+    source = describe(tmp_path / "gpus", card(0, fault="lost"))
+    result = probe("watch", "--devices", source, "--spool", str(tmp_path), "--socket", str(tmp_path / "s"))
+    assert result.returncode == 69 and "slot 0: the GPU has fallen off the bus" in result.stderr
+
+
+def test_a_job_with_a_lost_gpu_is_watched_on_the_others(tmp_path: Path) -> None:
+    source, spool = describe(tmp_path / "gpus", card(0, fault="lost"), card(1)), tmp_path / "spool"
+    words = ["--devices", source, "--spool", str(spool), "--job", "42", "--interval", "0.1", "--line", "0.2"]
+    assert probe("watch", *words, "--", "sleep", "1").returncode == 0
     [path] = spool.glob("job-*")
     part = read(path.read_bytes(), time.time()).part
     assert part is not None
