@@ -106,4 +106,6 @@ class Runner:
         """The child sees its own GPU only; torch counts it as number 0."""
         if self._runs_on != "cuda":
             return {"OMP_NUM_THREADS": "1"}
+        if self.device.source == "amd":
+            return {"ROCR_VISIBLE_DEVICES": self.device.uuid}
         return {"CUDA_VISIBLE_DEVICES": self.device.uuid, "CUDA_DEVICE_ORDER": "PCI_BUS_ID"}
