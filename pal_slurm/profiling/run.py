@@ -77,33 +77,38 @@ class ProfileRun:
         snapshot = self.slurm.snapshot()
         nodes = self._nodes(gpu_nodes(snapshot, self.config.profile.partition))
         ours = {job.id: job for job in self.batch.ours()}
+        # what arrived, and who is done
         self._follow(ours, now)
         self._take_in(now)
         done = {node for node in NightRepo(self.store).nodes_measured(self.wanted.since) if node in nodes}
         self._judge_ended(done, now)
-        running = [job for job in ours.values() if job.running]
-        own = {job.node for job in ours.values()}
-        leave = self._leave(in_the_way(snapshot, {job.node for job in running}, ours), ours, now)
-        closed = self.wanted.window is not None and now >= self.wanted.window.closes
-        failed = {node for node, tries in self._tries.items() if tries >= MOST_TRIES and node not in done}
-        open_ = [n for n in nodes if n not in done | failed | own]
-        idle_now = idle(snapshot, self._minutes(now))
-        can = [] if closed or leave else [node for node in open_ if node in idle_now]
-        started = self._submit(can[: max(0, self.wanted.parallel - len(ours))], now)
+        failed = {node for node, tries in self._tries.items() if tries >= MOST_TRIES} - done
+        # who has to leave
+        window = self.wanted.window
+        closed = window is not None and now >= window.closes
+        running = {job.node for job in ours.values() if job.running}
+        leave = self._leave(in_the_way(snapshot, running, ours), ours, now)
         if closed:
-            self.batch.cancel(list(ours))
+            self.batch.cancel([number for number in ours if number not in leave])
+        # who comes next
+        taken = done | failed | {job.node for job in ours.values()} | self._awaited()
+        open_ = [node for node in nodes if node not in taken]
+        idle_now = set() if closed or leave else idle(snapshot, self._minutes(now))
+        can = [node for node in open_ if node in idle_now]
+        started = self._submit(can[: max(0, self.wanted.parallel - len(ours))], now)
+        # how far
+        at_work = sorted([*started, *(job.node for job in ours.values() if job.id not in leave)])
         off = down(snapshot) & set(open_)
         busy = [node for node in open_ if node not in started and node not in off]
-        at_work = [job.node for job in ours.values() if job.id not in leave] + started
-        waits = bool(self._awaited()) or (self.wanted.window is not None and bool(busy)) or bool(can)
+        more = bool(at_work or leave or can or self._awaited() or (window is not None and busy))
         return Progress(
             total=len(nodes),
-            done=tuple(n for n in nodes if n in done),
-            running=tuple(sorted(at_work)),
+            done=tuple(node for node in nodes if node in done),
+            running=tuple(at_work),
             busy=tuple(busy),
             down=tuple(sorted(off)),
             failed=tuple(sorted(failed)),
-            finished=closed or not (at_work or leave or waits),
+            finished=closed or not more,
             gave_way=self._gave_way,
             scores=self._scores,
             alerts=tuple(self._alerts),
@@ -197,5 +202,6 @@ class ProfileRun:
             started.append(node)
         return started
 
-    def _awaited(self) -> list[str]:
-        return [job.node for job in self._jobs.values() if job.ended is not None]
+    def _awaited(self) -> set[str]:
+        """Nodes whose job ended and whose document is on its way."""
+        return {job.node for job in self._jobs.values() if job.ended is not None}

@@ -8,6 +8,7 @@ import numpy as np
 
 from pal_slurm.model import Cluster, ScoreTable
 from pal_slurm.report.text import Value, fold
+from pal_slurm.scores.apart import outlying
 from pal_slurm.store import PlacedScore, Stay
 
 
@@ -39,6 +40,32 @@ def gpu_rows(
             row[f"{cls}.ci_high"] = score.ci_high if score else None
         rows.append(row)
     return rows
+
+
+OUTLIER_FIELDS = (
+    "class", "node", "slot", "uuid", "score", "ci_low", "ci_high", "nights", "runs", "stalls", "node_part", "age_days",
+)  # fmt: skip
+
+
+def outlier_rows(stored: Sequence[PlacedScore], classes: Sequence[str], now: float) -> list[dict[str, Value]]:
+    """GPUs that are slow and surely no part of the bulk of their model, the slowest first."""
+    groups: dict[tuple[str, str], list[PlacedScore]] = {}
+    for score in stored:
+        if score.cls in classes:
+            groups.setdefault((score.cls, score.model), []).append(score)
+    named: list[PlacedScore] = []
+    for members in groups.values():
+        values = np.array([s.score for s in members])
+        low = np.array([s.score if s.ci_low is None else s.ci_low for s in members])
+        named += [members[i] for i in np.flatnonzero(outlying(values, low))]
+    return [
+        {
+            "class": s.cls, "node": s.node, "slot": s.slot, "uuid": s.uuid, "score": s.score, "ci_low": s.ci_low,
+            "ci_high": s.ci_high, "nights": s.nights, "runs": s.n_runs, "stalls": s.stalls, "node_part": s.node_part,
+            "age_days": round(max(0.0, now - s.measured_at) / 86_400, 2),
+        }
+        for s in sorted(named, key=lambda s: -s.score)
+    ]  # fmt: skip
 
 
 BIN_FIELDS = ("class", "bin", "gpus", "mean", "least", "most", "where")

@@ -90,6 +90,14 @@ class PlacedScore:
     ci_high: float | None
     measured_at: float
     source: str
+    nights: int | None = None  # that count
+    since: int | None = None  # the first of them
+    stalls: int | None = None
+    node_stalls: int | None = None
+    node_part: float | None = None  # the factor that all GPUs of its node share
+    intermittent: bool | None = None
+    profiled: float | None = None  # by the nights alone
+    jobs: int | None = None  # heard since
 
 
 class ScoreRepo:
@@ -136,6 +144,14 @@ class ScoreRepo:
                 scores.c.ci_high,
                 scores.c.measured_at,
                 scores.c.source,
+                scores.c.nights,
+                scores.c.since,
+                scores.c.stalls,
+                scores.c.node_stalls,
+                scores.c.node_part,
+                scores.c.intermittent,
+                scores.c.profiled,
+                scores.c.jobs,
             )
             .join_from(scores, gpus)
             .join(gpu_slots, gpu_slots.c.gpu_id == gpus.c.id)

@@ -16,10 +16,11 @@ _EMPTY = "no scores yet; import some with: palctl scores import FILE"
 
 @click.group(name="scores", invoke_without_command=True, short_help="Scores of the GPUs by class, with bins; import.")
 @click.option("--bins", is_flag=True, help="One row per class and bin instead of one per GPU.")
+@click.option("--outliers", is_flag=True, help="Only GPUs that are slower than 1.3, surely; with the evidence.")
 @click.option("--class", "only", default="", metavar="CLASS", help="This class only.")
 @output_options
 @click.pass_context
-def command(ctx: click.Context, bins: bool, only: str, as_json: bool, fields: str) -> None:
+def command(ctx: click.Context, bins: bool, outliers: bool, only: str, as_json: bool, fields: str) -> None:
     """Scores of the GPUs by class: 1.0 is the median GPU of its model, 1.2 is 20 % slower.
 
     GPUs in one bin count as equal. `-o nodes,...` folds rows that differ in their node only into one.
@@ -32,7 +33,9 @@ def command(ctx: click.Context, bins: bool, only: str, as_json: bool, fields: st
     if only and only not in classes:
         raise BadInput(f"{only!r} is none of the classes {', '.join(classes)}")
     shown = (only,) if only else classes
-    if bins:
+    if outliers:
+        _show_outliers(palctl, shown, as_json, fields)
+    elif bins:
         _show_bins(palctl, shown, as_json, fields)
     else:
         _show_gpus(palctl, shown, as_json, fields)
@@ -56,6 +59,15 @@ def _show_gpus(palctl: Palctl, classes: tuple[str, ...], as_json: bool, fields: 
     if "nodes" in columns:
         rows = folded([{f: row[f] for f in ("node", *columns) if f != "nodes"} for row in rows])
     print_rows(rows, columns, as_json=as_json, empty=_EMPTY)
+
+
+def _show_outliers(palctl: Palctl, classes: tuple[str, ...], as_json: bool, fields: str) -> None:
+    from pal_slurm.report.scores import OUTLIER_FIELDS, outlier_rows
+    from pal_slurm.store import ScoreRepo
+
+    columns = choose(fields, OUTLIER_FIELDS, OUTLIER_FIELDS)
+    rows = outlier_rows(ScoreRepo(palctl.store).placed(), classes, time.time())
+    print_rows(rows, columns, as_json=as_json, empty="no outliers: no GPU is surely slower than 1.3")
 
 
 def _show_bins(palctl: Palctl, classes: tuple[str, ...], as_json: bool, fields: str) -> None:

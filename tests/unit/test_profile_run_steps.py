@@ -1,0 +1,312 @@
+"""The nightly run, step by step, on a cluster in memory: windows, tries, giving way. Real Slurm: tests/slurm."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from pal_slurm.config import Config
+from pal_slurm.config.schema import ProfileSection
+from pal_slurm.errors import BadInput, SlurmRefused
+from pal_slurm.model import Cluster, Job, JobState, Reservation, Shape, Snapshot
+from pal_slurm.profiling.nodes import idle, in_the_way
+from pal_slurm.profiling.run import ARRIVES_S, WAITS_S, ProfileRun, Wanted
+from pal_slurm.profiling.window import Window, hours
+from pal_slurm.slurm.batch import OurJob, Terms
+from pal_slurm.store import Store
+from tests.unit.spools import NIGHT, document, fleet, put
+
+GPUS, CPUS = 4, 32
+
+
+@dataclass
+class Room:
+    """A cluster in memory: which nodes are taken, whose jobs wait; the part of sbatch and of squeue too."""
+
+    nodes: tuple[str, ...] = ("n1", "n2", "n3", "n4")
+    taken: set[str] = field(default_factory=set)
+    down: set[str] = field(default_factory=set)
+    refused: set[str] = field(default_factory=set)
+    stuck: set[str] = field(default_factory=set)  # our jobs there do not start
+    waiting: list[Job] = field(default_factory=list)
+    reservations: list[Reservation] = field(default_factory=list)
+    jobs: dict[int, OurJob] = field(default_factory=dict)
+    submitted: list[tuple[str, int]] = field(default_factory=list)
+    cancelled: list[int] = field(default_factory=list)
+    now: float = NIGHT
+
+    # what ProfileRun asks of Slurm
+
+    def snapshot(self) -> Snapshot:
+        used = {job.node for job in self.jobs.values() if job.running} | self.taken
+        free = np.array([name not in used for name in self.nodes])
+        full = np.ones((len(self.nodes), GPUS), dtype=np.bool_)
+        cpus = np.full(len(self.nodes), CPUS)
+        cluster = Cluster(
+            node_names=self.nodes,
+            node_ok=np.array([name not in self.down for name in self.nodes]),
+            rack=np.zeros(len(self.nodes), dtype=np.int64),
+            cpus=cpus,
+            cpus_free=np.where(free, CPUS, 0),
+            mem_mb=np.full(len(self.nodes), 1000),
+            mem_free_mb=np.where(free, 1000, 0),
+            features=(frozenset(),) * len(self.nodes),
+            partitions={"gpu": np.ones(len(self.nodes), dtype=np.bool_)},
+            gpu_exists=full,
+            gpu_free=full & free[:, None],
+            gpu_model=np.zeros(full.shape, dtype=np.int16),
+        )
+        return Snapshot(self.now, cluster, tuple(self.waiting), reservations=tuple(self.reservations))
+
+    def submit(self, node: str, script: str, minutes: int, terms: Terms) -> int:
+        if node in self.refused:
+            raise SlurmRefused(f"sbatch on {node}: no")
+        number = 100 + len(self.submitted)
+        self.submitted.append((node, minutes))
+        self.jobs[number] = OurJob(number, node, node not in self.stuck)
+        return number
+
+    def ours(self) -> list[OurJob]:
+        return list(self.jobs.values())
+
+    def cancel(self, ids: list[int]) -> None:
+        for number in ids:
+            self.jobs.pop(number)
+            self.cancelled.append(number)
+
+    def finish(self, spool: Path | None = None) -> None:
+        """All our running jobs end; with a spool each leaves its document."""
+        for number, job in list(self.jobs.items()):
+            del self.jobs[number]
+            if spool:
+                put(spool, document(job.node, fleet(4), self.now, rounds=1))
+
+
+def waiting_job(number: int = 1, nodes: int = 1, gpus: int = 1, **more: object) -> Job:
+    shape = Shape(min_nodes=nodes, max_nodes=nodes, gpus_per_node=gpus)
+    job = Job(number, JobState.PENDING, 1, "u", partitions=("gpu",), shape=shape, gpu_job=True, reason="Resources")
+    return replace(job, **more)  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+@pytest.fixture
+def spool(tmp_path: Path) -> Path:
+    path = tmp_path / "spool"
+    path.mkdir()
+    return path
+
+
+def run_of(
+    room: Room, store: Store, spool: Path, window: Window | None = None, parallel: int = 10, give_way: bool = True
+) -> ProfileRun:
+    profile = ProfileSection(spool=str(spool), minutes=30, give_way=give_way)
+    config = msgspec.structs.replace(Config(), profile=profile)
+    wanted = Wanted(None, parallel, NIGHT - 10, window)
+    return ProfileRun(room, room, store, config, wanted)  # type: ignore[arg-type]
+
+
+def test_all_idle_nodes_are_done_so_many_at_a_time(room: Room, store: Store, spool: Path) -> None:
+    work = run_of(room, store, spool, parallel=3)
+    assert len(work.step(NIGHT).running) == 3
+    assert len(work.step(NIGHT + 1).running) == 3
+    room.finish(spool)
+    assert work.step(NIGHT + 2).running == ("n4",)
+    room.finish(spool)
+    last = work.step(NIGHT + 3)
+    assert (last.done, last.finished) == (room.nodes, True)
+
+
+def test_without_a_window_busy_nodes_are_left_out(room: Room, store: Store, spool: Path) -> None:
+    room.taken = {"n2"}
+    work = run_of(room, store, spool)
+    work.step(NIGHT)
+    room.finish(spool)
+    last = work.step(NIGHT + 2)
+    assert (last.finished, last.busy) == (True, ("n2",))
+    assert [node for node, _ in room.submitted] == ["n1", "n3", "n4"]
+
+
+def test_in_a_window_busy_nodes_are_waited_for_until_it_closes(room: Room, store: Store, spool: Path) -> None:
+    room.taken = {"n2", "n3"}
+    work = run_of(room, store, spool, Window(NIGHT, NIGHT + 3600))
+    work.step(NIGHT)
+    room.finish(spool)
+    assert not work.step(NIGHT + 2).finished
+    room.taken = {"n3"}
+    assert work.step(NIGHT + 60).running == ("n2",)
+    room.finish(spool)
+    assert not work.step(NIGHT + 120).finished
+    last = work.step(NIGHT + 3600)
+    assert (last.finished, last.done, last.busy) == (True, ("n1", "n2", "n4"), ("n3",))
+
+
+def test_no_job_outlives_the_window(room: Room, store: Store, spool: Path) -> None:
+    work = run_of(room, store, spool, Window(NIGHT, NIGHT + 3600), parallel=1)
+    work.step(NIGHT)
+    room.finish(spool)
+    work.step(NIGHT + 3600 - 600)
+    assert [minutes for _, minutes in room.submitted] == [30, 10]
+    work.step(NIGHT + 3600)
+    assert room.jobs == {}
+
+
+def test_a_job_that_leaves_nothing_is_tried_twice(room: Room, store: Store, spool: Path) -> None:
+    said: list[str] = []
+    work = run_of(room, store, spool)
+    work.wanted = replace(work.wanted, nodes=("n1",))
+    work.tell = said.append
+    at = NIGHT
+    for _ in range(2):
+        work.step(at)
+        room.finish()
+        work.step(at + 1)
+        at += 2 + ARRIVES_S
+        last = work.step(at)
+    room.finish()
+    assert last.failed == ("n1",)
+    assert len(room.submitted) == 2
+    assert "left no document" in said[-1]
+
+
+def test_a_document_may_take_its_time_to_arrive(room: Room, store: Store, spool: Path) -> None:
+    work = run_of(room, store, spool)
+    work.step(NIGHT)
+    nodes = [job.node for job in room.jobs.values()]
+    room.finish()
+    assert not work.step(NIGHT + 5).finished
+    for node in nodes:
+        put(spool, document(node, fleet(4), NIGHT, rounds=1))
+    last = work.step(NIGHT + ARRIVES_S - 1)
+    assert (len(last.done), last.failed, last.finished) == (4, (), True)
+
+
+def test_a_node_that_slurm_refuses_is_failed_and_the_others_are_done(room: Room, store: Store, spool: Path) -> None:
+    room.refused, room.down = {"n1"}, {"n2"}
+    work = run_of(room, store, spool)
+    work.step(NIGHT)
+    room.finish(spool)
+    work.step(NIGHT + 1)
+    last = work.step(NIGHT + 2)
+    assert (last.done, last.failed, last.down, last.finished) == (("n3", "n4"), ("n1",), ("n2",), True)
+
+
+def test_a_job_that_lost_its_node_is_taken_back_and_is_no_failure(room: Room, store: Store, spool: Path) -> None:
+    room.stuck = {"n1"}
+    work = run_of(room, store, spool)
+    work.wanted = replace(work.wanted, nodes=("n1",))
+    work.step(NIGHT)
+    room.taken = {"n1"}
+    last = work.step(NIGHT + WAITS_S + 1)
+    assert (room.cancelled, last.failed) == ([100], ())
+
+
+def test_jobs_of_an_earlier_run_are_adopted(room: Room, store: Store, spool: Path) -> None:
+    room.jobs = {7: OurJob(7, "n1", True)}
+    work = run_of(room, store, spool)
+    work.step(NIGHT)
+    assert "n1" not in [node for node, _ in room.submitted]
+    room.finish(spool)
+    assert work.step(NIGHT + 1).done == room.nodes
+
+
+def test_an_unknown_node_is_a_sentence(room: Room, store: Store, spool: Path) -> None:
+    work = run_of(room, store, spool)
+    work.wanted = replace(work.wanted, nodes=("n1", "n99"))
+    with pytest.raises(BadInput, match="n99"):
+        work.step(NIGHT)
+
+
+# Giving way -----
+
+
+def test_only_as_many_give_way_as_a_waiting_job_needs(room: Room, store: Store, spool: Path) -> None:
+    work = run_of(room, store, spool)
+    work.step(NIGHT)
+    room.waiting = [waiting_job(nodes=2, gpus=4)]
+    progress = work.step(NIGHT + 2)
+    assert (len(room.cancelled), progress.gave_way) == (2, 2)
+    assert len(room.submitted) == 4  # nothing is put in its way again in the same breath
+
+
+def test_what_could_not_start_anyway_keeps_nobody_from_measuring(room: Room) -> None:
+    view = replace_ours(room, {"n1", "n2"})
+    room.taken = {"n3", "n4"}
+    assert in_the_way(waiting(room, waiting_job(nodes=3, gpus=4)), view, ()) == []
+    assert in_the_way(waiting(room, waiting_job(reason="Dependency")), view, ()) == []
+    assert in_the_way(waiting(room, waiting_job(reason="AssocGrpGRES")), view, ()) == []
+    assert in_the_way(waiting(room, waiting_job(excluded_nodes="n[1-2]")), view, ()) == []
+
+
+def test_free_nodes_are_used_before_ours(room: Room) -> None:
+    view = replace_ours(room, {"n1", "n2"})
+    assert in_the_way(waiting(room, waiting_job(nodes=2)), view, ()) == []
+    assert in_the_way(waiting(room, waiting_job(nodes=3)), view, ()) == ["n1"]
+    both = (waiting_job(1, nodes=2, gpus=4), waiting_job(2, nodes=1, gpus=4))
+    assert in_the_way(waiting(room, *both), view, ()) == ["n1"]
+    assert in_the_way(waiting(room, waiting_job(required_nodes="n2")), view, ()) == ["n2"]
+
+
+def test_small_jobs_share_one_node_of_ours(room: Room) -> None:
+    view = replace_ours(room, set(room.nodes))
+    four = tuple(waiting_job(n) for n in range(1, 5))
+    assert len(in_the_way(waiting(room, *four), view, ())) == 1
+
+
+def test_where_the_site_preempts_by_itself_nothing_is_given(room: Room, store: Store, spool: Path) -> None:
+    work = run_of(room, store, spool, give_way=False)
+    work.step(NIGHT)
+    room.waiting = [waiting_job()]
+    work.step(NIGHT + 2)
+    assert room.cancelled == []
+
+
+def replace_ours(room: Room, nodes: set[str]) -> set[str]:
+    room.jobs = {i: OurJob(i, node, True) for i, node in enumerate(sorted(nodes), 1000)}
+    return nodes
+
+
+def waiting(room: Room, *jobs: Job) -> Snapshot:
+    room.waiting = list(jobs)
+    return room.snapshot()
+
+
+# Windows and idle nodes -----
+
+
+def test_a_reservation_that_begins_too_soon_keeps_a_node_out(room: Room) -> None:
+    room.reservations = [Reservation("soon", frozenset({"n1"}), int(NIGHT + 600), int(NIGHT + 7200))]
+    assert idle(room.snapshot(), 30) == {"n2", "n3", "n4"}
+    assert idle(room.snapshot(), 5) == set(room.nodes)
+
+
+def at(text: str) -> float:
+    return datetime.strptime(f"2026-11-18 {text}", "%Y-%m-%d %H:%M").timestamp()
+
+
+def test_windows_open_and_close_also_past_midnight() -> None:
+    night = hours("01:00-05:00")
+    assert night.around(at("00:59")) is None
+    assert night.around(at("01:00")) == Window(at("01:00"), at("05:00"))
+    assert night.around(at("05:00")) is None
+    late = hours("22:30-4:00")
+    evening, morning = late.around(at("23:00")), late.around(at("03:00"))
+    assert evening is not None
+    assert evening.opened == at("22:30")
+    assert morning is not None
+    assert morning.closes == at("04:00")
+    assert late.around(at("12:00")) is None
+
+
+@pytest.mark.parametrize("text", ["", "1-5", "25:00-26:00", "01:00", "01:00-01:00", "01:00-05:60", "a:b-c:d"])
+def test_a_window_that_is_none_is_refused(text: str) -> None:
+    with pytest.raises(BadInput):
+        hours(text)
