@@ -19,7 +19,7 @@ from tests.slurm.pald import Pald, lua_settings, mark_of
 def test_a_job_gets_the_very_slots_that_palctl_why_names(minicluster: Minicluster, tmp_path: Path) -> None:
     with Pald(minicluster, tmp_path) as pald:
         assert pald.once() == 0  # makes the database and learns the nodes
-        pald.scores({"n6:1": 0.7, "n6:3": 0.7}, others=1.2)
+        pald.scores({"n6:1": 0.7, "n6:3": 0.7})
         pald.start()
         job = minicluster.submit("--gres=gpu:2", "--comment=app:resnet")
         minicluster.wait_state(job, "RUNNING")
@@ -37,7 +37,7 @@ def test_without_exact_slots_the_node_is_chosen_on_which_slurm_itself_takes_the_
     # The best two GPUs of all are n6:g2,g3, but Slurm would take the lowest free ones there; n4's are the second best.
     with Pald(minicluster, tmp_path) as pald:
         assert pald.once() == 0
-        pald.scores({"n6:2": 0.6, "n6:3": 0.6, "n4:0": 0.7, "n4:1": 0.7}, others=1.2)
+        pald.scores({"n6:2": 0.6, "n6:3": 0.6, "n4:0": 0.7, "n4:1": 0.7})
         pald.start()
         job = minicluster.submit("--gres=gpu:2")
         minicluster.wait_state(job, "RUNNING")
@@ -76,7 +76,7 @@ def test_every_job_ends_where_the_users_own_words_allow(varied: Minicluster, tmp
     varied.reset()
     with Pald(varied, tmp_path, {"cluster.models": ["a100", "v100"]}) as pald:
         assert pald.once() == 0
-        pald.scores({f"n1:{slot}": 0.5 for slot in range(4)}, others=1.1)
+        pald.scores({f"n1:{slot}": 0.5 for slot in range(4)})
         pald.start()
         jobs = {name: varied.submit(*options) for name, options in WORDS.items()}
         assert all(mark_of(varied, job) for job in jobs.values())
@@ -137,7 +137,7 @@ def test_a_job_of_several_partitions_gets_the_one_of_its_nodes_and_all_of_them_b
     varied.reset()
     with Pald(varied, tmp_path) as pald:
         assert pald.once() == 0
-        pald.scores({"n6:0": 0.5}, others=1.2)
+        pald.scores({"n6:0": 0.5})
         pald.start()
         job = varied.submit("--gres=gpu:1", "-p", "early,late")
         varied.wait_state(job, "RUNNING")
