@@ -212,7 +212,7 @@ class Cycle:
     def _later(self, job: Job, now: int) -> int:
         """The end of a new lease for a job whose pin is taken back: growing patience."""
         tries = self.books.ledger.undos([job.key]).get(job.key, 0)
-        wait = min(self.leases.most_s // 2, 15 * 2**tries)
+        wait = min(self.leases.most_s // 2, 5 * 2**tries)
         self.not_before[job.key] = now + wait
         return int(now + wait + self.leases.least_s)
 
