@@ -21,7 +21,7 @@ from pal_slurm.probe.cooling import Rule
 from pal_slurm.probe.document import Document, Fault, Kernel, to_json
 from pal_slurm.probe.errors import BadInput
 from pal_slurm.probe.inventory import PATIENCE_S, Inventory, take
-from pal_slurm.probe.reading import Reading, read
+from pal_slurm.probe.reading import Reading, read, read_file
 from pal_slurm.probe.runner import Patience
 from pal_slurm.probe.sampling import Background
 from pal_slurm.probe.words import JOB, plain
@@ -69,7 +69,8 @@ def _measure(taken: Inventory, specs: list[kernels.Spec], settings: Settings) ->
 
     before = signal.signal(signal.SIGTERM, stop)
     try:
-        with Background(taken, settings.sample_s) as samples:
+        patience = min(PATIENCE_S, settings.patience.run_s)
+        with Background(taken, settings.sample_s, patience) as samples:
             work = Bench(taken, specs, settings, SystemClock(), samples)
             work.run()
     finally:
@@ -119,7 +120,7 @@ def bring_in(options: Namespace) -> int:
 def check(options: Namespace) -> int:
     bad = 0
     for path in options.files:
-        reading = _reading(path)
+        reading = read_file(path, time.time())
         for defect in reading.defects:
             sys.stdout.write(f"{path}: {defect}\n")
         bad += bool(reading.defects)
@@ -168,15 +169,11 @@ def _job() -> str | None:
 
 
 def _document(path: Path) -> Document:
-    reading = _reading(path)
+    reading = read_file(path, time.time())
     if reading.document is None:
         why = "; ".join(str(defect) for defect in reading.defects[:3]) or "it is a job's file"
         raise BadInput(f"{path}: not a document of pal-probe: {why}")
     return reading.document
-
-
-def _reading(path: Path) -> Reading:
-    return read(_bytes(path), time.time())
 
 
 def _bytes(path: Path) -> bytes:

@@ -6,9 +6,12 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 
 from pal_slurm.probe import limits, parts
 from pal_slurm.probe.document import FORMAT, KINDS, VERSION, Device, Document, JobPart, Run
@@ -29,8 +32,7 @@ def read(data: bytes, now: float) -> Reading:
     """A document (one JSON object), or a part of a job (JSON lines whose first says `job`)."""
     defects = Defects()
     if len(data) > limits.MOST_BYTES:
-        what = f"{len(data)} bytes; a document has at most {limits.MOST_BYTES}"
-        return Reading(defects=(Defect("", what),))
+        return _too_large(len(data))
     if not data.strip():
         return Reading(defects=(Defect("", "torn: the file is empty"),))
     first, _, rest = data.strip().partition(b"\n")
@@ -44,15 +46,35 @@ def read(data: bytes, now: float) -> Reading:
     return Reading(defects=defects.all()) if defects.found else Reading(document=document)
 
 
+def read_file(path: Path, now: float) -> Reading:
+    """A file of the spool. What can't be read, is no file (a pipe would block), or is too large is a defect."""
+    try:
+        with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW), "rb") as file:
+            facts = os.fstat(file.fileno())
+            if not stat.S_ISREG(facts.st_mode):
+                return Reading(defects=(Defect("", "this is no regular file"),))
+            if facts.st_size > limits.MOST_BYTES:
+                return _too_large(facts.st_size)
+            data = file.read(limits.MOST_BYTES + 1)
+    except OSError as error:
+        return Reading(defects=(Defect("", f"can't be read: {error.strerror}"),))
+    return read(data, now)
+
+
+def _too_large(size: int) -> Reading:
+    return Reading(defects=(Defect("", f"{size} bytes; a document has at most {limits.MOST_BYTES}"),))
+
+
 def decode(data: bytes, path: str, defects: Defects) -> object:
     """JSON to a value; what is no JSON is a defect that tells where it ends."""
 
     def once(pairs: Iterable[tuple[str, object]]) -> dict[str, object]:
         members = list(pairs)
-        twice = [name for name, n in Counter(name for name, _ in members).items() if n > 1]
-        if twice:
-            defects.add(path, f"the field {twice[0]!r} is there twice")
-        return dict(members)
+        record = dict(members)
+        if len(record) < len(members):
+            twice = next(name for name, n in Counter(name for name, _ in members).items() if n > 1)
+            defects.add(path, f"the field {twice!r} is there twice")
+        return record
 
     try:
         return json.loads(data.decode("utf-8"), object_pairs_hook=once)

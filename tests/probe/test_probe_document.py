@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from hypothesis import strategies as st
 from pal_slurm.probe import limits, spool
 from pal_slurm.probe.document import to_json
 from pal_slurm.probe.errors import ProbeError
-from pal_slurm.probe.reading import read
+from pal_slurm.probe.reading import read, read_file
 from tests.probe.helpers import NOW, as_json, document
 
 Change = Callable[[dict[str, Any]], object]
@@ -157,3 +158,17 @@ def test_a_spool_that_can_not_be_written_is_one_sentence(tmp_path: Path) -> None
     (tmp_path / "file").write_text("")
     with pytest.raises(ProbeError, match=r"can't be written: .*is the spool mounted"):
         spool.write(tmp_path / "file" / "a.json", "text")
+
+
+def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "link").symlink_to("/etc/passwd")
+    said = {name: str(read_file(tmp_path / name, NOW).defects[0]) for name in ("pipe", "link", "none", ".")}
+    assert said["pipe"] == "this is no regular file"
+    assert all("can't be read" in said[name] for name in ("link", "none", "."))
+
+
+def test_a_gigabyte_is_refused_without_reading_it(tmp_path: Path) -> None:
+    with (tmp_path / "big.json").open("wb") as file:
+        file.truncate(2**30)
+    assert "1073741824 bytes; a document has at most" in str(read_file(tmp_path / "big.json", NOW).defects[0])

@@ -175,6 +175,31 @@ def test_a_kernel_runs_on_the_one_gpu_that_it_is_timed_for(node: Node, tmp_path:
     assert document["kernels"] == [{"app": "mine", "spec": spec, "cls": "A"}]
 
 
+@pytest.mark.parametrize(
+    ("trouble", "said"),
+    [("fail", "to nvmlDeviceGetPowerUsage"), ("hang", "it is not sampled any more: it gave no answer")],
+)
+def test_a_gpu_that_gets_into_trouble_in_the_middle_is_a_sentence(
+    node: Node, tmp_path: Path, trouble: str, said: str
+) -> None:
+    program = tmp_path / "bench.py"
+    program.write_text(
+        "import json, os, time\n"
+        "if os.environ['PAL_PROBE_GPU'] == 'GPU-1':\n"
+        f"    open(os.environ['FAKE_NVML'], 'a').write('0.{trouble}.nvmlDeviceGetPowerUsage=15\\n')\n"
+        "    time.sleep(2)\n"
+        "print(json.dumps({'seconds': 0.5}))\n"
+    )
+    words = ["--scope", "gpu", "--rounds", "2", "--warm", "0", "--run", "0.1", "--cool-wait", "0"]
+    words += ["--sample", "0.05", "--patience", "6"]
+    spec = f"mine=command:{sys.executable} {program}"
+    document = printed(probe("bench", "-k", spec, *words, env=node.env))
+    assert len(document["runs"]) == 4, "the kernel itself ran well on both"
+    assert [fault["uuid"] for fault in document["faults"]] == ["GPU-0"]
+    assert said in faults_of(document)[0]
+    assert document["runs"][-1]["telemetry"]["samples"] > 10, "the other GPU is still sampled"
+
+
 def test_a_gpu_that_is_cut_into_instances_is_not_measured(node: Node) -> None:
     node.say("0.mig=1")
     words = ["--scope", "gpu", "--rounds", "1", "--warm", "0", "--run", "0.1", "--cool-wait", "0"]
