@@ -12,6 +12,7 @@ from pal_slurm.daemon.connect import connect
 from pal_slurm.daemon.cycle import Books, Cycle
 from pal_slurm.daemon.knowledge import KnowledgeKeeper
 from pal_slurm.daemon.leader import Leader
+from pal_slurm.daemon.learning import Learner
 from pal_slurm.daemon.leases import LeaseRules
 from pal_slurm.daemon.metrics import Metrics
 from pal_slurm.daemon.observe import Observer
@@ -60,7 +61,7 @@ class Pald:
                 raise ConfigError(f"{key}: a change of this needs a restart of pald")
         composition = composition_of(config)
         rules = rules_of(config, self.slurm, self.setup)
-        self.config = self.cycle.config = self.cycle.books.knowledge.config = config
+        self.config = self.cycle.config = self.cycle.books.knowledge.config = self.cycle.books.learner.config = config
         self.cycle.composition, self.cycle.rules = composition, rules
         self.cycle.leases = leases_of(config)
         self.cycle.budget = budget_of(config)
@@ -99,6 +100,7 @@ def build(config: Config, clock: Clock) -> Pald:
             observer=Observer(outcomes),
             retention=Retention(ledger, decisions, outcomes),
             knowledge=KnowledgeKeeper(store, config),
+            learner=Learner(store, config, name),
         )
         cycle = Cycle(
             slurm=slurm,

@@ -17,6 +17,7 @@ from pal_slurm.daemon.edits import address, give_back, let_go, start
 from pal_slurm.daemon.heads import HeadWatch
 from pal_slurm.daemon.knowledge import KnowledgeKeeper
 from pal_slurm.daemon.leader import Leader
+from pal_slurm.daemon.learning import Learner
 from pal_slurm.daemon.leases import LeaseRules, is_leased, renewals
 from pal_slurm.daemon.observe import Observer, Pins
 from pal_slurm.daemon.outcome import CycleReport
@@ -48,6 +49,7 @@ class Books:
     observer: Observer
     retention: Retention
     knowledge: KnowledgeKeeper
+    learner: Learner
 
 
 @dataclass
@@ -103,6 +105,7 @@ class Cycle:
         report.expected = len(expected(fates))
         knowledge = self.books.knowledge.read(snapshot.cluster, snapshot.taken)
         self.books.observer.look(snapshot.running, snapshot.cluster, knowledge, _pins(fates), snapshot.taken)
+        self.books.learner.look(snapshot.cluster, snapshot.taken)
         self.books.retention.look(snapshot.taken, self.config.database.keep_days * 86_400)
         wishes = self._undos(fates, lost, snapshot, report)
         if (pause := paused(self.config, self.books.switches)) is not None:

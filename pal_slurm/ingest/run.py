@@ -8,9 +8,15 @@ from pathlib import Path
 
 from pal_slurm.config import Config
 from pal_slurm.ingest.documents import Classes
+from pal_slurm.ingest.features import Featured, learn_classes
+from pal_slurm.ingest.learn import Learned, TierOf, learn, tier_by_count
 from pal_slurm.ingest.rescore import Rescored, rescore
 from pal_slurm.ingest.spool import Fate, Spool, Told
+from pal_slurm.knowledge import DAY_S, known_apps
 from pal_slurm.store import AppRepo, Store
+from pal_slurm.store.learned import LearnedRepo
+from pal_slurm.store.nights import Alert, NightRepo
+from pal_slurm.store.samples import SampleRepo
 
 
 @dataclass
@@ -19,9 +25,15 @@ class Ingested:
 
     files: list[Told] = field(default_factory=list)
     rescored: Rescored = Rescored(0, 0, ())
+    featured: Featured = Featured(0, 0)
+    learned: Learned = field(default_factory=Learned)
 
     def count(self, fate: Fate) -> int:
         return sum(told.fate is fate for told in self.files)
+
+    @property
+    def alerts(self) -> list[Alert]:
+        return [*self.rescored.alerts, *self.learned.alerts]
 
     @property
     def runs(self) -> int:
@@ -39,6 +51,7 @@ def ingest(
     now: float,
     cluster: str = "",
     tell: Callable[[Told], None] = lambda _: None,
+    tier_of: TierOf = tier_by_count,
 ) -> Ingested:
     """Take in what is whole; make scores of it, also of what an earlier pass took in and did not get to."""
     done = Ingested()
@@ -46,7 +59,23 @@ def ingest(
         done.files.append(told)
         tell(told)
     done.rescored = rescore(store, now)
+    if done.samples:
+        done.featured = learn_classes(store, config, now)
+    done.learned = learn(store, known_apps(store, config), now, tier_of)
     return done
+
+
+def recompute(store: Store, config: Config, now: float) -> tuple[Rescored, Learned]:
+    """Nights and scores anew from the raw runs, and then what jobs showed since the newest night."""
+    LearnedRepo(store).forget_offsets()
+    rescored = rescore(store, now, anew=True)
+    SampleRepo(store).hear_again(NightRepo(store).newest() * DAY_S)
+    learned = Learned()
+    while (more := learn(store, known_apps(store, config), now)).samples:
+        learned.samples += more.samples
+        learned.scores += more.scores
+        learned.alerts += more.alerts
+    return rescored, learned
 
 
 def kernel_classes(store: Store, config: Config) -> Classes:

@@ -35,7 +35,7 @@ from pal_slurm.store.samples import JobSample, SampleRepo
 TAKEN, SET_ASIDE, LOCK = "taken", "set-aside", ".ingest.lock"
 KEEP_TAKEN_S = 7 * 86_400.0
 YOUNG_S = 10.0  # a copy that is not atomic may still be growing
-_BATCH_FILES, _BATCH_RUNS = 500, 200_000
+_BATCH_FILES, _BATCH_RUNS = 500, 50_000  # a transaction: others want to write meanwhile
 
 
 class Fate(StrEnum):

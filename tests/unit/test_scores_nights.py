@@ -13,8 +13,14 @@ from tests.unit.longhorn import draws, longhorn, spearman
 def fleet(seconds: np.ndarray, per_node: int = 4) -> Runs:
     """Runs from an array (GPU, night, run)."""
     gpu, night, run = np.indices(seconds.shape)
-    columns = (gpu, np.zeros_like(gpu), gpu // per_node, night)
-    return Runs(*(c.ravel() for c in columns), seconds.ravel(), (night * 86_400.0 + run * 60.0).ravel())
+    return Runs(
+        gpu=gpu.ravel(),
+        kernel=np.zeros(gpu.size, dtype=np.intp),
+        node=gpu.ravel() // per_node,
+        night=night.ravel(),
+        seconds=seconds.ravel(),
+        at=(night * 86_400.0 + run * 60.0).ravel(),
+    )
 
 
 def scored(seconds: np.ndarray, setup: np.ndarray | None = None, per_node: int = 4) -> Scores:

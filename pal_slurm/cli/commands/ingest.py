@@ -56,7 +56,11 @@ def _summary(done: Ingested, spool: Path) -> None:
     click.echo(f"{spool}: {counts}; {done.runs} runs and {done.samples} stretches of jobs")
     if done.rescored.nights:
         click.echo(f"{done.rescored.scores} scores were made anew, of {done.rescored.nights} nights with new runs")
-    for alert in done.rescored.alerts:
+    if done.learned.samples:
+        click.echo(f"{done.learned.scores} scores changed by what {done.learned.samples} stretches of jobs showed")
+    if done.featured.classes:
+        click.echo(f"{done.featured.classes} applications got a class by what they use; see palctl apps")
+    for alert in done.alerts:
         click.echo(f"ALERT {alert.said}")
 
 
@@ -68,5 +72,16 @@ def _as_json(done: Ingested) -> None:
         for t in done.files
     ]
     rescored = done.rescored
-    alerts = [alert.said for alert in rescored.alerts]
-    click.echo(as_json({"files": files, "nights": rescored.nights, "scores": rescored.scores, "alerts": alerts}))
+    alerts = [alert.said for alert in done.alerts]
+    click.echo(
+        as_json(
+            {
+                "files": files,
+                "nights": rescored.nights,
+                "scores": rescored.scores,
+                "alerts": alerts,
+                "learned": done.learned.scores,
+                "heard": done.learned.samples,
+            }
+        )
+    )

@@ -115,9 +115,11 @@ def import_scores(palctl: Palctl, file: Path) -> None:
 @pass_palctl
 def recompute(palctl: Palctl) -> None:
     """Make all nights and scores anew from the raw runs; scores that were imported as such stay."""
-    from pal_slurm.ingest.rescore import rescore
+    from pal_slurm.ingest.run import recompute as make_anew
 
-    done = rescore(palctl.store, time.time(), anew=True)
-    click.echo(f"{done.scores} scores made anew from the runs of {done.nights} nights")
-    for alert in done.alerts:
+    rescored, learned = make_anew(palctl.store, palctl.config, time.time())
+    click.echo(f"{rescored.scores} scores made anew from the runs of {rescored.nights} nights")
+    if learned.samples:
+        click.echo(f"{learned.scores} changed by what {learned.samples} stretches of jobs showed since")
+    for alert in [*rescored.alerts, *learned.alerts]:
         click.echo(f"ALERT {alert.said}")

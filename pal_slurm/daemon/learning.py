@@ -1,0 +1,80 @@
+"""pald's ear. In: the spool of pal.yaml, once a minute. Out: scores in the store that jobs and nights have changed.
+
+It works in a thread beside the cycle, because a night of a large fleet takes longer than a cycle may. The next cycle
+sees new scores by the revision of the store. What goes wrong here is a line in the log, tried again, never a cycle lost.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pal_slurm.config import Config
+from pal_slurm.errors import PalError
+from pal_slurm.ingest.learn import TierOf
+from pal_slurm.ingest.run import Ingested, ingest
+from pal_slurm.ingest.spool import Fate, SpoolBusy
+from pal_slurm.model import Cluster, Tier
+from pal_slurm.store import Store
+
+log = logging.getLogger("pald")
+
+
+@dataclass
+class Learner:
+    store: Store
+    config: Config
+    cluster: str
+    looked_at: float | None = None
+    _work: threading.Thread | None = field(default=None, repr=False)
+
+    def look(self, cluster: Cluster, now: float) -> bool:
+        """Begin to take in what waits, when it is time and the last time is over."""
+        settings = self.config.learning
+        if not settings.enabled or not self.config.profile.spool or (self._work and self._work.is_alive()):
+            return False
+        if self.looked_at is not None and 0.0 <= now - self.looked_at < settings.interval_s:
+            return False
+        self.looked_at = now
+        self._work = threading.Thread(
+            target=self._take_in, args=(self.config, _tiers(cluster), now), name="learning", daemon=True
+        )
+        self._work.start()
+        return True
+
+    def wait(self, seconds: float = 10.0) -> None:
+        """Until what was begun is over; whatever is not will be done by the next pald."""
+        if self._work:
+            self._work.join(seconds)
+
+    def _take_in(self, config: Config, tier_of: TierOf, now: float) -> None:
+        try:
+            _tell(ingest(self.store, config, Path(config.profile.spool), now, self.cluster, tier_of=tier_of))
+        except SpoolBusy:
+            return  # palctl ingest, or a profile run, does it right now
+        except (PalError, OSError) as error:
+            log.warning("learning: %s", error)
+        except Exception:
+            log.exception("learning: a fault of ours; nothing was half stored")
+
+
+def _tell(done: Ingested) -> None:
+    for told in done.files:
+        if told.fate in (Fate.SET_ASIDE, Fate.LEFT):
+            log.warning("learning: %s: %s: %s", ascii(told.name), told.fate, told.said)
+    for alert in done.alerts:
+        log.warning("learning: %s", alert.said)
+    if done.rescored.scores or done.learned.scores:
+        log.info("learning: %d scores from nights, %d from jobs", done.rescored.scores, done.learned.scores)
+
+
+def _tiers(cluster: Cluster) -> TierOf:
+    """How far apart a job's GPUs are, by the cluster as it is."""
+
+    def tier_of(nodes: tuple[str, ...], gpus: int) -> Tier:
+        rows = tuple(cluster.node_index[node] for node in nodes if node in cluster.node_index)
+        return cluster.tier_of(rows, gpus) if len(rows) == len(nodes) else Tier.CLUSTER
+
+    return tier_of

@@ -1,0 +1,168 @@
+"""What was learned from jobs: scores with their doubt, baselines, features of applications. In, out: small records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy import Connection, bindparam, delete, insert, select, update
+
+from pal_slurm.store.engine import Store
+from pal_slurm.store.jsontext import dump, load
+from pal_slurm.store.state import bump
+from pal_slurm.store.tables import app_features, gpu_slots, gpus, scores, state
+
+_JOB = "job:"
+_SOME = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A GPU, where it sits now."""
+
+    id: int
+    uuid: str
+    model: str
+    node: str
+    slot: int
+
+
+@dataclass(frozen=True, slots=True)
+class CurrentScore:
+    """What counts now for one GPU and class."""
+
+    gpu: int
+    cls: str
+    score: float
+    ci_low: float | None
+    ci_high: float | None
+    measured_at: float
+    jobs: int = 0
+    profiled: float | None = None
+    profiled_at: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """Log seconds per step of an application in one shape on median GPUs, as its jobs show it."""
+
+    mean: float
+    var: float
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class AppFeatures:
+    app: str
+    seen_at: float
+    jobs: int = 0  # whose utilisation is known
+    compute: float | None = None
+    memory: float | None = None
+    compute_error: float | None = None
+    memory_error: float | None = None
+    sure: float | None = None
+    noise: float | None = None
+    base: Mapping[str, Baseline] = field(default_factory=dict)  # by shape: model|GPUs|nodes
+
+
+class LearnedRepo:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def cards(self, uuids: Iterable[str]) -> dict[str, Card]:
+        """Those of them that sit somewhere."""
+        wanted, found = sorted(set(uuids)), {}
+        query = select(gpus.c.id, gpus.c.uuid, gpus.c.model, gpu_slots.c.node, gpu_slots.c.slot).join_from(
+            gpu_slots, gpus
+        )
+        with self._store.reading() as db:
+            for first in range(0, len(wanted), _SOME):
+                some = query.where(gpus.c.uuid.in_(wanted[first : first + _SOME]), gpu_slots.c.until.is_(None))
+                found.update({row.uuid: Card(*row) for row in db.execute(some)})
+        return found
+
+    def scores(self, ids: Iterable[int]) -> dict[tuple[int, str], CurrentScore]:
+        wanted, found = sorted(set(ids)), {}
+        c = scores.c
+        query = select(
+            c.gpu_id, c["class"], c.score, c.ci_low, c.ci_high, c.measured_at, c.jobs, c.profiled, c.profiled_at
+        )
+        with self._store.reading() as db:
+            for first in range(0, len(wanted), _SOME):
+                for row in db.execute(query.where(c.gpu_id.in_(wanted[first : first + _SOME]))):
+                    found[row.gpu_id, row[1]] = CurrentScore(*row[:6], row.jobs or 0, row.profiled, row.profiled_at)
+        return found
+
+    def write(self, learned: Iterable[CurrentScore], offsets: Mapping[str, float], now: float) -> int:
+        """Scores and jobs' baselines in one transaction."""
+        changed = list(learned)
+        with self._store.writing() as db:
+            for s in changed:
+                _put_score(db, s)
+            for job, offset in offsets.items():
+                _put_offset(db, job, offset, now)
+            if changed:
+                bump(db, "scores", now)
+        return len(changed)
+
+    def offset(self, job: str) -> float | None:
+        """By how much (log) that job differs from what is usual for its application; None: not known yet."""
+        with self._store.reading() as db:
+            value = db.execute(select(state.c.value).where(state.c.key == _key(job))).scalar_one_or_none()
+        return None if value is None else float(value)
+
+    def forget_jobs(self, before: float) -> int:
+        with self._store.writing() as db:
+            done = db.execute(delete(state).where(state.c.key.like(f"{_JOB}%"), state.c.written_at < before))
+            return int(done.rowcount)
+
+    def forget_offsets(self) -> None:
+        """Scores were made anew: jobs' baselines are to be found again."""
+        with self._store.writing() as db:
+            db.execute(delete(state).where(state.c.key.like(f"{_JOB}%")))
+
+    def features(self) -> dict[str, AppFeatures]:
+        with self._store.reading() as db:
+            rows = db.execute(select(app_features).order_by(app_features.c.app)).all()
+        return {
+            row.app: AppFeatures(
+                row.app, row.seen_at, row.jobs, row.compute, row.memory, row.compute_error, row.memory_error,
+                row.sure, row.noise, load(row.base, dict[str, Baseline]),
+            )
+            for row in rows
+        }  # fmt: skip
+
+    def set_features(self, features: Iterable[AppFeatures]) -> None:
+        rows = [
+            {
+                "app": f.app, "seen_at": f.seen_at, "jobs": f.jobs, "compute": f.compute, "memory": f.memory,
+                "compute_error": f.compute_error, "memory_error": f.memory_error, "sure": f.sure, "noise": f.noise,
+                "base": dump(dict(f.base)),
+            }
+            for f in features
+        ]  # fmt: skip
+        if not rows:
+            return
+        with self._store.writing() as db:
+            db.execute(delete(app_features).where(app_features.c.app.in_([row["app"] for row in rows])))
+            db.execute(insert(app_features), rows)
+
+
+def _put_score(db: Connection, s: CurrentScore) -> None:
+    values = {
+        "score": s.score, "ci_low": s.ci_low, "ci_high": s.ci_high, "measured_at": s.measured_at, "jobs": s.jobs,
+    }  # fmt: skip
+    where = (scores.c.gpu_id == bindparam("id_")) & (scores.c["class"] == bindparam("class_"))
+    done = db.execute(update(scores).where(where).values(values), {"id_": s.gpu, "class_": s.cls})
+    if not done.rowcount:
+        db.execute(insert(scores).values({"gpu_id": s.gpu, "class": s.cls, "n_runs": 0, "source": "jobs"} | values))
+
+
+def _put_offset(db: Connection, job: str, offset: float, now: float) -> None:
+    values = {"value": repr(offset), "written_at": now}
+    if not db.execute(update(state).where(state.c.key == _key(job)).values(values)).rowcount:
+        db.execute(insert(state).values(key=_key(job), **values))
+
+
+def _key(job: str) -> str:
+    return f"{_JOB}{job}"[:64]
