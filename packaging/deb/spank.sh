@@ -35,7 +35,10 @@ EOF
 }
 
 compile() { # ROOT DIRECTORY: make within ROOT, whose headers and compiler are the right ones
-    if [ -z "$1" ]; then make -C "$2"; return; fi
+    if [ -z "$1" ]; then
+        CFLAGS=-ffile-prefix-map=$2=. make -C "$2" # the directory's name would be in the plugin's build id
+        return
+    fi
     [ "$(id -u)" = 0 ] || fail "must be root to build within $1; or leave the part spank out"
     unshare --mount --propagation private sh -eu -c '
         mount --bind "$2" "$1/mnt"
