@@ -1,7 +1,7 @@
 """pald's ear. In: the spool of pal.yaml, once a minute. Out: scores in the store that jobs and nights have changed.
 
 It works in a thread beside the cycle, because a night of a large fleet takes longer than a cycle may. The next cycle
-sees new scores by the revision of the store. What goes wrong here is a line in the log, tried again, never a cycle lost.
+sees new scores by the revision of the store. What goes wrong here is a line in the log and tried again.
 """
 
 from __future__ import annotations

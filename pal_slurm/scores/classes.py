@@ -15,7 +15,7 @@ import numpy as np
 from pal_slurm.model import FloatArray, IntArray
 
 LEAST_APPS = 3  # fewer can't be clustered: each keeps the default
-LEAST_ERROR = 0.02  # of a utilisation: what two runs of one application differ by
+LEAST_SPREAD = 0.05  # of a family: its applications differ by at least that
 _ROUNDS = 100
 
 
@@ -41,11 +41,12 @@ class Classes:
 
     names: tuple[str, ...]
     centres: FloatArray  # (K, 2)
+    spread: float = LEAST_SPREAD  # how far members lie from their centre
 
     def join(self, features: Features) -> Membership:
         """The nearest centre, and how sure, as far as the features themselves are."""
         point = np.array([features.compute, features.memory])
-        error = float(np.hypot(np.hypot(features.compute_error, features.memory_error), LEAST_ERROR))
+        error = float(np.hypot(np.hypot(features.compute_error, features.memory_error), self.spread))
         distance = ((self.centres - point) ** 2).sum(axis=1) / error**2
         best = int(distance.argmin())
         weight = np.exp(-0.5 * (distance - distance[best]))
@@ -68,7 +69,8 @@ def classify(features: Mapping[str, Features], names: Sequence[str]) -> Classes 
     count = int(labels.max()) + 1
     centres = np.array([points[labels == k].mean(axis=0) for k in range(count)])
     order = np.argsort(centres[:, 1] - centres[:, 0], kind="stable")  # the most compute-bound first
-    return Classes(_spread(names, count), centres[order])
+    off = np.sqrt(((points - centres[labels]) ** 2).sum(axis=1).mean())
+    return Classes(_spread(names, count), centres[order], max(float(off), LEAST_SPREAD))
 
 
 def _spread(names: Sequence[str], count: int) -> tuple[str, ...]:
