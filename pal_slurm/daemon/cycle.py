@@ -104,6 +104,7 @@ class Cycle:
         fates, lost = self._reconcile(snapshot, passes)
         report.expected = len(expected(fates))
         knowledge = self.books.knowledge.read(snapshot.cluster, snapshot.taken)
+        report.scores_known = knowledge.scores.share_known(snapshot.cluster)
         self.books.observer.look(snapshot.running, snapshot.cluster, knowledge, _pins(fates), snapshot.taken)
         self.books.learner.look(snapshot.cluster, snapshot.taken)
         self.books.retention.look(snapshot.taken, self.config.database.keep_days * 86_400)

@@ -27,6 +27,7 @@ class Metrics:
         self.undos = Counter("pal_undos_total", "Pins taken back.", registry=r)
         self.dropped = Gauge("pal_hints_dropped", "Jobs in the queue whose comment can't be trusted.", registry=r)
         self.unread = Gauge("pal_records_unread", "Records of the queue that could not be understood.", registry=r)
+        self.known = Gauge("pal_scores_known_ratio", "Scores known and fresh, of all classes and GPUs.", registry=r)
         buckets = (0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30)
         self.duration = Histogram("pal_cycle_duration_seconds", "A cycle, whole.", buckets=buckets, registry=r)
         self.reading = Histogram(
@@ -44,6 +45,7 @@ class Metrics:
             self.watched.set(report.expected)
             self.dropped.set(report.dropped_hints)
             self.unread.set(report.unread)
+            self.known.set(report.scores_known)
         for (kind, outcome), n in report.edits.items():
             self.edits.labels(kind, outcome).inc(n)
         for reason, n in report.refusals.items():

@@ -26,6 +26,7 @@ class CycleReport:
     put_off: int = 0  # due, and left for the next cycle by the write budget
     dropped_hints: int = 0
     unread: int = 0
+    scores_known: float = 0.0  # share of the scores that are known and fresh
     would: Counter[str] = field(default_factory=Counter)  # shadow: actions it would have taken
     edits: Counter[tuple[str, str]] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)

@@ -33,6 +33,10 @@ class ScoreTable:
         """Row of a class; an unknown class is taken for the most sensitive one."""
         return self.class_index.get(cls, 0)
 
+    def share_known(self, cluster: Cluster) -> float:
+        """How much is known, and fresh, of what could be: 1.0 is a score of every class for every GPU."""
+        return float((self.known & cluster.gpu_exists).sum()) / max(1, len(self.classes) * cluster.n_gpus)
+
     @cached_property
     def bin_value(self) -> FloatArray:
         """(C, B) mean score of each bin: what a member of that bin counts as."""
