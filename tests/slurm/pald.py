@@ -12,15 +12,15 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 
 import yaml
 
-from pal_slurm.model import EditKind, Intent
+from pal_slurm.model import Edit, EditKind, Intent, Outcome
 from pal_slurm.store import Ledger, open_store
-from tests.slurm.backends import WORKER_PYTHON
+from tests.slurm.backends import WORKER_PYTHON, backend_of
 from tests.slurm.minicluster import Minicluster, wait_for
 
 BIN = Path(sys.executable).parent
@@ -39,6 +39,7 @@ class Pald:
         self.database = home / "pal.sqlite"
         self.alive = cluster.dir / "run" / "pald.alive"
         self.process: subprocess.Popen[bytes] | None = None
+        self.world: list[str] = []  # a command that runs pald in surroundings of its own
         self._read = 0
         self._settings: dict[str, object] = {
             "cluster.backend": "pyslurm" if cluster.release == "26.05" else "cli",
@@ -76,7 +77,7 @@ class Pald:
         clean = {key: value for key, value in os.environ.items() if not key.startswith("PAL_")}
         with self.log.open("ab") as log:
             self.process = subprocess.Popen(
-                [BIN / "pald", "--config", self.config, *options],
+                [*self.world, str(BIN / "pald"), "--config", str(self.config), *options],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**clean, **env}, start_new_session=True,
             )  # fmt: skip
         return self
@@ -195,6 +196,45 @@ class Pald:
         path = self.home / "scores.csv"
         path.write_text("\n".join(rows) + "\n")
         self.palctl("scores", "import", str(path))
+
+
+class Journal:
+    """What slurmctld itself says it did, from now on."""
+
+    def __init__(self, cluster: Minicluster) -> None:
+        self._path = cluster.dir / "log" / "slurmctld.log"
+        self._from = self._path.stat().st_size
+
+    def text(self) -> str:
+        with self._path.open("rb") as file:
+            file.seek(self._from)
+            return file.read().decode(errors="replace")
+
+    def node_lists(self, job: int) -> list[str]:
+        """Every node list that was set for a job, in order; empty: it was cleared."""
+        return re.findall(rf"setting req_nodes to (\S*) for JobId={job}\b", self.text())
+
+    def edited(self) -> set[int]:
+        """Jobs that anybody edited."""
+        return {int(job) for job in re.findall(r"_slurm_rpc_update_job: complete JobId=(\d+)", self.text())}
+
+
+def pin_by_hand(cluster: Minicluster, jobs: Sequence[int], node: str, slots: tuple[int, ...]) -> None:
+    """As pald would, but without a record of it. Where slots can't be taken back, the node alone."""
+    with backend_of(cluster, "cli") as slurm:
+        exact = slots if slurm.capabilities().restore_untyped else None
+        results = slurm.apply([Edit(job, EditKind.PIN, nodes=(node,), slots=exact) for job in jobs])
+    assert {result.outcome for result in results} == {Outcome.DONE}, results
+
+
+@contextlib.contextmanager
+def plain(cluster: Minicluster) -> Iterator[None]:
+    """Jobs that are submitted in the block are not ours."""
+    lua_settings(cluster, enabled="no")
+    try:
+        yield
+    finally:
+        lua_settings(cluster, enabled="yes")
 
 
 def mark_of(cluster: Minicluster, job: int) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import signal
 import time
 from pathlib import Path
@@ -10,28 +9,13 @@ from pathlib import Path
 import pytest
 
 from pal_slurm.daemon.writer import CRASH_POINTS
-from pal_slurm.model import Edit, EditKind, Outcome
+from pal_slurm.model import EditKind, Outcome
 from tests.slurm.backends import backend_of
 from tests.slurm.minicluster import Minicluster, wait_for
-from tests.slurm.pald import Pald, mark_of
+from tests.slurm.pald import Journal, Pald, mark_of, pin_by_hand
 
 # A cycle writes what it takes back and what it starts in its first batch, and renewed leases in its second.
 BATCHES = {"undo and pin": 1, "renew": 2}
-
-
-class Journal:
-    """What slurmctld itself says it did, from now on."""
-
-    def __init__(self, cluster: Minicluster) -> None:
-        self._path = cluster.dir / "log" / "slurmctld.log"
-        self._from = self._path.stat().st_size
-
-    def node_lists(self, job: int) -> list[str]:
-        """Every node list that was set for a job, in order; empty: it was cleared."""
-        with self._path.open("rb") as file:
-            file.seek(self._from)
-            text = file.read().decode(errors="replace")
-        return re.findall(rf"setting req_nodes to (\S*) for JobId={job}\b", text)
 
 
 @pytest.mark.slurm("22.05", "26.05")
@@ -48,7 +32,7 @@ def test_a_pald_killed_at_any_step_leaves_nothing_half_done_and_nothing_is_done_
         waits = minicluster.submit("-N8", "--gpus-per-node=4")
         assert all(mark_of(minicluster, job) for job in (lost, fresh, waits))
         request = minicluster.fields(lost)["TresPerNode"]
-        pin_by_hand(minicluster, lost, "n8")
+        pin_by_hand(minicluster, [lost], "n8", (0, 1))
         code = pald.once(env={"PAL_CRASH_AT": f"{point}:{batch}"})
         assert code == -signal.SIGKILL, pald.said()
         pald.kill()  # its worker
@@ -61,7 +45,9 @@ def test_a_pald_killed_at_any_step_leaves_nothing_half_done_and_nothing_is_done_
         assert len(pins) == 1 and pins[0].outcome is Outcome.DONE and pins[0].closed
         assert journal.node_lists(fresh) == list(pins[0].edit.nodes)
         assert [i for i in pald.ledger() if i.outcome in (None, Outcome.UNKNOWN)] == []
-        if batch == 1 and point in CRASH_POINTS[:2]:  # else it was taken back before the crash, and may be placed by now
+        if (
+            batch == 1 and point in CRASH_POINTS[:2]
+        ):  # else it was taken back before the crash, and may be placed by now
             assert minicluster.fields(lost)["TresPerNode"] == request
             assert start_of(minicluster, lost) > time.time()
         assert start_of(minicluster, waits) > time.time()
@@ -69,15 +55,6 @@ def test_a_pald_killed_at_any_step_leaves_nothing_half_done_and_nothing_is_done_
         minicluster.wait_state(lost, "RUNNING")
         assert "n8" not in minicluster.gpu_indices(lost)
         assert journal.node_lists(lost).count("") == 1
-
-
-def pin_by_hand(cluster: Minicluster, job: int, node: str) -> None:
-    """As pald would, but without a record of it."""
-    with backend_of(cluster, "cli") as slurm:
-        slots = (0, 1) if slurm.capabilities().restore_untyped else None
-        (result,) = slurm.apply([Edit(job, EditKind.PIN, nodes=(node,), slots=slots)])
-    assert result.outcome is Outcome.DONE, result
-    assert cluster.fields(job)["ReqNodeList"] == node
 
 
 def start_of(cluster: Minicluster, job: int) -> float:
@@ -95,8 +72,7 @@ def test_the_request_of_a_pin_that_was_taken_back_is_what_the_user_wrote(
         before = {form: minicluster.fields(job).get(forms[form]) for form, job in jobs.items()}
         for node in minicluster.nodes:
             minicluster.drain(node)
-        for job in jobs.values():
-            pin_by_hand(minicluster, job, "n8")
+        pin_by_hand(minicluster, list(jobs.values()), "n8", (0, 1))
         pald.start()
 
         def restored() -> bool:

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pal_slurm.model import Edit, EditKind, Outcome
-from tests.slurm.backends import backend_of
+from pal_slurm.model import EditKind
 from tests.slurm.minicluster import Minicluster, wait_for
-from tests.slurm.pald import Pald, lua_settings, mark_of
+from tests.slurm.pald import Pald, lua_settings, mark_of, pin_by_hand
 
 
 @pytest.mark.slurm("22.05", "26.05")
@@ -25,7 +24,7 @@ def test_pald_gone_for_good_the_dead_mans_timer_starts_every_job(minicluster: Mi
         lose(minicluster, "n8")
         minicluster.wait_state(ran, "PENDING")
         assert minicluster.fields(ran)["ReqNodeList"] == "n8"  # Slurm keeps the pin of a requeued job
-        pin(minicluster, pinned, "n8")
+        pin_by_hand(minicluster, pinned, "n8", (0,))
         for path in tmp_path.glob("pal.sqlite*"):
             path.unlink()
         assert "nothing to do" in pald.palctl("undo", "--all", "--if-dead", "60")  # its sign of life is still fresh
@@ -44,7 +43,7 @@ def test_pald_gone_for_good_every_job_starts_by_itself(minicluster: Minicluster,
         pald.kill()
         waiting = [minicluster.submit("--gres=gpu:1", wrap="sleep 0.1") for _ in range(50)]
         pinned = [minicluster.submit("--gres=gpu:1", wrap="sleep 0.1") for _ in range(3)]
-        pin(minicluster, pinned, "n8")
+        pin_by_hand(minicluster, pinned, "n8", (0,))
         pald.alive.unlink()
         wait_for(lambda: done(minicluster) >= set(waiting), "all leased jobs done", 60)
         minicluster.client("scontrol", "requeue", str(ran))
@@ -75,13 +74,6 @@ def lose(cluster: Minicluster, node: str) -> None:
     cluster.client("scontrol", "update", f"nodename={node}", "state=down", "reason=test")
 
 
-def pin(cluster: Minicluster, jobs: list[int], node: str) -> None:
-    with backend_of(cluster, "cli") as slurm:
-        slots = (0,) if slurm.capabilities().restore_untyped else None
-        results = slurm.apply([Edit(job, EditKind.PIN, nodes=(node,), slots=slots) for job in jobs])
-    assert {result.outcome for result in results} == {Outcome.DONE}, results
-
-
 def done(cluster: Minicluster) -> set[int]:
     return {int(word) for word in cluster.client("squeue", "-h", "-t", "CD", "-o", "%A").split()}
 
@@ -109,7 +101,7 @@ def test_with_the_database_deleted_pald_knows_its_own_by_their_marks(minicluster
         pald.kill()
         lost = minicluster.submit("--gres=gpu:2")
         request = minicluster.fields(lost)["TresPerNode"]
-        pin(minicluster, [lost], "n8")
+        pin_by_hand(minicluster, [lost], "n8", (0, 1))
         for path in tmp_path.glob("pal.sqlite*"):
             path.unlink()
         pald.start()
