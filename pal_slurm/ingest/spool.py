@@ -17,7 +17,7 @@ import os
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -27,7 +27,7 @@ from pal_slurm.ingest.jobs import samples_of
 from pal_slurm.probe import limits
 from pal_slurm.probe.document import Document
 from pal_slurm.probe.reading import read
-from pal_slurm.store import Added, GpuRepo, ScoreRepo, Store
+from pal_slurm.store import Added, GpuRepo, OutcomeRepo, ScoreRepo, Store
 from pal_slurm.store import Document as StoreDocument
 from pal_slurm.store.nights import Alert, NightRepo
 from pal_slurm.store.samples import JobSample, SampleRepo
@@ -106,9 +106,16 @@ class Spool:
             torn = any(defect.what.startswith("torn") for defect in reading.defects)
             return Told(path.name, Fate.LEFT, said) if torn and age < YOUNG_S else self._aside(path, said)
         if reading.part is not None:
-            return _Ready(path, digest, samples=tuple(samples_of(reading.part, digest, self.cluster)))
+            part = reading.part if reading.part.app else replace(reading.part, app=self._app_of(reading.part.job))
+            return _Ready(path, digest, samples=tuple(samples_of(part, digest, self.cluster)))
         assert reading.document is not None
         return self._judge(path, digest, reading.document, now)
+
+    def _app_of(self, job: str) -> str | None:
+        """What the job's tag said to pald, where the node did not see it."""
+        if not self.cluster or not job.isdigit():
+            return None
+        return next((o.app for o in OutcomeRepo(self.store, self.cluster).of_job(int(job)) if o.app), None)
 
     def _judge(self, path: Path, digest: str, document: Document, now: float) -> _Ready | Told:
         try:

@@ -29,11 +29,16 @@ def command(palctl: Palctl, directory: Path | None, as_json: bool) -> None:
     """
     from pal_slurm.ingest.run import ingest
     from pal_slurm.ingest.spool import Fate
+    from pal_slurm.store.clusters import known_clusters
 
     if directory is None and not palctl.config.profile.spool:
         raise BadInput("name a directory, or set profile.spool in pal.yaml")
     spool = directory or Path(palctl.config.profile.spool)
-    done = ingest(palctl.store, palctl.config, spool, time.time(), tell=lambda told: None if as_json else _tell(told))
+    known = known_clusters(palctl.store)
+    cluster = known[0] if len(known) == 1 else ""
+    done = ingest(
+        palctl.store, palctl.config, spool, time.time(), cluster, tell=lambda told: None if as_json else _tell(told)
+    )
     if as_json:
         _as_json(done)
     else:
