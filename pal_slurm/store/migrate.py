@@ -30,19 +30,19 @@ def head() -> str | None:
     return ScriptDirectory.from_config(_alembic()).get_current_head()
 
 
-def upgrade(engine: Engine, shown: str) -> str:
-    """Everything to HEAD in one transaction: killed in between, the database is as it was (not so in MariaDB, whose
-    schema changes can't be rolled back: back up first)."""
+def upgrade(engine: Engine, shown: str, to: str = HEAD) -> str:
+    """Everything to HEAD (or to an older schema) in one transaction: killed in between, the database is as it was. Not
+    so in MariaDB, whose schema changes can't be rolled back: back up first."""
     config = _alembic()
     with in_sentences(shown), engine.connect() as bare:
         connection = bare.execution_options(pal_writes=True)
         with connection.begin():
             config.attributes["connection"] = connection
             try:
-                command.upgrade(config, HEAD)
+                command.upgrade(config, to)
             except CommandError as error:
                 raise StoreError(f"database {shown} can't be upgraded: {error}") from error
-    return HEAD
+    return to
 
 
 def upgrade_url(url: str) -> tuple[str | None, str]:
