@@ -33,6 +33,7 @@ BAD_REASONS = ("BadConstraints", "ReqNodeNotAvail", "PartitionConfig", "Partitio
 LIMIT_REASONS = ("Assoc", "QOS", "Licenses", "JobHeld", "AccountNotAllowed", "Reservation", "InvalidAccount", "MaxMem")
 PASSES = 2
 UNCONSIDERED_S = 60.0  # "None" for so long although Slurm made its passes: it is not going to be looked at
+BEHIND_S = 600.0  # behind a job that can't start, and no backfill pass for so long
 MOST_UNDOS = 3
 
 
@@ -120,6 +121,8 @@ def _had_its_passes(intent: Intent, job: Job, view: View) -> bool:
     backfill = view.passes.backfill - intent.passes_backfill
     if main < 0 or backfill < 0:  # slurmctld was restarted and counts anew
         main, backfill = view.passes.main, view.passes.backfill
+    if job.reason == "Priority":  # the main pass ends at a job ahead that can't start: only backfill looks beyond it
+        return backfill >= PASSES or view.now - intent.written_at > BEHIND_S
     if main < PASSES and backfill < PASSES:
         return False
     considered = job.reason not in ("None", "BeginTime", "")

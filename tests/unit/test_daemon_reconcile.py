@@ -87,6 +87,23 @@ def test_did_not_start_is_judged_by_slurms_own_passes_not_by_our_cycles() -> Non
     assert judge(intent(), view(waiting, backfill=7)).fate is Fate.UNDO
 
 
+def test_behind_a_job_that_can_not_start_only_backfill_passes_count() -> None:
+    waiting = pinned(reason="Priority")
+    assert judge(intent(), view(waiting, main=500)).fate is Fate.WAITING
+    assert judge(intent(), view(waiting, main=500, backfill=6)).fate is Fate.WAITING
+    assert judge(intent(), view(waiting, backfill=7)).fate is Fate.UNDO
+    for_ever = replace(intent(), written_at=NOW - 700)
+    assert judge(for_ever, view(waiting, main=500)).fate is Fate.UNDO
+
+
+def test_a_task_counts_its_own_undos_not_those_of_its_array() -> None:
+    edit = replace(PIN, job=70, task=4)
+    split = pinned(id=93, array_id=70, array_task=4, reason="Resources")
+    seen = replace(view(split, main=20), tasks={(70, 4): split})
+    assert judge(intent(edit), replace(seen, undos={(70, 500): 5})).fate is Fate.UNDO
+    assert judge(intent(edit), replace(seen, undos={(93, 500): 2})).fate is Fate.SURRENDER
+
+
 def test_passes_that_did_not_reach_the_job_do_not_count_for_a_while() -> None:
     assert judge(intent(), view(pinned(reason="None"), main=500)).fate is Fate.WAITING
     old = intent(written_at=NOW - 100)
