@@ -1,0 +1,152 @@
+"""pald's own life: pause, undo, reload, a clean end, one cycle, a dry run, and what it tells systemd."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pal_slurm.model import EditKind
+from tests.slurm.minicluster import Minicluster, wait_for
+from tests.slurm.pald import Journal, Pald, mark_of
+
+RELEASE = pytest.mark.slurm("26.05")
+
+
+@pytest.mark.slurm("22.05", "26.05")
+def test_paused_pald_gives_all_jobs_back_as_they_were_and_takes_no_more(
+    minicluster: Minicluster, tmp_path: Path
+) -> None:
+    with Pald(minicluster, tmp_path) as pald:
+        pald.start()
+        minicluster.drain("n8")
+        waits = minicluster.submit("-N8", "--gpus-per-node=2")
+        pald.wait_cycle()
+        assert reason_of(minicluster, waits) in ("BeginTime", "None")
+        before = request_of(minicluster, waits)
+        pald.palctl("pause", "--reason", "maintenance")
+        pald.wait_said("paused: maintenance")
+        wait_for(lambda: reason_of(minicluster, waits) not in ("BeginTime", "None"), "Slurm itself looks at it")
+        assert request_of(minicluster, waits) == before
+        assert "PAUSED: maintenance" in pald.palctl("status")
+        runs = minicluster.submit("--gres=gpu:1")
+        minicluster.wait_state(runs, "RUNNING")
+        assert pald.intents(runs, EditKind.PIN) == []
+        pald.palctl("resume")
+        pald.wait_cycle()
+        placed = minicluster.submit("--gres=gpu:1")
+        minicluster.wait_state(placed, "RUNNING")
+        assert len(pald.intents(placed, EditKind.PIN)) == 1
+
+
+def request_of(cluster: Minicluster, job: int) -> tuple[str, ...]:
+    fields = cluster.fields(job)
+    return tuple(fields.get(name, "") for name in ("TresPerNode", "TresPerJob", "ReqNodeList", "NumNodes", "Partition"))
+
+
+def reason_of(cluster: Minicluster, job: int) -> str:
+    return cluster.client("squeue", "-h", "-j", str(job), "-o", "%r").strip()
+
+
+@RELEASE
+def test_a_bad_configuration_is_refused_at_reload_and_a_good_one_taken(
+    minicluster: Minicluster, tmp_path: Path
+) -> None:
+    with Pald(minicluster, tmp_path) as pald:
+        pald.start()
+        good = pald.config.read_text()
+        for bad, said in (
+            (good.replace("actuator: pin", "actuator: pun"), "actuator"),
+            (good + "surprise: 1\n", "surprise"),
+            ("{", "kept the old configuration"),
+            (good.replace(str(tmp_path), "/elsewhere", 1), "restart"),
+        ):
+            pald.config.write_text(bad)
+            pald.mark()
+            pald.send(signal.SIGHUP)
+            assert said in pald.wait_said("kept the old configuration") or said in pald.since_mark()
+        job = minicluster.submit("--gres=gpu:1")
+        minicluster.wait_state(job, "RUNNING")
+        assert pald.intents(job, EditKind.PIN)
+        pald.configure({"policy.name": "packed"})
+        pald.mark()
+        pald.send(signal.SIGHUP)
+        pald.wait_said("reloaded .*policy packed")
+        assert pald.stop() == 0
+        assert pald.said().rstrip().endswith("stopped")
+
+
+@RELEASE
+def test_sigterm_ends_it_at_once_and_lets_another_lead_at_once(minicluster: Minicluster, tmp_path: Path) -> None:
+    settings = {"cycle.interval_s": 10, "leader.ttl_s": 300}
+    with Pald(minicluster, tmp_path, settings) as pald:
+        pald.start()
+        assert pald.stop() == 0
+        pald.configure({"leader.lock_file": str(tmp_path / "other.lock")})  # as from another host
+        assert pald.once() == 0
+
+
+@RELEASE
+def test_once_is_one_cycle_and_a_dry_run_changes_nothing_in_slurm(minicluster: Minicluster, tmp_path: Path) -> None:
+    journal = Journal(minicluster)
+    with Pald(minicluster, tmp_path) as pald, minicluster.leases():
+        jobs = [minicluster.submit("--gres=gpu:2", "--comment=app:resnet") for _ in range(3)]
+        assert all(mark_of(minicluster, job) for job in jobs)
+        before = requests(minicluster)
+        assert pald.once("--dry-run") == 0
+        assert "3 pending, 3 leased; would pin 3" in pald.said()
+        assert requests(minicluster) == before
+        assert (journal.edited(), pald.ledger()) == (set(), [])
+        assert pald.once() == 0
+        assert pald.said().splitlines()[-1].endswith("3 pending, 3 leased; pinned 3")
+        for job in jobs:
+            minicluster.wait_state(job, "RUNNING")
+
+
+def requests(cluster: Minicluster) -> str:
+    """All that scontrol shows of the queue, but what Slurm's own passes change from second to second."""
+    text = cluster.client("scontrol", "show", "job", "-d")
+    return re.sub(r"(AccrueTime|LastSchedEval|Reason|Scheduler|SecsPreSuspend)=\S*", "", text)
+
+
+@RELEASE
+def test_the_shadow_actuator_decides_writes_down_and_changes_nothing(minicluster: Minicluster, tmp_path: Path) -> None:
+    journal = Journal(minicluster)
+    with Pald(minicluster, tmp_path, {"actuator": "shadow"}) as pald, minicluster.leases():
+        pald.start()
+        job = minicluster.submit("--gres=gpu:1")
+        pald.wait_said("1 leased; would pin 1")
+        assert "It is placed on" in pald.palctl("why", str(job)) or "would" in pald.palctl("why", str(job))
+        assert (journal.edited(), pald.ledger()) == (set(), [])
+
+
+@RELEASE
+def test_systemd_is_told_ready_status_watchdog_and_stopping(minicluster: Minicluster, tmp_path: Path) -> None:
+    path = tmp_path / "notify"
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd, Pald(minicluster, tmp_path) as pald:
+        systemd.bind(str(path))
+        systemd.settimeout(30)
+        heard: list[str] = []
+
+        def hears(word: str) -> Callable[[], bool]:
+            def heard_it() -> bool:
+                heard.append(systemd.recv(4096).decode())
+                return word in heard[-1]
+
+            return heard_it
+
+        pald.spawn(env={"NOTIFY_SOCKET": str(path)})
+        wait_for(hears("READY=1"), "READY=1")
+        assert "WATCHDOG=1" not in "".join(heard)
+        wait_for(hears("WATCHDOG=1"), "WATCHDOG=1")
+        assert "STATUS=0 pending, 0 leased" in heard[-1]
+        with minicluster.frozen():  # trouble with Slurm is no reason to be restarted
+            wait_for(hears("no answer"), "its status tells the trouble", 60)
+            assert "WATCHDOG=1" in heard[-1]
+        pald.send(signal.SIGTERM)
+        wait_for(hears("STOPPING=1"), "STOPPING=1", 60)
+        assert pald.wait_end() == 0
