@@ -140,7 +140,7 @@ class _Ear:
         within = SAMPLE_NOISE / sqrt(len(first))
         beliefs = self._beliefs(at)
         pace = expected(beliefs)
-        self._put(hear(beliefs, measured - base.mean, sqrt(base.var + noise**2 + within**2)), at, "")
+        self._put(hear(beliefs, measured - base.mean, sqrt(base.var + noise**2 + within**2), self._profiled()), at, "")
         self._learn_base(base, measured - pace.mean, pace.var + noise**2 + within**2, noise)
         return measured - expected(self._beliefs(at)).mean
 
@@ -149,7 +149,7 @@ class _Ear:
         beliefs = self._beliefs(at)
         pace = expected(beliefs)
         if abs(ratio - pace.mean) > 3 * sqrt(pace.var + SAMPLE_NOISE**2) or pace.var > (2 * SAMPLE_NOISE) ** 2:
-            self._put(hear(beliefs, ratio, SAMPLE_NOISE), at, name)
+            self._put(hear(beliefs, ratio, SAMPLE_NOISE, self._profiled()), at, name)
 
     def _told_base(self) -> Baseline:
         model = self._shape.split("|")[0]
@@ -175,6 +175,14 @@ class _Ear:
         )
         return beliefs.aged(np.array([(at - s.measured_at) / _DAY_S if s else 0.0 for s in scores]))
 
+    def _profiled(self) -> Beliefs | None:
+        """What the nights say of all of its GPUs; None: some were never profiled."""
+        scores = [self._score(gpu) for gpu in self._ids]
+        told = [(s.profiled, s.profiled_error) for s in scores if s and s.profiled and s.profiled_error]
+        if len(told) < len(scores):
+            return None
+        return Beliefs(np.log([score for score, _ in told]), np.array([(error or 0.0) ** 2 for _, error in told]))
+
     def _score(self, gpu: int) -> CurrentScore | None:
         return self.changed.get(gpu) or self._known.get((gpu, self._app.cls))
 
@@ -189,7 +197,7 @@ class _Ear:
             score = CurrentScore(
                 gpu, self._app.cls, exp(mean), exp(mean - SIGMAS * error), exp(mean + SIGMAS * error),
                 at if surer or before is None else before.measured_at, (before.jobs if before else 0) + 1,
-                before.profiled if before else None, before.profiled_at if before else None,
+                before.profiled if before else None, before.profiled_error if before else None,
             )  # fmt: skip
             self.changed[gpu] = score
             if job and before is not None:

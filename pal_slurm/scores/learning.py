@@ -7,7 +7,8 @@ A belief is a normal distribution of the logarithm of a GPU's score. A job runs 
 Which one is the slowest, nobody sees. So each GPU is the slowest with some probability; as far as it is, it moves
 towards what was measured, as far as it is not, it is at most that slow (the update of a probit). What comes out is
 matched by a normal distribution again (assumed density filtering). A measurement that no belief explains is either a
-GPU that changed or a job that was disturbed: the first one moves half-way and leaves doubt, the next one decides.
+GPU that changed or a job that was disturbed: the first one moves half-way and leaves doubt, the next one decides. Where
+a profile says what the GPUs were, a measurement that fits it makes them likely to be that again.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ import numpy as np
 from pal_slurm.model import FloatArray
 
 CHANGE, DISTURBED = 0.01, 0.01  # how often a GPU changes, and a job is disturbed, between two measurements
+RECOVERED = 0.05  # how often GPUs that changed are again what they were
 JUMP = 0.35  # standard deviation (log) of a change
 MOST_GPUS = 256  # a larger job says next to nothing about any one of its GPUs
 DRIFT = 0.015  # per square root of a day: what a GPU changes by without anybody's noticing
@@ -66,17 +68,23 @@ def _slower_of_two(m1: float, v1: float, m2: float, v2: float) -> tuple[float, f
     return float(mean), max(float(square - mean * mean), 1e-12)
 
 
-def hear(beliefs: Beliefs, ratio: float, noise: float) -> Beliefs:
-    """After a job's `ratio` (log) was measured with standard deviation `noise`; a disturbed job changes little."""
+def hear(beliefs: Beliefs, ratio: float, noise: float, usual: Beliefs | None = None) -> Beliefs:
+    """After a job's `ratio` (log) was measured with standard deviation `noise`; a disturbed job changes little.
+
+    `usual`: what the GPUs were before anything odd was heard, where that is known.
+    """
     if not 0 < beliefs.mean.size <= MOST_GPUS:
         return beliefs
-    usual, usual_weight = _explained(beliefs, ratio, noise**2)
+    calm, calm_weight = _explained(beliefs, ratio, noise**2)
     n = beliefs.mean.size
-    outcomes = [(usual, usual_weight * (1 - CHANGE - DISTURBED))]
+    outcomes = [(calm, calm_weight * (1 - CHANGE - DISTURBED))]
     pace = expected(beliefs)
     disturbed = _normal(ratio, pace.mean, pace.var + noise**2 + JUMP**2)
     outcomes.append((beliefs, disturbed * DISTURBED))
-    if usual_weight < disturbed:  # only then can a change matter: it costs as many updates as there are GPUs
+    if usual is not None:
+        again, weight = _explained(usual, ratio, noise**2)
+        outcomes.append((again, weight * RECOVERED))
+    if calm_weight < disturbed:  # only then can a change matter: it costs as many updates as there are GPUs
         for g in range(n):
             var = beliefs.var.copy()
             var[g] += JUMP**2

@@ -38,8 +38,8 @@ class CurrentScore:
     ci_high: float | None
     measured_at: float
     jobs: int = 0
-    profiled: float | None = None
-    profiled_at: float | None = None
+    profiled: float | None = None  # by the nights alone
+    profiled_error: float | None = None  # standard error of its logarithm
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,12 +85,12 @@ class LearnedRepo:
         wanted, found = sorted(set(ids)), {}
         c = scores.c
         query = select(
-            c.gpu_id, c["class"], c.score, c.ci_low, c.ci_high, c.measured_at, c.jobs, c.profiled, c.profiled_at
+            c.gpu_id, c["class"], c.score, c.ci_low, c.ci_high, c.measured_at, c.jobs, c.profiled, c.profiled_error
         )
         with self._store.reading() as db:
             for first in range(0, len(wanted), _SOME):
                 for row in db.execute(query.where(c.gpu_id.in_(wanted[first : first + _SOME]))):
-                    found[row.gpu_id, row[1]] = CurrentScore(*row[:6], row.jobs or 0, row.profiled, row.profiled_at)
+                    found[row.gpu_id, row[1]] = CurrentScore(*row[:6], row.jobs or 0, row.profiled, row.profiled_error)
         return found
 
     def write(self, learned: Iterable[CurrentScore], offsets: Mapping[str, float], now: float) -> int:

@@ -14,8 +14,10 @@ from pal_slurm.errors import BadInput
 if TYPE_CHECKING:
     from pal_slurm.model import App
     from pal_slurm.report.text import Value
+    from pal_slurm.store.learned import AppFeatures
 
-FIELDS = ("app", "class", "source", "base", "comm")
+FIELDS = ("app", "class", "source", "jobs", "sure", "compute", "memory", "noise", "base", "comm", "measured_base")
+SHOWN = FIELDS[:-3]
 
 
 @click.group(name="apps", invoke_without_command=True, short_help="Applications and their classes.")
@@ -30,20 +32,42 @@ def command(ctx: click.Context) -> None:
 @output_options
 @pass_palctl
 def list_apps(palctl: Palctl, as_json: bool = False, fields: str = "") -> None:
-    """Every known application; pal.yaml wins over the database."""
-    from pal_slurm.model import Tier
+    """Every application that was described or seen; pal.yaml wins over the database.
+
+    COMPUTE and MEMORY are its utilisations (0 to 1) over JOBS jobs; SURE is the probability that its class is right, as
+    far as those tell; NOISE is how much step times differ (log) between its jobs.
+    """
     from pal_slurm.store import AppRepo
+    from pal_slurm.store.learned import AppFeatures as Features
+    from pal_slurm.store.learned import LearnedRepo
 
-    def row(app: App, source: str) -> dict[str, Value]:
-        comm = {tier.name.lower(): factor for tier, factor in zip(Tier, app.comm, strict=True)}
-        return {"app": app.name, "class": app.cls, "source": source, "base": dict(app.base), "comm": comm}
-
-    rows = {name: row(stored.app, stored.source) for name, stored in AppRepo(palctl.store).all().items()}
-    rows |= {name: row(app, "pal.yaml") for name, app in palctl.config.known_apps().known.items()}
-    columns = choose(fields, FIELDS, FIELDS)
+    told, stored = palctl.config.known_apps().known, AppRepo(palctl.store).all()
+    features = LearnedRepo(palctl.store).features()
     default = palctl.config.classes.default
-    empty = f"no application is described; each counts as class {default}. Say more with: palctl apps set NAME=CLASS"
-    print_rows([rows[name] for name in sorted(rows)], columns, as_json=as_json, empty=empty)
+    rows = []
+    for name in sorted({*told, *stored, *features}):
+        f = features.get(name, Features(name, 0.0))
+        if name in told:
+            rows.append(_row(told[name], "pal.yaml", f))
+        elif name in stored:
+            rows.append(_row(stored[name].app, stored[name].source, f))
+        else:  # seen, and too few are known to tell families apart
+            rows.append(_row(replace(palctl.config.known_apps().default, name=name, cls=default), "default", f))
+    columns = choose(fields, FIELDS, FIELDS if as_json else SHOWN)
+    empty = f"no application is known; each counts as class {default}. Say more with: palctl apps set NAME=CLASS"
+    print_rows(rows, columns, as_json=as_json, empty=empty)
+
+
+def _row(app: App, source: str, f: AppFeatures) -> dict[str, Value]:
+    from pal_slurm.ingest.learn import shapes_told
+    from pal_slurm.model import Tier
+
+    comm = {tier.name.lower(): factor for tier, factor in zip(Tier, app.comm, strict=True)}
+    return {
+        "app": app.name, "class": app.cls, "source": source, "jobs": f.jobs, "sure": f.sure, "compute": f.compute,
+        "memory": f.memory, "noise": f.noise, "base": dict(app.base), "comm": comm,
+        "measured_base": dict(shapes_told(f.base)),
+    }  # fmt: skip
 
 
 @command.command(name="set")
