@@ -6,17 +6,20 @@ import argparse
 import json
 import sys
 import tempfile
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from . import speeds as speeds_of
 from . import workload
-from .cluster import BIN, minicluster, pald, tool, write_config
+from .cluster import Stage, minicluster
 from .figures import Figures, figures
 from .run import Ran, run
+from .standing import spec_of, standing
 
 RUNS = {
     "stock": "Slurm alone: no pald, no leases",
@@ -27,18 +30,24 @@ RUNS = {
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__)
+    parser.add_argument("--here", type=Path, metavar="DIR", help="on this host's cluster, whose directory this is")
     parser.add_argument("--slurm", default="26.05", choices=["native", "24.11", "26.05"])
     parser.add_argument("--spread", default="cards", choices=["cards", "measured"], help="measured: no slow cards")
-    parser.add_argument("--jobs", type=int, default=72)
+    parser.add_argument("--jobs", type=int, help="default: 4.5 per node")
     parser.add_argument("--load", type=float, default=0.8, help="offered load while jobs arrive")
-    parser.add_argument("--mean", type=float, default=30.0, help="mean length of a job in seconds")
+    parser.add_argument("--mean", type=float, default=36.0, help="mean length of a job in seconds")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--nodes", type=int, default=16)
     parser.add_argument("--gpus", type=int, default=4)
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep pald's logs, its database and the jobs' output")
     parser.add_argument("--only", choices=list(RUNS), action="append", help="leave runs out")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.here:
+        spec = spec_of(options.here)
+        options.slurm, options.nodes, options.gpus = spec.release, spec.nodes, spec.gpus
+    options.jobs = options.jobs or max(8, round(4.5 * options.nodes))
+    return options
 
 
 def main() -> int:
@@ -48,24 +57,19 @@ def main() -> int:
     jobs = workload.make(options.jobs, options.nodes * options.gpus, options.seed, options.load, options.mean)
     console.print(_intro(options, speeds, jobs))
     results: dict[str, Figures] = {}
-    with tempfile.TemporaryDirectory(prefix="pal-demo-") as directory:
+    with tempfile.TemporaryDirectory(prefix="pal-demo-", dir="/home" if options.here else None) as directory:
         state = (options.keep or Path(directory)).resolve()
         state.mkdir(exist_ok=True)
         state.chmod(0o755)
         speeds_of.write(speeds, state / "speeds.json", state / "scores.csv")
-        with (
-            minicluster(
-                f"demo-{options.seed}", options.slurm, options.nodes, options.gpus, state / "speeds.json"
-            ) as cluster,
-            _progress(console) as progress,
-        ):
+        with _stage(options, state) as stage, _progress(console) as progress:
             for name in options.only or RUNS:
                 bar = progress.add_task(name, total=len(jobs), running=0)
 
-                def tick(done: int, running: int, bar: object = bar) -> None:
-                    progress.update(bar, completed=done, running=running)  # type: ignore[arg-type]
+                def tick(done: int, running: int, bar: TaskID = bar) -> None:
+                    progress.update(bar, completed=done, running=running)
 
-                results[name] = figures(_run(name, jobs, cluster, state, options.slurm, tick), speeds)
+                results[name] = figures(_run(name, jobs, stage, state, tick), speeds)
     if options.only:
         console.print({name: f.as_json() for name, f in results.items()})
         return 0
@@ -76,19 +80,18 @@ def main() -> int:
     return _verdict(console, results)
 
 
-def _run(name: str, jobs: list[workload.DemoJob], cluster: Path, state: Path, release: str, tick: object) -> list[Ran]:
-    out = state / f"out-{name}"
-    if name == "stock":
-        return run(jobs, cluster, out, tick)  # type: ignore[arg-type]
-    books = state / name
-    books.mkdir()
-    config = write_config(cluster, books, name, release)
-    ctl = [str(BIN / "palctl"), "--config", str(config)]
-    tool(*ctl, "db", "upgrade")
-    tool(*ctl, "scores", "import", str(state / "scores.csv"))
-    tool(*ctl, "apps", "set", *(f"{app}={cls}" for app, cls in workload.APPS.items()))
-    with pald(config, cluster, books / "pald.log"):
-        return run(jobs, cluster, out, tick)  # type: ignore[arg-type]
+def _stage(options: argparse.Namespace, state: Path) -> AbstractContextManager[Stage]:
+    speeds, scores = state / "speeds.json", state / "scores.csv"
+    if options.here:
+        return standing(options.here, speeds, scores)
+    return minicluster(f"demo-{options.seed}", options.slurm, options.nodes, options.gpus, speeds, scores)
+
+
+def _run(
+    name: str, jobs: list[workload.DemoJob], stage: Stage, state: Path, tick: Callable[[int, int], None]
+) -> list[Ran]:
+    with stage.placing(name, state / name):
+        return run(jobs, stage, state / f"out-{name}", tick)
 
 
 def _progress(console: Console) -> Progress:

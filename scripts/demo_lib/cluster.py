@@ -1,4 +1,7 @@
-"""The demo's cluster and its pald. In: options. Out: a running mini-cluster; both are stopped whatever happens."""
+"""Where the demo plays: a mini-cluster of its own (here), or the cluster that this host belongs to (standing.py).
+
+In: options. Out: a `Stage` on which jobs run with or without pald. Whatever happens, what was started is stopped.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,13 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
+
+from .workload import APPS
 
 ROOT = Path(__file__).resolve().parents[2]
 HOME = Path(os.environ.get("PAL_MINICLUSTER_HOME", "/tmp/pal-minicluster"))
@@ -17,7 +24,25 @@ BIN = Path(sys.executable).parent
 PYSLURM = "/usr/local/lib/pal-slurm/pyslurm/bin/python"  # where scripts/build-pyslurm puts it in a root
 
 
-def tool(*words: str, env: dict[str, str] | None = None) -> str:
+class Stage(Protocol):
+    """A cluster whose GPUs have the demo's speeds."""
+
+    @property
+    def bin(self) -> Path:
+        """The directory of sbatch and squeue."""
+        ...
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        """The environment of who submits."""
+        ...
+
+    def placing(self, name: str, books: Path) -> AbstractContextManager[None]:
+        """Within the block pald places jobs by that policy; `stock`: nobody does. `books` is for what it leaves."""
+        ...
+
+
+def tool(*words: str, env: Mapping[str, str] | None = None) -> str:
     """Run one of ours; its own words are the error."""
     done = subprocess.run(words, capture_output=True, text=True, env={**os.environ, **(env or {})}, check=False)
     if done.returncode:
@@ -25,64 +50,98 @@ def tool(*words: str, env: dict[str, str] | None = None) -> str:
     return done.stdout
 
 
-@contextmanager
-def minicluster(name: str, release: str, nodes: int, gpus: int, speeds: Path) -> Iterator[Path]:
-    program = str(ROOT / "scripts" / "minicluster")
-    tool(
-        program, "up", "--name", name, "--slurm", release, "--nodes", str(nodes), "--gpus", str(gpus),
-        "--speeds", str(speeds),
-    )  # fmt: skip
-    try:
-        yield HOME / name
-    finally:
-        tool(program, "down", "--name", name)
+def teach(config: Path, scores: Path) -> None:
+    """What pald knows in the demo: a perfect profile of the GPUs, and the classes of the applications."""
+    ctl = (str(BIN / "palctl"), "--config", str(config))
+    tool(*ctl, "db", "upgrade")
+    tool(*ctl, "scores", "import", str(scores))
+    tool(*ctl, "apps", "set", *(f"{app}={cls}" for app, cls in APPS.items()))
 
 
-def write_config(cluster: Path, state: Path, policy: str, release: str) -> Path:
-    """pal.yaml for this cluster: everything else is as shipped."""
-    worker = f"\n  worker_command: [{cluster}/bin/in-cluster]\n  worker_python: {PYSLURM}"
-    backend = f"pyslurm{worker}" if release == "26.05" else "cli"
-    path = state / f"pal-{policy}.yaml"
-    path.write_text(
-        f"""cluster:
+@dataclass(frozen=True)
+class Minicluster:
+    """A mini-cluster; each run has a pald of its own with a database of its own."""
+
+    directory: Path
+    release: str
+    scores: Path
+
+    @property
+    def bin(self) -> Path:
+        return self.directory / "bin"
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        return {"PATH": f"{self.bin}:/usr/bin:/bin"}
+
+    @contextmanager
+    def placing(self, name: str, books: Path) -> Iterator[None]:
+        if name == "stock":
+            yield
+            return
+        books.mkdir()
+        config = self._write_config(books, name)
+        teach(config, self.scores)
+        with self._pald(config, books / "pald.log"):
+            yield
+
+    def _write_config(self, state: Path, policy: str) -> Path:
+        """pal.yaml for this cluster: everything else is as shipped."""
+        worker = f"\n  worker_command: [{self.bin}/in-cluster]\n  worker_python: {PYSLURM}"
+        backend = f"pyslurm{worker}" if self.release == "26.05" else "cli"
+        path = state / f"pal-{policy}.yaml"
+        path.write_text(
+            f"""cluster:
   backend: {backend}
-  bin_dir: {cluster}/bin
+  bin_dir: {self.bin}
 actuator: pin
 policy:
   name: {policy}
 state_dir: {state}
 cycle:
   interval_s: 2
-  wake_file: {cluster}/run/pald.wake
-  alive_file: {cluster}/run/pald.alive
+  wake_file: {self.directory}/run/pald.wake
+  alive_file: {self.directory}/run/pald.alive
 budget:
   edits_per_s: 100
 metrics:
   listen: ""
 """,
-        encoding="utf-8",
-    )
-    return path
+            encoding="utf-8",
+        )
+        return path
+
+    @contextmanager
+    def _pald(self, config: Path, log: Path) -> Iterator[None]:
+        """pald at work: from its first sign of life to its clean end."""
+        alive = self.directory / "run" / "pald.alive"
+        alive.unlink(missing_ok=True)
+        with log.open("ab") as out:
+            process = subprocess.Popen([BIN / "pald", "--config", config], stdout=out, stderr=out)
+        try:
+            for _ in range(300):
+                if alive.exists():
+                    break
+                if process.poll() is not None:
+                    raise SystemExit(f"demo: pald ended with {process.returncode}:\n{log.read_text()[-2000:]}")
+                time.sleep(0.1)
+            else:
+                raise SystemExit(f"demo: pald gave no sign of life in 30 s:\n{log.read_text()[-2000:]}")
+            yield
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+            alive.unlink(missing_ok=True)
 
 
 @contextmanager
-def pald(config: Path, cluster: Path, log: Path) -> Iterator[None]:
-    """pald at work: from its first sign of life to its clean end."""
-    alive = cluster / "run" / "pald.alive"
-    alive.unlink(missing_ok=True)
-    with log.open("ab") as out:
-        process = subprocess.Popen([BIN / "pald", "--config", config], stdout=out, stderr=out)
+def minicluster(name: str, release: str, nodes: int, gpus: int, speeds: Path, scores: Path) -> Iterator[Stage]:
+    program = str(ROOT / "scripts" / "minicluster")
+    tool(
+        program, "up", "--name", name, "--slurm", release, "--nodes", str(nodes), "--gpus", str(gpus),
+        "--speeds", str(speeds),
+    )  # fmt: skip
     try:
-        for _ in range(300):
-            if alive.exists():
-                break
-            if process.poll() is not None:
-                raise SystemExit(f"demo: pald ended with {process.returncode}:\n{log.read_text()[-2000:]}")
-            time.sleep(0.1)
-        else:
-            raise SystemExit(f"demo: pald gave no sign of life in 30 s:\n{log.read_text()[-2000:]}")
-        yield
+        yield Minicluster(HOME / name, release, scores)
     finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(30)
-        alive.unlink(missing_ok=True)
+        tool(program, "down", "--name", name)

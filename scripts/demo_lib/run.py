@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from .cluster import tool
+from .cluster import Stage, tool
 from .workload import DemoJob
 
 
@@ -26,10 +26,9 @@ class Ran:
         return self.ended - self.submitted
 
 
-def run(jobs: Sequence[DemoJob], cluster: Path, out: Path, tick: Callable[[int, int], None]) -> list[Ran]:
+def run(jobs: Sequence[DemoJob], stage: Stage, out: Path, tick: Callable[[int, int], None]) -> list[Ran]:
     """Submit each job at its time and wait for all; `tick(done, running)` moves the progress bar."""
     out.mkdir()
-    env = {"PATH": f"{cluster}/bin:/usr/bin:/bin"}
     begun = time.time()
     submitted: dict[int, float] = {}
     done: set[int] = set()
@@ -41,11 +40,13 @@ def run(jobs: Sequence[DemoJob], cluster: Path, out: Path, tick: Callable[[int, 
             if time.time() - begun < job.at:
                 break
             submitted[job.number] = time.time()
-            subprocess.Popen(job.sbatch(str(out)), env=env, stdout=subprocess.DEVNULL, cwd=out).wait(30)
+            subprocess.run(
+                job.sbatch(str(out)), env=stage.env, stdout=subprocess.DEVNULL, cwd=out, timeout=30, check=True
+            )
         done |= {j.number for j in jobs if j.number not in done and _reports(out, j)}
         tick(len(done), len(submitted) - len(done))
         time.sleep(0.1)
-    _wait_until_empty(cluster)
+    _wait_until_empty(stage)
     return [_ran(job, submitted[job.number], out) for job in jobs]
 
 
@@ -73,9 +74,9 @@ def _ran(job: DemoJob, submitted: float, out: Path) -> Ran:
     return Ran(job, submitted, ended, max(float(str(line["seconds"])) for line in told), places)
 
 
-def _wait_until_empty(cluster: Path) -> None:
+def _wait_until_empty(stage: Stage) -> None:
     for _ in range(300):
-        if not tool(f"{cluster}/bin/squeue", "-h").strip():
+        if not tool(str(stage.bin / "squeue"), "-h").strip():
             return
         time.sleep(0.1)
     raise SystemExit("demo: the queue did not empty")

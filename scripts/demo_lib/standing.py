@@ -1,0 +1,125 @@
+"""The demo on a cluster that is there already: the compose cluster, on its login host, as root.
+
+In: the cluster's shared directory (spec.json, speeds.json), pald's pal.yaml. Out: a `Stage`. Its pald is the cluster's
+own service: for each run pal.yaml says what it shall do, as an admin would say it, and the service reads it again by
+itself. At the end pal.yaml and the speeds are as they were; pald keeps what it learned.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from pal_slurm.config import config_path, load
+
+from .cluster import Stage, teach, tool
+
+QUIET_S = 8.0  # without a sign of life: longer than a cycle and the reading of pal.yaml together
+WITHIN_S = 60.0
+
+
+@dataclass(frozen=True)
+class Spec:
+    release: str
+    nodes: int
+    gpus: int
+
+
+def spec_of(directory: Path) -> Spec:
+    try:
+        told = json.loads((directory / "spec.json").read_text())
+        return Spec(str(told["release"]), int(told["nodes"]), int(told["gpus"]))
+    except (OSError, ValueError, KeyError) as error:
+        raise SystemExit(f"demo: {directory}/spec.json does not tell what this cluster is: {error}") from error
+
+
+@contextmanager
+def standing(directory: Path, speeds: Path, scores: Path) -> Iterator[Stage]:
+    if os.geteuid() != 0:
+        raise SystemExit("demo: only root may set the fake GPUs' speeds and pald's policy here")
+    if tool("squeue", "-h").strip():
+        raise SystemExit("demo: jobs run or wait on this cluster; `squeue` shows them. Let them end, or cancel them")
+    config = config_path(None)
+    with _kept(directory / "speeds.json"), _kept(config):
+        _replace(directory / "speeds.json", speeds.read_bytes())
+        yield Standing(config, Path(load(config).cycle.alive_file), scores)
+
+
+@dataclass(frozen=True)
+class Standing:
+    config: Path
+    alive: Path
+    scores: Path
+
+    @property
+    def bin(self) -> Path:
+        return Path(shutil.which("squeue") or "/usr/bin/squeue").parent
+
+    @property
+    def env(self) -> Mapping[str, str]:
+        return {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "SLURM_CONF": os.environ.get("SLURM_CONF", "/etc/slurm/slurm.conf"),
+        }
+
+    @contextmanager
+    def placing(self, name: str, books: Path) -> Iterator[None]:
+        """First it only watches: whatever it did before, and jobs with its leases, are gone."""
+        self._set(actuator="shadow")
+        self._wait_quiet()
+        if name != "stock":
+            teach(self.config, self.scores)
+            self._set(actuator="pin", policy={"name": name})
+            self._wait_alive()
+        yield
+
+    def _set(self, **keys: object) -> None:
+        told = yaml.safe_load(self.config.read_text()) or {}
+        _replace(self.config, yaml.safe_dump({**told, **keys}).encode())
+
+    def _wait_quiet(self) -> None:
+        """Until it no longer writes signs of life, without which job_submit.lua gives no leases."""
+        deadline = time.monotonic() + WITHIN_S
+        since = time.monotonic()
+        while time.monotonic() - since < QUIET_S:
+            if time.monotonic() > deadline:
+                raise SystemExit(f"demo: pald goes on placing jobs, though {self.config} says `actuator: shadow`")
+            if self.alive.exists():
+                self.alive.unlink(missing_ok=True)
+                since = time.monotonic()
+            time.sleep(0.1)
+
+    def _wait_alive(self) -> None:
+        deadline = time.monotonic() + WITHIN_S
+        while not self.alive.exists():
+            if time.monotonic() > deadline:
+                raise SystemExit("demo: pald places no jobs; `palctl status` says why")
+            time.sleep(0.1)
+
+
+@contextmanager
+def _kept(path: Path) -> Iterator[None]:
+    was = path.read_bytes()
+    try:
+        yield
+    finally:
+        _replace(path, was)
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Whole or not at all, with the owner and the mode that the file had."""
+    stat = path.stat()
+    fresh = path.with_name(path.name + ".new")
+    fresh.touch(mode=0o600)
+    os.chown(fresh, stat.st_uid, stat.st_gid)
+    fresh.write_bytes(content)
+    fresh.chmod(stat.st_mode & 0o777)
+    fresh.replace(path)
