@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pal_slurm.model import Cluster, IntArray, Job, Knowledge, Placement, ScoreTable, Shape
+from pal_slurm.model import App, Cluster, IntArray, Job, Knowledge, Placement, ScoreTable, Shape
 from pal_slurm.policy.composition import Composition
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.patience.none import NoPatience
@@ -62,6 +62,9 @@ class InSeams:
         self._known = Truth(cluster, known)
         self._declined: set[Key] = set()  # of those who wait in line, who had an offer at this moment and declined
         self._since: dict[int, float] = {}  # when each job first declined one
+        self._refused: dict[Key, tuple[App, float]] = {}  # who declined last time, and the slowdown of the offer
+        self._ask_all_at = 0.0
+        self._freed: list[int] = []  # GPUs that came free since
         self._floor = Floor(cluster, Knowledge(known))
         self._line = Line()
         self._free = cluster.n_gpus
@@ -78,6 +81,8 @@ class InSeams:
         held = self._held.pop(run.work.id)
         self._floor.give(held.job, held.placement)
         self._free += len(gpus)
+        if self._refused:
+            self._freed.extend(gpus)
         del self._releases[bisect_left(self._releases, held.release)]
 
     def learn(self, known: ScoreTable) -> None:
@@ -90,8 +95,8 @@ class InSeams:
         self.wake_at = NEVER
         if not self._free:
             return
-        self._declined.clear()
-        head = self._line.head()
+        self._pass_over(stage.now)
+        head = self._line.head(self._declined)
         while head is not None and head.run.work.gpus <= self._free:
             placement = self._place(head)
             if placement is None:
@@ -102,7 +107,21 @@ class InSeams:
         if head is not None and self._free and self._composition.backfill:
             self._fill(stage, head)
         if self._declined:
-            self.wake_at = stage.now + ASK_AGAIN_S
+            self.wake_at = self._ask_all_at
+
+    def _pass_over(self, now: float) -> None:
+        """Who declined is asked again when a better GPU than that of the offer came free, and all are now and then."""
+        if now >= self._ask_all_at:
+            self._refused.clear()
+            self._ask_all_at = now + ASK_AGAIN_S
+        best: dict[str, float] = {}
+        for key, (app, slowdown) in list(self._refused.items()):
+            if app.cls not in best:
+                best[app.cls] = min((self._known.worst(app, (gpu,)) for gpu in self._freed), default=math.inf)
+            if best[app.cls] < slowdown:
+                del self._refused[key]
+        self._freed.clear()
+        self._declined = set(self._refused)
 
     def _fill(self, stage: Stage, head: Place) -> None:
         if self._line.smallest() > self._free:
@@ -146,6 +165,7 @@ class InSeams:
             return False
         self._since.setdefault(run.work.id, now)
         self._declined.add(place.key)
+        self._refused[place.key] = (run.work.app, offer.slowdown)
         return True
 
     def _reserve(self, need: int, now: float) -> Reserved:
