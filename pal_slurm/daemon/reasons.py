@@ -29,7 +29,11 @@ class Reasons:
             if waits and decision.rank > MOST_WAITING:
                 continue
             key, says = (*job.key, decision.task), (decision.action.value, decision.reason.value)
+            before = self._told.get(key)
+            if decision.action is Action.LEAVE and before is not None and before[0] == Action.PLAIN:
+                told[key] = before  # let go already, and about to start: why it was let go is what one wants to know
+                continue
             told[key] = says
-            if not waits or self._told.get(key) != says:
+            if not waits or before != says:
                 yield why_of(decision, job, snapshot, knowledge, actuator)
         self._told = told
