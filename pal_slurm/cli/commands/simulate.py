@@ -105,8 +105,11 @@ def command(
     site = Site(cluster, locality, Rules(round_s, restart_cost, checkpoint), movable)
     seeds = range(seed, seed + repeat)
     gc.disable()  # a run makes no cycles, and looking for some among a long trace's jobs costs a tenth of the time
-    with progress_bar("simulating") as progress:
-        columns = compare(specs, site, worlds, seeds, progress)
+    try:
+        with progress_bar("simulating") as progress:
+            columns = compare(specs, site, worlds, seeds, progress)
+    finally:
+        gc.enable()
     print_columns(columns, site, worlds(seed))
     if json_file is not None:
         write_json(json_file, as_json(columns, site, seeds))
