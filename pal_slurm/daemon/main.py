@@ -123,6 +123,7 @@ def _alive(pald: Pald, report: CycleReport, clock: Clock) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         fresh.write_text(f"{int(clock.now())}\n", encoding="ascii")
+        fresh.chmod(0o644)  # slurmctld reads it as another user, and the unit's umask hides files from others
         fresh.replace(path)
     except OSError as e:
         log.warning("cycle.alive_file: can't write %s: %s; job_submit.lua will give no leases", path, e.strerror)

@@ -5,6 +5,7 @@ Nothing here can block slurmctld: lua and EpilogSlurmctld append a byte to a loc
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,10 +29,9 @@ class Waker:
 
     def mark(self) -> None:
         """Take note of how things stand before a snapshot: what comes later wakes us."""
+        if self.wake_file is not None:
+            self._look_after(self.wake_file)
         self.seen = self._size()
-        if self.wake_file is not None and self.seen > MOST_BYTES:
-            self.wake_file.write_bytes(b"")
-            self.seen = 0
 
     def wait(self, gap_s: float, interval_s: float, interrupted: Callable[[], bool]) -> str:
         """Sleep for at least `gap_s`, then until woken, at most `interval_s`."""
@@ -51,6 +51,17 @@ class Waker:
                     if self._changed():
                         return "queue"
             self.clock.sleep(TICK_S)
+
+    def _look_after(self, wake_file: Path) -> None:
+        """It is there for our group to write, of which slurmctld's user is to be one, and does not grow for ever."""
+        try:
+            if not wake_file.exists():
+                os.close(os.open(wake_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o660))
+                wake_file.chmod(0o660)  # whatever the umask
+            elif wake_file.stat().st_size > MOST_BYTES:
+                os.truncate(wake_file, 0)
+        except OSError:
+            return  # nobody rings then; the cheap look finds new jobs all the same
 
     def _size(self) -> int:
         try:

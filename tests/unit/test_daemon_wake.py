@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
-from pal_slurm.daemon.wake import Waker
+from pal_slurm.daemon.wake import MOST_BYTES, Waker
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.slurm.port import Pulse, Slurm
 
@@ -101,3 +102,20 @@ def test_a_wake_file_that_has_grown_large_is_emptied(tmp_path: Path) -> None:
     file.write_bytes(b"." * ((1 << 20) + 1))
     waker(Clock(), PulseOnly(QUIET), file)
     assert file.stat().st_size == 0
+
+
+def test_the_wake_file_is_made_for_the_group_to_write_and_kept_short(tmp_path: Path) -> None:
+    bell = tmp_path / "wake"
+    before = os.umask(0o077)
+    try:
+        ringer = waker(Clock(), PulseOnly(QUIET), bell)
+    finally:
+        os.umask(before)
+    assert bell.stat().st_mode & 0o777 == 0o660
+    bell.write_bytes(b"." * (MOST_BYTES + 1))
+    ringer.mark()
+    assert (bell.stat().st_size, ringer.seen) == (0, 0)
+
+
+def test_a_wake_file_that_cant_be_made_stops_nothing(tmp_path: Path) -> None:
+    assert waker(Clock(), PulseOnly(QUIET), tmp_path / "none" / "wake").wait(0.2, 1.0, lambda: False) == "interval"
