@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
 def broken_rules(config: Config, lines: Mapping[str, int]) -> Iterator[Fault]:
     """Every rule that this config breaks."""
-    for key, message in (*_times(config), *_names(config), *_profile(config), *_places(config), *_policy(config)):
+    for key, message in (
+        *_times(config),
+        *_names(config),
+        *_patterns(config),
+        *_profile(config),
+        *_places(config),
+        *_policy(config),
+    ):
         line = lines.get(key) or lines.get(key.rpartition(".")[0], 0)
         yield Fault(line, key, message)
 
@@ -56,6 +63,12 @@ def _names(config: Config) -> Iterator[tuple[str, str]]:
         costs = (entry.comm.gpu, entry.comm.node, entry.comm.rack, entry.comm.cluster)
         if list(costs) != sorted(costs):
             yield f"apps.{name}.comm", f"{costs}: distance can't make it faster; order gpu <= node <= rack <= cluster"
+
+
+def _patterns(config: Config) -> Iterator[tuple[str, str]]:
+    for i, entry in enumerate(config.patterns):
+        if not (entry.tag or entry.job_name or entry.script):
+            yield f"patterns[{i}]", "fits every job; say which with tag, job_name or script"
 
 
 def _profile(config: Config) -> Iterator[tuple[str, str]]:

@@ -168,6 +168,15 @@ class AppEntry(Section, frozen=True):
         return App(name, self.cls or default_class, dict(self.base), comm)
 
 
+class PatternEntry(Section, frozen=True):
+    """At least one of `tag`, `job_name` and `script`; all that are given must fit."""
+
+    app: Annotated[str, why("The application that such jobs run.", pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z")]
+    tag: Annotated[str, why("Pattern of a tag that nobody described.")] = ""
+    job_name: Annotated[str, why("Pattern of the job's name.")] = ""
+    script: Annotated[str, why("Pattern of the batch script's path.")] = ""
+
+
 class ScoresSection(Section, frozen=True):
     stale_after_days: Annotated[
         float, why("A score older than this counts as unknown: neutral placement.", "days", gt=0, le=3650)
@@ -233,6 +242,13 @@ class Config(Section, frozen=True):
         dict[Annotated[str, msgspec.Meta(pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z")], AppEntry],
         why("Known applications by the NAME of their `app:NAME` tag; these win over what the database says."),
     ] = msgspec.field(default_factory=dict)
+    patterns: Annotated[
+        tuple[PatternEntry, ...],
+        why(
+            "Applications of jobs that nobody tagged, as {app: resnet50, job_name: 'resnet*'}; also by script (path) "
+            "or tag (one that nobody described). * and ? as in a shell; the first that fits wins."
+        ),
+    ] = ()
     scores: Annotated[ScoresSection, why("How scores are judged.")] = ScoresSection()
     profile: Annotated[ProfileSection, why("Measuring the GPUs at night, through Slurm.")] = ProfileSection()
     learning: Annotated[LearningSection, why("Learning from what jobs showed.")] = LearningSection()

@@ -28,6 +28,7 @@ from pal_slurm.daemon.writer import Wish, Writer
 from pal_slurm.errors import NotLeader, SlurmUnavailable, StoreError, StoreGone
 from pal_slurm.guard import Refusal, Rules, check
 from pal_slurm.model import Action, Decision, EditKind, EditResult, Job, Outcome, Placement, Snapshot
+from pal_slurm.patterns import Patterns
 from pal_slurm.pausing import paused
 from pal_slurm.policy import Composition
 from pal_slurm.policy.plan import Circumstances, plan
@@ -104,6 +105,7 @@ class Cycle:
         fates, lost = self._reconcile(snapshot, passes)
         report.expected = len(expected(fates))
         knowledge = self.books.knowledge.read(snapshot.cluster, snapshot.taken)
+        snapshot = Patterns(self.config.patterns).tagged(snapshot, knowledge.apps.known)
         report.scores_known = knowledge.scores.share_known(snapshot.cluster)
         self.books.observer.look(snapshot.running, snapshot.cluster, knowledge, _pins(fates), snapshot.taken)
         self.books.learner.look(snapshot.cluster, snapshot.taken)

@@ -116,6 +116,8 @@ class Job:
     cpus_alloc: int = 0
     ntasks: int = 1
     exclusive: bool = False  # --exclusive, or a whole-node partition
+    name: str = ""  # as the user named it: only ever held against patterns
+    command: str = ""  # the batch script and its arguments: the same
 
     @cached_property
     def key(self) -> tuple[int, int]:

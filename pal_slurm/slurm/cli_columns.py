@@ -55,11 +55,14 @@ WIDTHS: Mapping[str, int] = {
     "QOS": 66,
     "Reservation": 66,
     "Dependency": 66,
+    "Name": 66,  # of job and script: only held against patterns, so never read again where they are longer
+    "Command": 258,
     "Comment": 1026,  # Slurm takes 1,024 bytes: never cut, so that no word after a blank is ever lost
     "admin_comment": 258,  # a lease mark is its first word; what follows is not ours
 }
 LATER = frozenset({"ExcNodes", "Exclusive"})  # not in every release: `squeue --helpFormat` tells
 COMMENTS = frozenset({"Comment", "admin_comment"})
+NAMES = frozenset({"Name", "Command"})
 WIDE = 8200  # more than any hint may be long
 _PLAIN = bytes(range(0x20, 0x7F))
 _NULL = frozenset({"(null)", "N/A", "NONE", "None", "Unknown", "n/a"})
@@ -146,7 +149,7 @@ def _rows(out: bytes, of: Layout) -> Iterator[Row]:
 
 def _row(record: str, places: Sequence[tuple[str, int, int]], plain: bool) -> Row:
     texts = {name: record[start:end].rstrip(" ") for name, start, end in places}
-    return Row(texts, plain, tuple(name for name, _, end in places if record[end - 1] != " "))
+    return Row(texts, plain, tuple(name for name, _, end in places if record[end - 1] != " " and name not in NAMES))
 
 
 def _plain(char: str) -> str:

@@ -66,6 +66,8 @@ def _to_record(row: Row) -> JobRecord:
         dependency=get("Dependency"),
         planned_nodes=get("SchedNodes"),
         comment=_comment(row.raw("Comment")),
+        name=_name(row.raw("Name")),
+        command=_name(row.raw("Command")),
         admin_comment=get("admin_comment"),
         het_id=_amount(get("HetJobId")) or None,
         requeue=get("Requeue") == "1",
@@ -113,6 +115,11 @@ def _comment(raw: bytes) -> str | None:
         return raw.decode()
     except UnicodeDecodeError:
         return None
+
+
+def _name(raw: bytes) -> str:
+    """A name that can be read; one that can't matches no pattern."""
+    return raw.decode("utf-8", "replace")
 
 
 def _alone(oversubscribe: str, exclusive: str) -> bool:

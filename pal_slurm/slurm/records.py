@@ -71,6 +71,8 @@ class JobRecord(msgspec.Struct, array_like=True):
     cpus_per_gpu: str = ""
     admin_comment: str = ""
     comment: str | None = ""  # None: there is one, and it can't be read
+    name: str = ""
+    command: str = ""  # the batch script and its arguments
     gres_detail: list[str] = []  # one text per node that it runs on
 
 
@@ -111,6 +113,8 @@ def to_job(record: JobRecord) -> Job:
         dependency=record.dependency,
         planned_nodes=record.planned_nodes,
         hint=_hint(record.comment),
+        name=record.name,
+        command=record.command,
         lease=lease,
         array_id=record.array_id,
         array_task=record.array_task,

@@ -58,10 +58,11 @@ JOB_FIELDS = (
     "exclusive",
     *(ours for ours, _ in TEXTS),
     *TRES,
-    *("admin_comment", "comment", "gres_detail"),
+    *("admin_comment", "comment", "name", "command", "gres_detail"),
 )
 # The longest comment that can be anybody's hint; what is longer is cut to one more, so that it is seen to be too long.
 MOST_COMMENT = 8193
+MOST_NAME = 258  # of job and script: they are only held against patterns
 
 _head = attrgetter("id", "submit_time", "state")
 _numbers = attrgetter(*(theirs for _, theirs in NUMBERS))
@@ -79,6 +80,7 @@ def job_row(job: Any) -> Row:
     row += [text or "" for text in job.tres_texts]
     row.append(_comment(job, "admin_comment") or "")
     row.append(_comment(job, "comment"))
+    row += [(_comment(job, name) or "")[:MOST_NAME] for name in ("name", "command")]
     row.append([text or "" for text in job.gres_detail] if state != "PENDING" else [])
     return row
 
