@@ -55,6 +55,18 @@ def teach(config: Path, scores: Path) -> None:
     ctl = (str(BIN / "palctl"), "--config", str(config))
     tool(*ctl, "db", "upgrade")
     tool(*ctl, "scores", "import", str(scores))
+    _tell_classes(ctl)
+
+
+def profile(config: Path) -> None:
+    """Instead of a perfect profile: measured through Slurm, one job per node, as in any night."""
+    ctl = (str(BIN / "palctl"), "--config", str(config))
+    tool(*ctl, "db", "upgrade")
+    tool(*ctl, "profile", "run")
+    _tell_classes(ctl)
+
+
+def _tell_classes(ctl: tuple[str, ...]) -> None:
     tool(*ctl, "apps", "set", *(f"{app}={cls}" for app, cls in APPS.items()))
 
 
@@ -65,6 +77,7 @@ class Minicluster:
     directory: Path
     release: str
     scores: Path
+    profiled: bool = False
 
     @property
     def bin(self) -> Path:
@@ -81,7 +94,11 @@ class Minicluster:
             return
         books.mkdir()
         config = self._write_config(books, name)
-        teach(config, self.scores)
+        if self.profiled:
+            (books / "spool").mkdir()
+            profile(config)
+        else:
+            teach(config, self.scores)
         with self._pald(config, books / "pald.log"):
             yield
 
@@ -89,6 +106,8 @@ class Minicluster:
         """pal.yaml for this cluster: everything else is as shipped."""
         worker = f"\n  worker_command: [{self.bin}/in-cluster]\n  worker_python: {PYSLURM}"
         backend = f"pyslurm{worker}" if self.release == "26.05" else "cli"
+        kernels = " ".join(f"-k fake:{cls},pace=0.05,noise=0.01" for cls in sorted(set(APPS.values())))
+        probe = f"PYTHONPATH={ROOT} python3 -m pal_slurm.probe bench --devices fake --scope gpu --warm 0 --cool-wait 0"
         path = state / f"pal-{policy}.yaml"
         path.write_text(
             f"""cluster:
@@ -102,6 +121,13 @@ cycle:
   interval_s: 2
   wake_file: {self.directory}/run/pald.wake
   alive_file: {self.directory}/run/pald.alive
+profile:
+  spool: {state}/spool
+  command: {probe} {kernels} --rounds 5 --run 0.5 -o {{spool}}/
+  max_parallel: 8
+  minutes: 5
+learning:
+  enabled: false
 budget:
   edits_per_s: 100
 metrics:
@@ -135,13 +161,15 @@ metrics:
 
 
 @contextmanager
-def minicluster(name: str, release: str, nodes: int, gpus: int, speeds: Path, scores: Path) -> Iterator[Stage]:
+def minicluster(
+    name: str, release: str, nodes: int, gpus: int, speeds: Path, scores: Path, profiled: bool
+) -> Iterator[Stage]:
     program = str(ROOT / "scripts" / "minicluster")
     tool(
         program, "up", "--name", name, "--slurm", release, "--nodes", str(nodes), "--gpus", str(gpus),
         "--speeds", str(speeds),
     )  # fmt: skip
     try:
-        yield Minicluster(HOME / name, release, scores)
+        yield Minicluster(HOME / name, release, scores, profiled)
     finally:
         tool(program, "down", "--name", name)
