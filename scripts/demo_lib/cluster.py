@@ -162,7 +162,7 @@ metrics:
 
 @contextmanager
 def minicluster(
-    name: str, release: str, nodes: int, gpus: int, speeds: Path, scores: Path, profiled: bool
+    name: str, release: str, nodes: int, gpus: int, speeds: Path, scores: Path, profiled: bool = False
 ) -> Iterator[Stage]:
     program = str(ROOT / "scripts" / "minicluster")
     tool(
