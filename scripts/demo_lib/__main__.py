@@ -33,6 +33,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--here", type=Path, metavar="DIR", help="on this host's cluster, whose directory this is")
     parser.add_argument("--slurm", default="26.05", choices=["native", "24.11", "26.05"])
     parser.add_argument("--spread", default="cards", choices=["cards", "measured"], help="measured: no slow cards")
+    parser.add_argument("--profiled", action="store_true", help="scores measured by palctl profile run, not imported")
     parser.add_argument("--jobs", type=int, help="default: 4.5 per node")
     parser.add_argument("--load", type=float, default=0.8, help="offered load while jobs arrive")
     parser.add_argument("--mean", type=float, default=36.0, help="mean length of a job in seconds")
@@ -43,6 +44,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep pald's logs, its database and the jobs' output")
     parser.add_argument("--only", choices=list(RUNS), action="append", help="leave runs out")
     options = parser.parse_args()
+    if options.here and options.profiled:
+        parser.error("--profiled needs a mini-cluster of its own; leave --here out")
     if options.here:
         spec = spec_of(options.here)
         options.slurm, options.nodes, options.gpus = spec.release, spec.nodes, spec.gpus
@@ -84,7 +87,9 @@ def _stage(options: argparse.Namespace, state: Path) -> AbstractContextManager[S
     speeds, scores = state / "speeds.json", state / "scores.csv"
     if options.here:
         return standing(options.here, speeds, scores)
-    return minicluster(f"demo-{options.seed}", options.slurm, options.nodes, options.gpus, speeds, scores)
+    return minicluster(
+        f"demo-{options.seed}", options.slurm, options.nodes, options.gpus, speeds, scores, options.profiled
+    )
 
 
 def _run(
@@ -115,7 +120,7 @@ def _intro(options: argparse.Namespace, speeds: speeds_of.Speeds, jobs: list[wor
         f"{options.nodes} nodes x {options.gpus} fake GPUs.\n"
         f"Hidden speeds follow the spread measured on real V100s (between nodes; medians), {cards}:\n"
         f"class A {a[0]:.2f} .. {a[len(a) // 2]:.2f} .. {a[-1]:.2f} of the median's time. "
-        "pald's scores are a perfect profile of them.\n"
+        f"pald's scores are {'measured by palctl profile run' if options.profiled else 'a perfect profile of them'}.\n"
     )
 
 
