@@ -8,7 +8,8 @@ import numpy as np
 
 from pal_slurm.model import Cluster, ScoreTable
 from pal_slurm.report.text import Value, fold
-from pal_slurm.scores.apart import outlying
+from pal_slurm.scores.apart import outlying, told_apart
+from pal_slurm.scores.bins import bin_scores
 from pal_slurm.store import PlacedScore, Stay
 
 
@@ -66,6 +67,24 @@ def outlier_rows(stored: Sequence[PlacedScore], classes: Sequence[str], now: flo
         }
         for s in sorted(named, key=lambda s: -s.score)
     ]  # fmt: skip
+
+
+def binned_otherwise(table: ScoreTable, stored: Sequence[PlacedScore], cluster: Cluster, by: str) -> ScoreTable:
+    """The same scores in other bins: `published` (k-means, K by silhouette) or `intervals` (what can be told apart)."""
+    half = np.full(table.score.shape, np.nan)
+    classes = {cls: c for c, cls in enumerate(table.classes)}
+    for s in stored:
+        if s.cls in classes and s.node in cluster.node_index and s.ci_low is not None and s.ci_high is not None:
+            half[classes[s.cls], cluster.node_index[s.node], s.slot] = (s.ci_high - s.ci_low) / 2
+    bins = np.zeros(table.score.shape, dtype=np.int16)
+    for c in range(len(table.classes)):
+        known = table.known[c]
+        if not known.any():
+            continue
+        values, doubt = table.score[c][known].astype(np.float64), np.nan_to_num(half[c][known])
+        labels = bin_scores(values)[0] if by == "published" else told_apart(values, values - doubt, values + doubt)[0]
+        bins[c][known] = labels
+    return ScoreTable(table.classes, table.score.copy(), bins, table.known.copy())
 
 
 BIN_FIELDS = ("class", "bin", "gpus", "mean", "least", "most", "where")

@@ -16,11 +16,17 @@ _EMPTY = "no scores yet; import some with: palctl scores import FILE"
 
 @click.group(name="scores", invoke_without_command=True, short_help="Scores of the GPUs by class, with bins; import.")
 @click.option("--bins", is_flag=True, help="One row per class and bin instead of one per GPU.")
+@click.option(
+    "--by",
+    type=click.Choice(["placement", "published", "intervals"]),
+    default="placement",
+    help="Bins: as pald places by (default), by k-means as published, or by what the intervals tell apart.",
+)
 @click.option("--outliers", is_flag=True, help="Only GPUs that are slower than 1.3, surely; with the evidence.")
 @click.option("--class", "only", default="", metavar="CLASS", help="This class only.")
 @output_options
 @click.pass_context
-def command(ctx: click.Context, bins: bool, outliers: bool, only: str, as_json: bool, fields: str) -> None:
+def command(ctx: click.Context, bins: bool, by: str, outliers: bool, only: str, as_json: bool, fields: str) -> None:
     """Scores of the GPUs by class: 1.0 is the median GPU of its model, 1.2 is 20 % slower.
 
     GPUs in one bin count as equal. `-o nodes,...` folds rows that differ in their node only into one.
@@ -36,7 +42,7 @@ def command(ctx: click.Context, bins: bool, outliers: bool, only: str, as_json: 
     if outliers:
         _show_outliers(palctl, shown, as_json, fields)
     elif bins:
-        _show_bins(palctl, shown, as_json, fields)
+        _show_bins(palctl, shown, by, as_json, fields)
     else:
         _show_gpus(palctl, shown, as_json, fields)
 
@@ -70,15 +76,17 @@ def _show_outliers(palctl: Palctl, classes: tuple[str, ...], as_json: bool, fiel
     print_rows(rows, columns, as_json=as_json, empty="no outliers: no GPU is surely slower than 1.3")
 
 
-def _show_bins(palctl: Palctl, classes: tuple[str, ...], as_json: bool, fields: str) -> None:
+def _show_bins(palctl: Palctl, classes: tuple[str, ...], by: str, as_json: bool, fields: str) -> None:
     from pal_slurm.knowledge import score_table
     from pal_slurm.report.inventory import cluster_of
-    from pal_slurm.report.scores import BIN_FIELDS, bin_rows
-    from pal_slurm.store import GpuRepo
+    from pal_slurm.report.scores import BIN_FIELDS, bin_rows, binned_otherwise
+    from pal_slurm.store import GpuRepo, ScoreRepo
 
     columns = choose(fields, BIN_FIELDS, BIN_FIELDS)
     cluster = cluster_of(GpuRepo(palctl.store).current())
     table = score_table(palctl.store, palctl.config, cluster, time.time(), classes)
+    if by != "placement":
+        table = binned_otherwise(table, ScoreRepo(palctl.store).placed(), cluster, by)
     print_rows(bin_rows(cluster, table), columns, as_json=as_json, empty=_EMPTY)
 
 
