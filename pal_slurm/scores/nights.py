@@ -123,13 +123,13 @@ def _faster(seconds: FloatArray, first: IntArray, count: IntArray) -> FloatArray
 
 def _middle(seconds: FloatArray, first: IntArray, kept: IntArray) -> tuple[FloatArray, FloatArray]:
     """Mean of the middle half, and standard deviation of all, of the first `kept` of each sorted group."""
+    size = np.diff(np.append(first, seconds.size))
+    place = np.arange(seconds.size) - np.repeat(first, size)
     cut = kept // 4
-    sums = np.concatenate(([0.0], np.cumsum(seconds)))
-    mean = (sums[first + kept - cut] - sums[first + cut]) / (kept - 2 * cut)
-    off = seconds - np.repeat(mean, np.diff(np.append(first, seconds.size)))
-    sums = np.concatenate(([0.0], np.cumsum(off)))
-    squares = np.concatenate(([0.0], np.cumsum(off * off)))
-    total, square = sums[first + kept] - sums[first], squares[first + kept] - squares[first]
+    middle = (place >= np.repeat(cut, size)) & (place < np.repeat(kept - cut, size))
+    mean = np.add.reduceat(np.where(middle, seconds, 0.0), first) / (kept - 2 * cut)
+    off = np.where(place < np.repeat(kept, size), seconds - np.repeat(mean, size), 0.0)
+    total, square = np.add.reduceat(off, first), np.add.reduceat(off * off, first)
     spread = np.sqrt(np.maximum(square - total * total / kept, 0.0) / np.maximum(kept - 1, 1))
     return mean, np.where(kept > 1, spread, 0.0)
 
