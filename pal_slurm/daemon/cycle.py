@@ -38,6 +38,7 @@ from pal_slurm.slurm.port import Passes, Slurm
 from pal_slurm.store import DecisionRepo, Ledger, Retention, Switches
 
 JobKey = tuple[int, int]
+RENEWALS = 0.5  # the part of the write budget that keeping leases may take, ahead of time
 
 
 @dataclass
@@ -263,7 +264,7 @@ class Cycle:
         if self.lease_ends is None:
             self.lease_ends = self.books.ledger.lease_ends(job.key for _, job in stay)
         slack = max(float(self.leases.margin_s), 3 * self.pace.gap_s(self.config.cycle.interval_s))
-        edits = renewals(stay, self.lease_ends, self.leases, view.taken, slack)
+        edits = renewals(stay, self.lease_ends, self.leases, view.taken, slack, RENEWALS * self.budget.rate)
         submit = {job.id: job.submit for _, job in stay}
         waiting = {job.key for _, job in stay}
         self.lease_ends = {key: end for key, end in self.lease_ends.items() if key in waiting}

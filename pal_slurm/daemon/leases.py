@@ -7,6 +7,7 @@ the sum of 1/length over ranks 0..9,999 with the defaults is 18.7 (test_ten_thou
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
@@ -52,14 +53,19 @@ def renewals(
     rules: LeaseRules,
     now: float,
     slack_s: float,
+    rate: float = math.inf,
 ) -> list[Edit]:
-    """Edits for the leases that end within `slack_s`, the soonest first. `waiting`: (rank, job) that stay leased."""
-    due: list[tuple[int, Edit]] = []
-    for rank, job in waiting:
-        end = lease_end(job, written.get(job.key))
-        if end is None or end - now > slack_s:
-            continue
-        until = int(now) + min(rules.most_s, max(rules.length(rank, job.id), int(2 * slack_s)))
-        due.append((end, Edit(job.id, EditKind.RENEW, until=until)))
-    due.sort(key=lambda pair: pair[0])
-    return [edit for _, edit in due]
+    """Edits for the leases that end within `slack_s`, the soonest first. `waiting`: (rank, job) that stay leased.
+
+    Where many end together (hundreds of jobs were submitted at once), some are renewed sooner: so many that `rate`
+    edits a second are enough for each of the rest to be in time.
+    """
+    ends = [(end, rank, job) for rank, job in waiting if (end := lease_end(job, written.get(job.key))) is not None]
+    ends.sort(key=lambda entry: entry[0])
+    due = sum(end - now <= slack_s for end, _, _ in ends)
+    late = (k - rate * (end - now - slack_s) for k, (end, _, _) in enumerate(ends[due:], due + 1))
+    least = int(2 * slack_s)
+    return [
+        Edit(job.id, EditKind.RENEW, until=int(now) + min(rules.most_s, max(rules.length(rank, job.id), least)))
+        for _, rank, job in ends[: math.ceil(max(due, *late, 0))]
+    ]

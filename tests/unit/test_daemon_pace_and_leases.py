@@ -43,6 +43,21 @@ def test_only_leases_that_end_soon_are_renewed_and_the_soonest_first() -> None:
     assert all(e.until is not None and e.until > 130 for e in edits)
 
 
+def test_of_many_leases_that_end_together_some_are_renewed_ahead_so_that_the_budget_suffices() -> None:
+    jobs = [(i, leased(i, 120)) for i in range(1, 301)]
+    ahead = renewals(jobs, {}, RULES, now=100.0, slack_s=5.0, rate=10.0)
+    assert len(ahead) == 150  # 10 a second for the 15 s that are left serve the other 150
+    assert renewals(jobs[:150], {}, RULES, now=100.0, slack_s=5.0, rate=10.0) == []
+
+
+@given(st.lists(st.integers(1, 600), max_size=300), st.floats(1, 100))
+def test_renewals_in_time_are_possible_after_those_that_are_due(ends: list[int], rate: float) -> None:
+    jobs = [(i, leased(i, 100 + end)) for i, end in enumerate(ends, 1)]
+    chosen = {edit.job for edit in renewals(jobs, {}, RULES, now=100.0, slack_s=5.0, rate=rate)}
+    rest = sorted(end for i, end in enumerate(ends, 1) if i not in chosen)
+    assert all(k <= rate * (end - 5) + 1e-6 for k, end in enumerate(rest, 1))
+
+
 def test_a_dependent_job_without_eligible_time_goes_by_what_was_last_written() -> None:
     job = leased(5, None)
     assert lease_end(job, written=900) == 900
