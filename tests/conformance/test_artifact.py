@@ -5,10 +5,13 @@ In: the artifact's job lists and the scores that it draws with seed 42 (public d
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
+from pal_slurm.cli.palctl import palctl
 from pal_slurm.model import homogeneous
 from pal_slurm.policy.seams import orders
 from pal_slurm.sim.engine import Engine, Rules
@@ -39,3 +42,27 @@ def test_the_artifact_is_reproduced_to_the_digit(policy: str, workload: int) -> 
     jct, makespan = EXPECTED[policy][workload - 1]
     assert outcome.avg_jct_s == pytest.approx(jct, abs=0.01)
     assert outcome.makespan_s == pytest.approx(makespan, abs=0.01)
+
+
+def test_the_command_gives_the_same_figures(tmp_path: Path) -> None:
+    path = tmp_path / "out.json"
+    words = [
+        "simulate",
+        str(DATA / "traces/artifact_jobs_w1.csv"),
+        "--cluster",
+        "16x4",
+        "--round",
+        "360",
+        "--json",
+        str(path),
+    ]
+    words += ["--scores", str(DATA / "artifact_seed42_scores.csv"), "--locality", "1.7", "--order", "fifo"]
+    for policy in EXPECTED:
+        words += ["--policy", policy]
+    result = CliRunner().invoke(palctl, words, catch_exceptions=False)
+    assert result.exit_code == 0, result.output
+    for entry in json.loads(path.read_text()):
+        jct, makespan = EXPECTED[entry["policy"]][0]
+        assert entry["jobs"] == 160
+        assert entry["avg_jct_s"] == pytest.approx(jct, abs=0.01)
+        assert entry["makespan_s"] == pytest.approx(makespan, abs=0.01)
