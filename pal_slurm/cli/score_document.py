@@ -59,8 +59,8 @@ def _runs(
     for e, cls in zip(entries, classes, strict=True):
         uuid, at, app = uuids[(e.node, e.slot)], e.measured_at or now, e.app or None
         if e.score is not None:
-            runs.append(Run(uuid, cls, at, app, score=e.score))
-        runs += [Run(uuid, cls, at, app, seconds=s) for s in e.seconds]
+            runs.append(Run(uuid, cls, at, app, score=e.score, node=e.node))
+        runs += [Run(uuid, cls, at, app, seconds=s, node=e.node) for s in e.seconds]
     return runs
 
 

@@ -140,3 +140,16 @@ def test_alerts_are_listed(run: Palctl, spool: Path) -> None:
 def test_a_window_that_can_not_be_read_is_refused(run: Palctl) -> None:
     done = run("profile", "run", "--window", "1 to 5")
     assert isinstance(done.exception, BadInput)
+
+
+def test_run_times_from_a_file_are_nights_like_any_other(run: Palctl, tmp_path: Path) -> None:
+    lines = ["node,slot,uuid,model,class,seconds"]
+    for i, slowness in enumerate((1.0, 1.01, 0.99, 1.5, 1.0, 1.02, 0.98, 1.0)):
+        times = " ".join(f"{0.2 * slowness * (1 + 0.001 * n):.5f}" for n in range(5))
+        lines.append(f"n{i // 4},{i % 4},GPU-{i}-x,a100,A,{times}")
+    (tmp_path / "night.csv").write_text("\n".join(lines) + "\n")
+    assert run("scores", "import", str(tmp_path / "night.csv")).exit_code == 0
+    before = {str(row["uuid"]): row["A"] for row in rows(run("scores", "--json"))}
+    assert "8 scores made anew" in run("scores", "recompute").output
+    after = {str(row["uuid"]): row["A"] for row in rows(run("scores", "--json"))}
+    assert after == pytest.approx(before, rel=0.01)
