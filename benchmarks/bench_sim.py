@@ -19,6 +19,7 @@ from pal_slurm.model import ScoreTable, homogeneous
 from pal_slurm.policy.artifact import Ask, Board, rounds_named
 from pal_slurm.scores import binned
 from pal_slurm.sim.engine import Engine, Rules
+from pal_slurm.sim.in_rounds import published
 from pal_slurm.sim.policies import PolicySpec, Site, scheduler_for
 from pal_slurm.sim.profiles import read_scores
 from pal_slurm.sim.synthetic import synthetic_scores
@@ -33,7 +34,7 @@ def sixteen_runs() -> float:
     """The conformance runs, reading included: four policies on four traces."""
     began = time.process_time()
     cluster = homogeneous(16, 4)
-    scores = read_scores(DATA / "pal/artifact_seed42_scores.csv", 16, 4, regular=2)
+    scores = read_scores(DATA / "pal/artifact_seed42_scores.csv", 16, 4)
     site = Site(cluster, 1.7, Rules(360.0), True)
     for w in range(1, 5):
         load = read_trace(DATA / f"pal/traces/artifact_jobs_w{w}.csv").counting(160)
@@ -44,7 +45,8 @@ def sixteen_runs() -> float:
 
 def place_1024() -> float:
     """One round of artifact/pal that fills 1,024 free GPUs, the jobs of workload 1 one after the other."""
-    base = read_scores(DATA / "pal/artifact_seed42_scores.csv", 16, 4, regular=2)
+    raw = read_scores(DATA / "pal/artifact_seed42_scores.csv", 16, 4)
+    base = binned(raw.classes, raw.score, raw.known, published)
     tiled = ScoreTable(
         base.classes, np.tile(base.score, (1, 16, 1)), np.tile(base.bins, (1, 16, 1)), np.tile(base.known, (1, 16, 1))
     )

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from pal_slurm.model import FloatArray
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.intp]
 
@@ -19,7 +21,7 @@ MOST_BINS = 10  # the published range of K ends here
 OUTLIER_SIGMAS = 3.0
 
 
-def bin_scores(scores: Floats | Sequence[float], regular: int | None = None) -> tuple[Ints, Floats]:
+def bin_scores(scores: FloatArray | Sequence[float], regular: int | None = None) -> tuple[Ints, Floats]:
     """Bin number per score (0 the fastest) and mean score per bin.
 
     `regular`: bins for the scores that are no outliers; None lets the silhouette choose. Equal scores share a bin.

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
-from pal_slurm.model import BoolArray, FloatArray, ScoreTable
+from pal_slurm.model import BoolArray, FloatArray, IntArray, ScoreTable
 from pal_slurm.scores.bins import bin_scores
+
+Binning = Callable[[FloatArray], tuple[IntArray, FloatArray]]
 
 
 def binned(
     classes: tuple[str, ...],
     score: FloatArray,
     known: BoolArray | None = None,
-    regular: int | None = None,
+    binning: Binning = bin_scores,
 ) -> ScoreTable:
     """Bin each class by itself; devices that are not known stay at 1.0, in the bin whose mean is nearest."""
     known = np.ones(score.shape, dtype=np.bool_) if known is None else known
@@ -22,7 +26,7 @@ def binned(
         mask = known[c]
         if not mask.any():
             continue
-        labels, centres = bin_scores(values[c][mask], regular)
+        labels, centres = binning(values[c][mask])
         bins[c][mask] = labels
         bins[c][~mask] = int(np.abs(centres - 1.0).argmin())
     return ScoreTable(classes, values, bins, known.copy())

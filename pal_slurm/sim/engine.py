@@ -31,6 +31,7 @@ class Rules:
 
     round_s: float = 0.0  # 0: act at once
     restart_cost_s: float = 0.0  # a moved or restarted job does nothing for so long
+    launch_s: float = 0.0  # every start: the job holds its GPUs for so long and does nothing
     checkpoint_s: float = 0.0  # a stopped job loses what it did since the last multiple; 0: loses nothing
 
 
@@ -173,7 +174,7 @@ class Engine:
         self._busy += len(gpus)
         run.gpus = gpus
         run.started = self.now
-        run.since = self.now + (self._rules.restart_cost_s if again else 0.0)
+        run.since = self.now + self._rules.launch_s + (self._rules.restart_cost_s if again else 0.0)
         self._retime(run)
 
     def stop(self, run: Run) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from pal_slurm.model import Cluster, ScoreTable
 from pal_slurm.policy.artifact import Ask, Board, Gpus, rounds_named
 from pal_slurm.policy.seams import Order
-from pal_slurm.scores import binned
+from pal_slurm.scores import bin_scores, binned
 from pal_slurm.sim.admission import admission, progress_of
 from pal_slurm.sim.engine import NEVER, Run, Stage
 
-PUBLISHED_K = 2  # the artifact's silhouette loop returns in its first turn, so its K is always 2
+# the artifact's silhouette loop returns in its first turn, so its K is always 2
+published = partial(bin_scores, regular=2)
 
 
 class InRounds:
@@ -33,9 +36,7 @@ class InRounds:
         self.restless = moving and fill != "easy"
         self._order = order
         self._classes = known
-        board = Board(
-            binned(known.classes, known.score, known.known, regular=PUBLISHED_K), locality, cluster.gpu_exists
-        )
+        board = Board(binned(known.classes, known.score, known.known, published), locality, cluster.gpu_exists)
         self._rounds = rounds_named(name, board)
         self._admission = admission(fill, order, cluster.n_gpus, moving=moving)
         self._held: dict[int, Run] = {}

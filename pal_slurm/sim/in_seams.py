@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pal_slurm.model import App, Cluster, IntArray, Job, Knowledge, Placement, ScoreTable, Shape
+from pal_slurm.model import App, Cluster, IntArray, Job, Knowledge, Placement, ScoreTable
 from pal_slurm.policy.composition import Composition
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.patience.none import NoPatience
@@ -22,6 +22,7 @@ from pal_slurm.policy.seams import Offer, Progress
 from pal_slurm.sim.engine import NEVER, Run, Stage
 from pal_slurm.sim.line import Key, Line, Place
 from pal_slurm.sim.truth import Gpus, Truth
+from pal_slurm.sim.workload import Work
 
 ASK_AGAIN_S = 30.0  # as often as pald looks when nothing happens
 
@@ -70,7 +71,7 @@ class InSeams:
         self._free = cluster.n_gpus
         self._held: dict[int, Held] = {}
         self._releases: list[Release] = []
-        self._ways: dict[int, tuple[tuple[int, int], ...]] = {}  # size -> (nodes, GPUs on each)
+        self._ways: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}  # kind of job -> (nodes, GPUs on each)
 
     def arrive(self, run: Run) -> None:
         progress = Progress(0.0, run.work.ideal_s())
@@ -126,8 +127,7 @@ class InSeams:
     def _fill(self, stage: Stage, head: Place) -> None:
         if self._line.smallest() > self._free:
             return
-        reserved = self._reserve(head.run.work.gpus, stage.now)
-        need = head.run.work.gpus
+        reserved = self._reserve(head.run.work, stage.now)
         window_s = reserved.at - stage.now
         spare = reserved.spare
         barred: set[int] = set()  # sizes that can't be placed now, or not without delaying the head
@@ -139,7 +139,7 @@ class InSeams:
                 left = reserved.free.copy()
                 for row, gpus in self._nodes(placement):
                     left[row] -= gpus
-                if self._fits(need, left):
+                if self._fits(head.run.work, left):
                     spare -= filler.run.work.gpus
                     reserved = reserved._replace(free=left)
                 else:
@@ -168,27 +168,29 @@ class InSeams:
         self._refused[place.key] = (run.work.app, offer.slowdown)
         return True
 
-    def _reserve(self, need: int, now: float) -> Reserved:
+    def _reserve(self, head: Work, now: float) -> Reserved:
         """The first moment at which the head fits if every running job uses its whole time limit."""
         free = self._floor.n_free.astype(np.int64)
-        count = self._free
+        count, need = self._free, head.gpus
         for i, release in enumerate(self._releases):
             for row, gpus in release.nodes:
                 free[row] += gpus
                 count += gpus
             together = i + 1 < len(self._releases) and self._releases[i + 1].at == release.at
-            if count >= need and not together and self._fits(need, free):
+            if count >= need and not together and self._fits(head, free):
                 return Reserved(max(release.at, now), free, count - need)
         return Reserved(math.inf, free, 0)
 
-    def _fits(self, need: int, free: IntArray) -> bool:
-        """Whether `need` GPUs can be asked for: equal numbers on some nodes."""
-        if need not in self._ways:
-            shape = Shape(max_nodes=need, gpus=need)
-            self._ways[need] = tuple(shape.ways(self._cluster.width))
+    def _fits(self, work: Work, free: IntArray) -> bool:
+        """Whether the job's GPUs can be asked for: equal numbers on some nodes."""
+        kind = (work.gpus, work.per_node)
+        if kind not in self._ways:
+            shape = work.as_job().shape
+            assert shape is not None
+            self._ways[kind] = tuple(shape.ways(self._cluster.width))
         exactly = np.bincount(free, minlength=self._cluster.width + 1)
         at_least: list[int] = exactly[::-1].cumsum()[::-1].tolist()  # nodes with so many free GPUs or more
-        return any(at_least[gpus] >= nodes for nodes, gpus in self._ways[need])
+        return any(at_least[gpus] >= nodes for nodes, gpus in self._ways[kind])
 
     def _place(self, place: Place) -> Placement | None:
         work = place.run.work

@@ -23,6 +23,7 @@ from pal_slurm.model import Cluster, ScoreTable
 from pal_slurm.policy.artifact import ARTIFACT_NAMES
 from pal_slurm.policy.composition import NAMED, compose
 from pal_slurm.policy.seams import orders
+from pal_slurm.scores import alike, binned
 from pal_slurm.sim.admission import FILLS
 from pal_slurm.sim.engine import Rules, Scheduler
 from pal_slurm.sim.in_moves import InMoves
@@ -111,4 +112,5 @@ def scheduler_for(spec: PolicySpec, site: Site, known: ScoreTable, seed: int) ->
     composition = compose(spec.policy, order=spec.order or "fifo", placement=placement, patience=spec.patience)
     if spec.fill:
         composition = replace(composition, backfill=spec.fill == "easy")
-    return InSeams(spec.label, site.cluster, known, composition)
+    ties = binned(known.classes, known.score, known.known, alike)  # as pald sees its scores
+    return InSeams(spec.label, site.cluster, ties, composition)

@@ -22,7 +22,7 @@ from pal_slurm.sim.traces.reading import Row, Table
 MAX_SCORE = 100.0
 
 
-def read_scores(path: Path, nodes: int, width: int, regular: int | None = None) -> ScoreTable:
+def read_scores(path: Path, nodes: int, width: int) -> ScoreTable:
     """A scores CSV for a cluster of `nodes` x `width`."""
     with Table(path) as table:
         at = table.columns(",", ("gpu", "node"))
@@ -42,7 +42,7 @@ def read_scores(path: Path, nodes: int, width: int, regular: int | None = None) 
         shape = f"{len(rows)} nodes with {min(widths.values(), default=0)} to {max(widths.values(), default=0)} GPUs"
         raise BadInput(f"{path} describes {shape}; the cluster is {nodes}x{width}.")
     cube = np.array(list(rows.values())).transpose(2, 0, 1)
-    return binned(tuple(name[6:].upper() for name in names), np.ascontiguousarray(cube), regular=regular)
+    return binned(tuple(name[6:].upper() for name in names), np.ascontiguousarray(cube))
 
 
 def _score(row: Row, column: str) -> float:

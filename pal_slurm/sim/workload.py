@@ -23,6 +23,7 @@ class Work:
     limit_s: float | None = None  # the user's time limit; never enforced, only planned with
     user: str = ""
     requeue: bool = True  # may be moved once it runs
+    per_node: int = 0  # GPUs on each of its nodes, if the user said so; 0: any split
 
     def ideal_s(self, model: str = "gpu") -> float:
         """Run time on median GPUs of that model with no cost of distance."""
@@ -37,14 +38,16 @@ class Work:
             user=self.user,
             partitions=("gpu",),
             time_limit_s=None if self.limit_s is None else int(self.limit_s),
-            shape=_shape(self.gpus),
+            shape=_shape(self.gpus, self.per_node),
             gpu_job=True,
             requeue=self.requeue,
         )
 
 
 @lru_cache(maxsize=1024)
-def _shape(gpus: int) -> Shape:
+def _shape(gpus: int, per_node: int) -> Shape:
+    if per_node:
+        return Shape(min_nodes=gpus // per_node, max_nodes=gpus // per_node, gpus_per_node=per_node)
     return Shape(min_nodes=1, max_nodes=gpus, gpus=gpus)
 
 

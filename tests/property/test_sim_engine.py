@@ -168,7 +168,7 @@ class RememberingSeams(InSeams):
     promised: dict[int, float]
 
     def _fill(self, stage: Stage, head: Place) -> None:
-        at = self._reserve(head.run.work.gpus, stage.now).at
+        at = self._reserve(head.run.work, stage.now).at
         job = head.run.work.id
         self.promised[job] = min(at, self.promised.get(job, at))
         super()._fill(stage, head)

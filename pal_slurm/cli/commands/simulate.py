@@ -102,7 +102,7 @@ def command(
     )
     worlds = Worlds(sources, cluster, seed)
     movable = worlds.kind != "sacct" if moves is None else moves
-    site = Site(cluster, locality, Rules(round_s, restart_cost, checkpoint), movable)
+    site = Site(cluster, locality, Rules(round_s, restart_cost, checkpoint_s=checkpoint), movable)
     seeds = range(seed, seed + repeat)
     gc.disable()  # a run makes no cycles, and looking for some among a long trace's jobs costs a tenth of the time
     try:
