@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import tempfile
 from collections.abc import Callable
@@ -35,9 +36,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--spread", default="cards", choices=["cards", "measured"], help="measured: no slow cards")
     parser.add_argument("--profiled", action="store_true", help="scores measured by palctl profile run, not imported")
     parser.add_argument("--jobs", type=int, help="default: 4.5 per node")
-    parser.add_argument("--load", type=float, default=0.8, help="offered load while jobs arrive")
+    parser.add_argument("--load", type=float, default=1.4, help="offered load while jobs arrive")
     parser.add_argument("--mean", type=float, default=36.0, help="mean length of a job in seconds")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--nodes", type=int, default=16)
     parser.add_argument("--gpus", type=int, default=4)
     parser.add_argument("--json", type=Path, metavar="FILE")
@@ -88,7 +89,7 @@ def _stage(options: argparse.Namespace, state: Path) -> AbstractContextManager[S
     if options.here:
         return standing(options.here, speeds, scores)
     return minicluster(
-        f"demo-{options.seed}", options.slurm, options.nodes, options.gpus, speeds, scores, options.profiled
+        f"demo{os.getpid()}", options.slurm, options.nodes, options.gpus, speeds, scores, options.profiled
     )
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 
 APPS = {"resnet": "A", "bert": "B", "pagerank": "C"}
 BASE = {"resnet": 0.20, "bert": 0.25, "pagerank": 0.10}  # seconds per step on a median GPU
-MIX = {"resnet": 0.5, "bert": 0.3, "pagerank": 0.2}
-SIZES = {1: 0.35, 2: 0.25, 4: 0.30, 8: 0.10}  # GPUs; 8 are two whole nodes
+MIX = {"resnet": 0.45, "bert": 0.2, "pagerank": 0.35}
+SIZES = {1: 0.25, 2: 0.30, 4: 0.35, 8: 0.10}  # GPUs; 8 are two whole nodes
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def make(jobs: int, gpus: int, seed: int, load: float, mean_s: float) -> list[De
     for _ in range(jobs):
         app = rng.choices(list(MIX), list(MIX.values()))[0]
         size = rng.choices(list(SIZES), list(SIZES.values()))[0]
-        seconds = min(3.0, max(0.4, rng.lognormvariate(-0.15, 0.55))) * mean_s
+        seconds = min(1.8, max(0.5, rng.lognormvariate(-0.045, 0.3))) * mean_s
         drawn.append((app, size, max(1, round(seconds / BASE[app]))))
     work = sum(size * steps * BASE[app] for app, size, steps in drawn)
     span = work / (gpus * load)

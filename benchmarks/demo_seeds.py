@@ -1,0 +1,77 @@
+"""What the demo would show with other seeds: its workload and hidden speeds in the simulator.
+
+    python -m benchmarks.demo_seeds [--seeds 12] [--load 1.4]
+
+The demo's default seed is a good one. This says how good, and what to expect of any other.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT / "scripts"))
+
+from demo_lib import speeds, workload  # noqa: E402
+
+NODES, GPUS = 16, 4
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="What the demo would show with other seeds.")
+    parser.add_argument("--seeds", type=int, default=12)
+    parser.add_argument("--jobs", type=int, default=72)
+    parser.add_argument("--load", type=float, default=1.4)
+    parser.add_argument("--mean", type=float, default=36.0)
+    parser.add_argument("--spread", choices=("cards", "measured"), default="cards")
+    options = parser.parse_args()
+    print(f"{'seed':>4} {'avg JCT':>9} {'makespan':>9}   pal against packed, simulated")
+    rows = []
+    for seed in range(1, options.seeds + 1):
+        jobs = workload.make(options.jobs, NODES * GPUS, seed, options.load, options.mean)
+        hidden = speeds.make(NODES, GPUS, seed, options.spread == "cards")
+        packed, pal = simulate(jobs, hidden)
+        rows.append((pal["avg_jct_s"] / packed["avg_jct_s"] - 1, pal["makespan_s"] / packed["makespan_s"] - 1))
+        print(f"{seed:>4} {rows[-1][0]:>+9.1%} {rows[-1][1]:>+9.1%}", flush=True)
+    avg, makespan = (sum(column) / len(rows) for column in zip(*rows, strict=True))
+    both = sum(a < 0 and m < 0 for a, m in rows)
+    print(f"mean {avg:>+9.1%} {makespan:>+9.1%}   both lower with {both} of {len(rows)} seeds")
+    return 0
+
+
+def simulate(jobs: list[workload.DemoJob], hidden: speeds.Speeds) -> tuple[dict[str, float], dict[str, float]]:
+    with tempfile.TemporaryDirectory() as directory:
+        home = Path(directory)
+        with (home / "jobs.csv").open("w", newline="") as file:
+            out = csv.writer(file)
+            out.writerow(["job_id", "submit_s", "gpus", "iterations", "s_per_iteration", "class"])
+            out.writerows([j.number, round(j.at, 3), j.gpus, j.steps, workload.BASE[j.app], j.cls] for j in jobs)
+        with (home / "scores.csv").open("w", newline="") as file:
+            out = csv.writer(file)
+            out.writerow(["gpu", "node", "class_a", "class_b", "class_c"])
+            number = 0
+            for node, slots in hidden.items():
+                for scores in slots.values():
+                    out.writerow([number, int(node[1:]) - 1, *scores.values()])
+                    number += 1
+        subprocess.run(
+            [
+                Path(sys.executable).parent / "palctl", "simulate", home / "jobs.csv", "--format", "jobs",
+                "--cluster", f"{NODES}x{GPUS}", "--scores", home / "scores.csv", "--policy", "packed",
+                "--policy", "pal", "--no-moves", "--locality", "1.0", "--limit-factor", "2.5",
+                "--json", home / "out.json",
+            ],
+            check=True, stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        packed, pal = json.loads((home / "out.json").read_text())
+        return packed, pal
+
+
+if __name__ == "__main__":
+    sys.exit(main())
