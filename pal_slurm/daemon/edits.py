@@ -32,7 +32,9 @@ def give_back(job: Job, until: int | None, original: Request | None = None) -> E
 
 def let_go(job: Job, now: float) -> Edit:
     """Our hands off a job. One that only waits under its lease keeps all else that its user may have changed."""
-    requeued = job.restarts > 0 and bool(job.required_nodes)  # begins when Slurm says; the pin of its first run stands
-    if is_leased(job, now) and not requeued and not names_slots(job.request.per_node, job.request.per_job):
+    if job.restarts > 0 and job.required_nodes and is_leased(job, now):
+        # The pin of its first run stands; when it begins is Slurm's word, for its node has to forget the first run.
+        return give_back(job, job.eligible)
+    if is_leased(job, now) and not names_slots(job.request.per_node, job.request.per_job):
         return Edit(job.id, EditKind.PLAIN)
     return give_back(job, None)
