@@ -1,9 +1,9 @@
 """Real clusters for tests, and an honest count of them.
 
-A test asks for `minicluster`, and runs once per release: on all, or on those that its marker names
-(`@pytest.mark.slurm("24.11", "26.05")`). One cluster per release lives through the session and is as new for each test.
-`make_minicluster` starts others. `PAL_TEST_RELEASES="22.05 26.05"` asks for fewer releases; a test of a real Slurm that
-is skipped in any other way fails the run.
+A test asks for `minicluster`, and runs once per release: on all, or on those that its marker names, on some of them only
+with `--slow` (`@pytest.mark.slurm("24.11", slow=("22.05", "26.05"))`). One cluster per release lives through the session
+and is as new for each test. `make_minicluster` starts others. `PAL_TEST_RELEASES="22.05 26.05"` asks for fewer releases;
+a test of a real Slurm that is skipped in any other way fails the run.
 """
 
 import os
@@ -37,12 +37,15 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "release" not in metafunc.fixturenames:
         return
     marker = metafunc.definition.get_closest_marker("slurm")
-    wanted = list(marker.args) if marker and marker.args else list(RELEASES)
+    slow = list(marker.kwargs.get("slow", ())) if marker else []
+    wanted = [*marker.args, *slow] if marker and marker.args else list(RELEASES)
     unknown = set(wanted) - set(RELEASES)
     if unknown:
         raise pytest.UsageError(f"{metafunc.definition.nodeid}: no such release: {', '.join(unknown)}")
-    skip = pytest.mark.skip(reason=_NOT_ASKED)
-    parameters = [pytest.param(name, id=name, marks=[] if name in asked() else [skip]) for name in wanted]
+    marks = {name: [pytest.mark.slow] if name in slow else [] for name in wanted}
+    for name in set(wanted) - set(asked()):
+        marks[name].append(pytest.mark.skip(reason=_NOT_ASKED))
+    parameters = [pytest.param(name, id=name, marks=marks[name]) for name in wanted]
     metafunc.parametrize("release", parameters, scope="session")
 
 

@@ -18,7 +18,7 @@ from tests.slurm.pald import Journal, Pald, mark_of, pin_by_hand
 BATCHES = {"undo and pin": 1, "renew": 2}
 
 
-@pytest.mark.slurm("22.05", "26.05")
+@pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
 @pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)
 @pytest.mark.parametrize("point", CRASH_POINTS)
 def test_a_pald_killed_at_any_step_leaves_nothing_half_done_and_nothing_is_done_twice(
@@ -62,7 +62,7 @@ def start_of(cluster: Minicluster, job: int) -> float:
         return float(slurm.jobs([job])[job].eligible or 0)
 
 
-@pytest.mark.slurm("26.05")
+@pytest.mark.slurm("26.05", slow=("24.11",))
 def test_the_request_of_a_pin_that_was_taken_back_is_what_the_user_wrote(
     minicluster: Minicluster, tmp_path: Path
 ) -> None:

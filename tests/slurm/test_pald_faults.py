@@ -14,7 +14,7 @@ from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Journal, Pald, pin_by_hand, plain
 
 
-@pytest.mark.slurm("22.05", "26.05")
+@pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
 @pytest.mark.parametrize("fault", ["GPUs taken", "node drained"])
 def test_what_happens_between_plan_and_edit_undoes_the_pin_and_the_job_runs_elsewhere(
     minicluster: Minicluster, tmp_path: Path, fault: str
@@ -40,7 +40,7 @@ def test_what_happens_between_plan_and_edit_undoes_the_pin_and_the_job_runs_else
         assert "taken back" in pald.palctl("why", str(job)) or "given back" in pald.palctl("why", str(job))
 
 
-@pytest.mark.slurm("24.11", "26.05")
+@pytest.mark.slurm("24.11", slow=("26.05",))
 def test_a_pin_that_slurm_calls_bad_constraints_is_undone(minicluster: Minicluster, tmp_path: Path) -> None:
     with Pald(minicluster, tmp_path) as pald, minicluster.leases():
         job = minicluster.submit("--gres=gpu:1")
@@ -55,7 +55,7 @@ def test_a_pin_that_slurm_calls_bad_constraints_is_undone(minicluster: Miniclust
         minicluster.wait_state(job, "RUNNING")
 
 
-@pytest.mark.slurm("22.05", "26.05")
+@pytest.mark.slurm("22.05", slow=("24.11", "26.05"))
 def test_slurmctld_restarted_in_mid_run_costs_no_job(minicluster: Minicluster, tmp_path: Path) -> None:
     with Pald(minicluster, tmp_path) as pald:
         pald.start()
@@ -70,7 +70,7 @@ def test_slurmctld_restarted_in_mid_run_costs_no_job(minicluster: Minicluster, t
         assert all(pald.intents(job, EditKind.PIN) for job in jobs[-3:])
 
 
-@pytest.mark.slurm("22.05", "26.05")
+@pytest.mark.slurm("22.05", slow=("24.11", "26.05"))
 def test_an_edit_that_gets_no_answer_is_judged_by_what_stands_later(minicluster: Minicluster, tmp_path: Path) -> None:
     """slurmctld hangs just when the edit arrives; what it does with it afterwards, nobody told us."""
     journal = Journal(minicluster)

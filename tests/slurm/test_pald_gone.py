@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Pald, lua_settings, mark_of, pin_by_hand
 
 
-@pytest.mark.slurm("22.05", "26.05")
+@pytest.mark.slurm("22.05", "26.05", slow=("24.11",))
 def test_pald_gone_for_good_the_dead_mans_timer_starts_every_job(minicluster: Minicluster, tmp_path: Path) -> None:
     """50 jobs wait under leases, 3 are pinned where they can't start, and one that was pinned lost its node."""
     lua_settings(minicluster, lease="600")  # none of these ends by itself
@@ -30,11 +31,13 @@ def test_pald_gone_for_good_the_dead_mans_timer_starts_every_job(minicluster: Mi
         assert "nothing to do" in pald.palctl("undo", "--all", "--if-dead", "60")  # its sign of life is still fresh
         assert "54 of 54 jobs are as they were" in pald.palctl("undo", "--all", "--if-dead", "0")
         wait_for(lambda: done(minicluster) >= {*waiting, *pinned}, "all jobs done", 60)
+        assert minicluster.fields(ran)["ReqNodeList"] == "(null)"
+        start_requeued(minicluster, ran)
         minicluster.wait_state(ran, "RUNNING")
         assert "n8" not in minicluster.gpu_indices(ran)
 
 
-@pytest.mark.slurm("22.05", "26.05")
+@pytest.mark.slurm("22.05", slow=("24.11", "26.05"))
 def test_pald_gone_for_good_every_job_starts_by_itself(minicluster: Minicluster, tmp_path: Path) -> None:
     """The same without a timer: leases run out, pinned jobs start when their GPUs are free, the node comes back."""
     lua_settings(minicluster, lease="6")
@@ -49,10 +52,16 @@ def test_pald_gone_for_good_every_job_starts_by_itself(minicluster: Minicluster,
         minicluster.client("scontrol", "requeue", str(ran))
         minicluster.wait_state(ran, "PENDING")
         wait_for(lambda: done(minicluster) >= set(pinned), "all pinned jobs done", 60)
-        # Slurm lets a requeued job wait for two minutes, with or without us.
-        minicluster.client("scontrol", "update", f"jobid={ran}", "StartTime=now")
+        start_requeued(minicluster, ran)
         minicluster.wait_state(ran, "RUNNING")
         assert set(minicluster.gpu_indices(ran)) == {"n8"}
+
+
+def start_requeued(cluster: Minicluster, job: int) -> None:
+    """Slurm lets a requeued job wait for two minutes, with or without us; its node needs one second of them."""
+    asked = time.time()
+    wait_for(lambda: time.time() > asked + 2, "two seconds", 5)
+    cluster.client("scontrol", "update", f"jobid={job}", "StartTime=now")
 
 
 def run_on_n8(pald: Pald) -> int:
@@ -78,7 +87,7 @@ def done(cluster: Minicluster) -> set[int]:
     return {int(word) for word in cluster.client("squeue", "-h", "-t", "CD", "-o", "%A").split()}
 
 
-@pytest.mark.slurm("22.05", "26.05")
+@pytest.mark.slurm("22.05", "26.05", slow=("24.11",))
 def test_a_pinned_job_that_lost_its_node_is_placed_anew(minicluster: Minicluster, tmp_path: Path) -> None:
     with Pald(minicluster, tmp_path) as pald:
         job = run_on_n8(pald)
@@ -89,7 +98,7 @@ def test_a_pinned_job_that_lost_its_node_is_placed_anew(minicluster: Minicluster
         assert [i.edit.kind for i in pald.intents(job)][:3] == [EditKind.PIN, EditKind.UNPIN, EditKind.PIN]
 
 
-@pytest.mark.slurm("22.05", "26.05")
+@pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
 def test_with_the_database_deleted_pald_knows_its_own_by_their_marks(minicluster: Minicluster, tmp_path: Path) -> None:
     with Pald(minicluster, tmp_path, {"cycle.interval_s": 2}) as pald:
         pald.start()

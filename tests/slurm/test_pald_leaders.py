@@ -36,7 +36,7 @@ def test_a_second_pald_stands_by_and_takes_over_when_the_first_is_killed(
         assert "standing by" in first.said().splitlines()[-1]
 
 
-@pytest.mark.slurm("22.05", "26.05")
+@pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
 def test_a_leader_of_another_host_that_wakes_up_late_writes_nothing(minicluster: Minicluster, tmp_path: Path) -> None:
     """Two hosts share the database; the first is suspended between its intent and its edit."""
     journal = Journal(minicluster)

@@ -17,7 +17,7 @@ from tests.slurm.pald import Journal, Pald, mark_of
 RELEASE = pytest.mark.slurm("26.05")
 
 
-@pytest.mark.slurm("22.05", "26.05")
+@pytest.mark.slurm("22.05", slow=("24.11", "26.05"))
 def test_paused_pald_gives_all_jobs_back_as_they_were_and_takes_no_more(
     minicluster: Minicluster, tmp_path: Path
 ) -> None:
@@ -127,7 +127,10 @@ def test_the_shadow_actuator_decides_writes_down_and_changes_nothing(minicluster
 @RELEASE
 def test_systemd_is_told_ready_status_watchdog_and_stopping(minicluster: Minicluster, tmp_path: Path) -> None:
     path = tmp_path / "notify"
-    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd, Pald(minicluster, tmp_path) as pald:
+    with (
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd,
+        Pald(minicluster, tmp_path, {"cluster.timeout_s": 2}) as pald,
+    ):
         systemd.bind(str(path))
         systemd.settimeout(30)
         heard: list[str] = []

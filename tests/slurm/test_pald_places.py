@@ -70,7 +70,7 @@ WORDS = {
 }
 
 
-@pytest.mark.slurm("22.05", "26.05")
+@pytest.mark.slurm("22.05", "26.05", slow=("24.11",))
 def test_every_job_ends_where_the_users_own_words_allow(varied: Minicluster, tmp_path: Path) -> None:
     """Scores say that n1 is best for everything; the users say otherwise."""
     varied.reset()
@@ -106,7 +106,7 @@ NEVER_LEASED = {
 }
 
 
-@pytest.mark.slurm("22.05", "26.05")
+@pytest.mark.slurm("22.05", slow=("24.11", "26.05"))
 def test_jobs_that_can_not_or_will_not_be_pinned_run_as_slurm_likes(varied: Minicluster, tmp_path: Path) -> None:
     varied.reset()
     varied.client(
@@ -130,7 +130,7 @@ def test_jobs_that_can_not_or_will_not_be_pinned_run_as_slurm_likes(varied: Mini
             assert kinds == {EditKind.PLAIN}, (name, kinds)
 
 
-@pytest.mark.slurm("22.05", "26.05")
+@pytest.mark.slurm("22.05", slow=("24.11", "26.05"))
 def test_a_job_of_several_partitions_gets_the_one_of_its_nodes_and_all_of_them_back(
     varied: Minicluster, tmp_path: Path
 ) -> None:
@@ -165,7 +165,7 @@ def snapshot(cluster: Minicluster) -> Snapshot:
         return slurm.snapshot()
 
 
-@pytest.mark.slurm("22.05", "26.05")
+@pytest.mark.slurm("22.05", "26.05", slow=("24.11",))
 def test_each_task_of_an_array_is_placed_on_its_own(minicluster: Minicluster, tmp_path: Path) -> None:
     with Pald(minicluster, tmp_path) as pald:
         pald.start()
@@ -177,7 +177,7 @@ def test_each_task_of_an_array_is_placed_on_its_own(minicluster: Minicluster, tm
         assert all(len(pin.edit.nodes) == 1 for pin in pins)
 
 
-@pytest.mark.slurm("22.05")
+@pytest.mark.slurm("22.05", slow=("24.11", "26.05"))
 def test_no_more_tasks_of_an_array_are_pinned_than_its_limit_lets_run(minicluster: Minicluster, tmp_path: Path) -> None:
     most = 0
 
@@ -202,7 +202,7 @@ def tasks(cluster: Minicluster, array: int, states: str) -> list[int]:
     return sorted(map(int, told))
 
 
-@pytest.mark.slurm("22.05", "26.05")
+@pytest.mark.slurm("22.05", slow=("24.11", "26.05"))
 def test_a_dependent_job_keeps_its_lease_until_it_is_eligible_and_is_placed_then(
     minicluster: Minicluster, tmp_path: Path
 ) -> None:
