@@ -157,13 +157,13 @@ def test_with_several_clusters_one_must_be_named(store: Store, site: Path) -> No
     assert "known: cluster1" in str(run(site, "--cluster", "cluster3", "jobs").exception)
 
 
-def test_palctl_gain_adds_up_what_pins_gained_by_class(store: Store, site: Path) -> None:
+def test_palctl_gained_adds_up_what_pins_gained_by_class(store: Store, site: Path) -> None:
     now = int(time.time())
     outcomes = OutcomeRepo(store, "cluster1")
     ran = JobOutcome(20, 1, now - 7200, "A", ("n1",), ((0, 1),), end=now - 3600, step_time=0.2, slurm_step_time=0.3)
     same = replace(ran, job=21, cls="B", gpus=((0,),), slurm_step_time=0.2)
     outcomes.record([ran, same, replace(ran, job=22, slurm_step_time=None)])
-    rows = json.loads(run(site, "gain", "--days", "1", "--json").output)
+    rows = json.loads(run(site, "gained", "--days", "1", "--json").output)
     assert [(r["class"], r["jobs"], r["better"], r["same"]) for r in rows] == [
         ("A", 1, 1, 0),
         ("B", 1, 0, 1),
@@ -173,7 +173,7 @@ def test_palctl_gain_adds_up_what_pins_gained_by_class(store: Store, site: Path)
     assert rows[2]["median_gain"] == pytest.approx(0.25)
 
 
-def test_palctl_gain_in_shadow_mode_compares_what_jobs_got_with_what_pald_would_have_chosen(
+def test_palctl_gained_in_shadow_mode_compares_what_jobs_got_with_what_pald_would_have_chosen(
     store: Store, site: Path
 ) -> None:
     now = int(time.time())
@@ -181,10 +181,10 @@ def test_palctl_gain_in_shadow_mode_compares_what_jobs_got_with_what_pald_would_
     DecisionRepo(store, "cluster1").record([shadow])
     got = JobOutcome(7, now, now - 3600, "A", ("n1",), ((0, 1),), end=now, step_time=0.33)
     OutcomeRepo(store, "cluster1").record([got])
-    [row] = json.loads(run(site, "gain", "--days", "1", "--json").output)
+    [row] = json.loads(run(site, "gained", "--days", "1", "--json").output)
     assert row["mean_gain"] == pytest.approx(0.5)
     assert row["gpu_hours_saved"] == pytest.approx(2.0 / 3.0)
 
 
-def test_palctl_gain_says_when_nothing_is_known(site: Path) -> None:
-    assert "no job of which both" in run(site, "gain", "--days", "1").output
+def test_palctl_gained_says_when_nothing_is_known(site: Path) -> None:
+    assert "no job of which both" in run(site, "gained", "--days", "1").output
