@@ -1,9 +1,9 @@
 """Real clusters for tests, and an honest count of them.
 
-A test asks for `minicluster`, and runs once per release: on all, or on those that its marker names, on some of them only
-with `--slow` (`@pytest.mark.slurm("24.11", slow=("22.05", "26.05"))`). One cluster per release lives through the session
-and is as new for each test. `make_minicluster` starts others. `PAL_TEST_RELEASES="22.05 26.05"` asks for fewer releases;
-a test of a real Slurm that is skipped in any other way fails the run.
+A test asks for `minicluster`, and runs once per release: on all, or on those that its marker names, on some of them
+only with `--slow` (`@pytest.mark.slurm("24.11", slow=("22.05", "26.05"))`). One cluster per release lives through the
+session and is as new for each test. `make_minicluster` starts others. `PAL_TEST_RELEASES="22.05 26.05"` asks for fewer
+releases; a test of a real Slurm that is skipped in any other way fails the run.
 """
 
 import os
