@@ -11,6 +11,7 @@ import csv
 import json
 import random
 import statistics
+from datetime import UTC, datetime
 from pathlib import Path
 
 CLASSES = ("A", "B", "C")
@@ -45,8 +46,9 @@ def write(speeds: Speeds, speeds_file: Path, scores_file: Path) -> None:
     speeds_file.write_text(json.dumps(speeds), encoding="utf-8")
     with scores_file.open("w", newline="", encoding="utf-8") as file:
         out = csv.writer(file)
-        out.writerow(["node", "slot", "uuid", "model", "class", "score"])
+        out.writerow(["node", "slot", "uuid", "model", "class", "score", "measured_at"])
+        now = datetime.now(UTC).isoformat()  # so that they are newer than those of an earlier demo on the same cluster
         for node, slots in speeds.items():
             for slot, scores in slots.items():
                 for cls, score in scores.items():
-                    out.writerow([node, slot[1:], f"GPU-demo-{node}-{slot}", "a100", cls, score])
+                    out.writerow([node, slot[1:], f"GPU-demo-{node}-{slot}", "a100", cls, score, now])
