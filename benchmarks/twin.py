@@ -93,7 +93,7 @@ def main() -> None:
     print(f"launch and clean-up: {launch_s:.2f} s a job")
     print(f"average JCT: real {real.mean():.2f} s, simulated {twin.avg_jct_s:.2f} s, {100 * off:+.1f} %")
     print(f"makespan: real {makespan:.1f} s, simulated {twin.makespan_s:.1f} s")
-    sys.exit(abs(off) > NEAR)
+    sys.exit(int(abs(off) > NEAR))
 
 
 if __name__ == "__main__":
