@@ -14,6 +14,11 @@ from pal_slurm.store import JobOutcome, OutcomeRepo
 Pins = Mapping[tuple[int, int], tuple[Placement, float | None]]  # job key -> what was asked for, Slurm's own step time
 
 
+def _known(job: Job) -> bool:
+    """Its devices on every node are told; a job that completes on a node which stopped answering has none any more."""
+    return bool(job.gpus) and all(job.gpus)
+
+
 def devices(placement: Placement) -> dict[str, tuple[int, ...]]:
     return dict(zip(placement.nodes, placement.gpus, strict=True))
 
@@ -27,7 +32,7 @@ class Observer:
         """Write down starts and ends since the last look; how many of each together."""
         if self._running is None:  # starts that an earlier pald wrote down
             self._running = {(kept.job, kept.submit, kept.start) for kept in self.outcomes.running()}
-        seen = {(job.id, job.submit, job.start or 0): job for job in running if job.gpu_job and job.gpus}
+        seen = {(job.id, job.submit, job.start or 0): job for job in running if job.gpu_job and _known(job)}
         started = [job for key, job in seen.items() if key not in self._running]
         ended = self._running - seen.keys()
         if started:

@@ -1,0 +1,31 @@
+"""What jobs got, also of jobs whose devices Slurm has already taken away."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pal_slurm.daemon.observe import Observer
+from pal_slurm.model import Apps, Job, JobState, Knowledge, homogeneous, neutral_scores
+from pal_slurm.store import OutcomeRepo, Store
+
+CLUSTER = homogeneous(4, 4)
+KNOWLEDGE = Knowledge(neutral_scores(CLUSTER), Apps())
+JOB = Job(7, JobState.RUNNING, 500, "u", gpu_job=True, start=510, nodes=("n2",), gpus=((0, 1),))
+
+
+def test_a_job_whose_node_fails_has_no_devices_while_it_completes_and_that_is_its_end(store: Store) -> None:
+    """Seen on 26.05: a node stops answering at the launch, and until it is given up the job completes there."""
+    outcomes = OutcomeRepo(store, "c")
+    observer = Observer(outcomes)
+    assert observer.look((JOB,), CLUSTER, KNOWLEDGE, {}, 511.0) == 1
+    assert observer.look((replace(JOB, gpus=((),)),), CLUSTER, KNOWLEDGE, {}, 531.0) == 1
+    assert [(o.gpus, o.end) for o in outcomes.of_job(7)] == [(((0, 1),), 531)]
+
+
+def test_a_job_first_seen_without_its_devices_is_written_down_when_they_are_told(store: Store) -> None:
+    outcomes = OutcomeRepo(store, "c")
+    observer = Observer(outcomes)
+    several = replace(JOB, nodes=("n2", "n3"), gpus=((0, 1), ()))
+    assert observer.look((several,), CLUSTER, KNOWLEDGE, {}, 511.0) == 0
+    assert observer.look((replace(several, gpus=((0, 1), (2, 3))),), CLUSTER, KNOWLEDGE, {}, 512.0) == 1
+    assert outcomes.of_job(7)[0].gpus == ((0, 1), (2, 3))
