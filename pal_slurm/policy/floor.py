@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pal_slurm.model import BoolArray, Cluster, IntArray, Job, Knowledge, Placement, Reservation
+from pal_slurm.model import BoolArray, Cluster, FloatArray, IntArray, Job, Knowledge, Placement, Reservation
 from pal_slurm.policy.merit import Merit, class_merit, flat_merit, worth_to_others
 from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.tables import NodeTable, SetTable, node_table, set_table
@@ -45,6 +45,7 @@ class Floor:
         self.nowhere: set[Need] = set()
         self.needs = Needs(cluster, reservations, now)
         self._merits: dict[str | None, Merit] = {None: flat_merit(cluster)}
+        self._sorted: dict[int, FloatArray] = {}
         self._waiting = waiting
         self._tables: dict[tuple[object, ...], NodeTable | SetTable] = {}
 
@@ -66,6 +67,13 @@ class Floor:
             same = next((m for name, m in self._merits.items() if name and scores.index(name) == row), None)
             self._merits[cls] = same or class_merit(scores, row, self._worth())
         return self._merits[cls]
+
+    def faster(self, cls: str, slowdown: float) -> int:
+        """How many GPUs that can be used at all, taken ones too, are less slow than that for a class."""
+        row = self.knowledge.scores.index(cls)
+        if row not in self._sorted:
+            self._sorted[row] = np.sort(self.knowledge.scores.score[row][self.usable])
+        return int(np.searchsorted(self._sorted[row], slowdown))
 
     def _worth(self) -> IntArray:
         known = next((m for name, m in self._merits.items() if name is not None), None)

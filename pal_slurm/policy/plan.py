@@ -153,7 +153,9 @@ class _Planner:
             return None
         slowdown = factors(app, where, self.snapshot.cluster, self.knowledge.scores).worst_score
         since = self.circumstances.declining.get(job.id, self.now)
-        return self.composition.patience.waits(job, Offer(tier, slowdown, self.now - job.submit, self.now - since))
+        faster = self.floor.faster(app.cls, slowdown)
+        offer = Offer(tier, slowdown, self.now - job.submit, self.now - since, faster)
+        return self.composition.patience.waits(job, offer)
 
     def wait(self, job: Job, app: App, floor: Floor, turn: Turn) -> Reason:
         """It does not fit where it may start. Reserve for it, if it is its turn; say why."""

@@ -5,6 +5,7 @@ All are pure: no clock, no I/O, no global random numbers. The daemon and the sim
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -43,6 +44,7 @@ class Offer:
     slowdown: float  # its step time there, over that on median GPUs of the same span
     waited_s: float  # since it was submitted
     declined_s: float = 0.0  # since it first had an offer and did not take it
+    faster: float = math.inf  # GPUs of the cluster, taken ones too, that are less slow than the offer's slowest
 
 
 class Patience(Protocol):

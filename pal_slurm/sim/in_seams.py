@@ -155,11 +155,13 @@ class InSeams:
             return False
         run = place.run
         gpus = self._flat(placement)
+        slowdown = self._known.worst(run.work.app, gpus)
         offer = Offer(
             tier=self._known.tier(gpus),
-            slowdown=self._known.worst(run.work.app, gpus),
+            slowdown=slowdown,
             waited_s=now - run.work.submit,
             declined_s=now - self._since.get(run.work.id, now),
+            faster=self._floor.faster(run.work.app.cls, slowdown),
         )
         if self._composition.patience.waits(run.job, offer) is None:
             return False

@@ -52,6 +52,13 @@ def test_a_job_without_a_limit_is_not_kept_waiting() -> None:
     assert CHOOSY.waits(replace(JOB, time_limit_s=None), Offer(Tier.GPU, 3.0, 0.0)) is None
 
 
+def test_a_job_that_can_get_nothing_better_does_not_wait_for_it() -> None:
+    cluster = homogeneous(1, 2)
+    whole = replace(JOB, shape=Shape(gpus_per_node=2))
+    made = plan(Snapshot(100.0, cluster, (whole,)), known(cluster, 1.5), compose("pal"))
+    assert made.decisions[0].action is Action.PIN
+
+
 @given(st.floats(1.06, 10.0), st.integers(60, 10**6))
 def test_it_waits_for_a_part_of_what_the_bad_gpu_would_cost_and_not_longer(slowdown: float, limit: int) -> None:
     job = replace(JOB, time_limit_s=limit)

@@ -20,6 +20,8 @@ class Choosy:
     def waits(self, job: Job, offer: Offer) -> Reason | None:
         if offer.slowdown <= BAD or job.time_limit_s is None:
             return None
+        if offer.faster < (job.shape.least_gpus if job.shape else 1):  # it can't get anything better
+            return None
         worth = min(MOST_S, SHARE * job.time_limit_s * (1.0 - 1.0 / offer.slowdown))
         return Reason.BETTER_GPUS_SOON if offer.declined_s < worth else None
 
