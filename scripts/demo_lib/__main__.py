@@ -122,6 +122,7 @@ def _intro(options: argparse.Namespace, speeds: speeds_of.Speeds, jobs: list[wor
         f"Hidden speeds follow the spread measured on real V100s (between nodes; medians), {cards}:\n"
         f"class A {a[0]:.2f} .. {a[len(a) // 2]:.2f} .. {a[-1]:.2f} of the median's time. "
         f"pald's scores are {'measured by palctl profile run' if options.profiled else 'a perfect profile of them'}.\n"
+        "The default seed suits placement; `python -m benchmarks.demo_seeds` tells what others show.\n"
     )
 
 
