@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from pal_slurm.model import EditKind, Outcome
-from tests.slurm.minicluster import Minicluster
-from tests.slurm.pald import Journal, Pald
+from tests.slurm.minicluster import Minicluster, wait_for
+from tests.slurm.pald import Journal, Pald, lua_settings
 
 
 @pytest.mark.slurm("26.05")
@@ -40,24 +40,32 @@ def test_a_second_pald_stands_by_and_takes_over_when_the_first_is_killed(
 def test_a_leader_of_another_host_that_wakes_up_late_writes_nothing(minicluster: Minicluster, tmp_path: Path) -> None:
     """Two hosts share the database; the first is suspended between its intent and its edit."""
     journal = Journal(minicluster)
-    hosts = [{"leader.lock_file": str(tmp_path / f"{name}.lock"), "leader.ttl_s": 5} for name in ("a", "b")]
-    with (
-        Pald(minicluster, tmp_path, hosts[0], name="a") as late,
-        Pald(minicluster, tmp_path, hosts[1], name="b") as new,
-    ):
+    lua_settings(minicluster, lease="600")  # neither an ending lease nor an old snapshot stops the late one
+    settings = {"leader.ttl_s": 5, "cycle.max_age_s": 60}
+    hosts = (
+        Pald(minicluster, tmp_path, {**settings, "leader.lock_file": str(tmp_path / f"{name}.lock")}, name=name)
+        for name in "ab"
+    )
+    with next(hosts) as late, next(hosts) as new:
         late.start(env={"PAL_CRASH_AT": "after-intent:1:STOP"})
         job = minicluster.submit("--gres=gpu:2")
+        wait_for(lambda: bool(late.intents(job)), "the intent is on disk")
+        for node in minicluster.nodes:
+            minicluster.drain(node)
         new.spawn()
         new.wait_said(r"a\.lock:\d+ leads for another")
-        new.wait_said(r"\d+ pending")
-        minicluster.wait_state(job, "RUNNING")
+        new.wait_said(r"1 pending, 1 leased")
         late.mark()
         late.send(signal.SIGCONT)
         late.wait_said("leads for another")
-        assert len(journal.node_lists(job)) == 1
+        assert journal.edited() == set()
+        for node in minicluster.nodes:
+            minicluster.resume(node)
+        minicluster.wait_state(job, "RUNNING")
         pins = new.intents(job, EditKind.PIN)
         assert [pin.outcome for pin in pins] == [Outcome.REFUSED, Outcome.DONE]
         assert pins[0].fence < pins[1].fence
+        assert len(journal.node_lists(job)) == 1
         # And it takes over again, as anybody else, when the other one goes.
         assert new.stop() == 0
         late.wait_said(r"\d+ pending")

@@ -12,7 +12,7 @@ import pytest
 
 from pal_slurm.model import EditKind
 from tests.slurm.minicluster import Minicluster, wait_for
-from tests.slurm.pald import Journal, Pald, mark_of
+from tests.slurm.pald import Journal, Pald, lua_settings, mark_of
 
 RELEASE = pytest.mark.slurm("26.05")
 
@@ -21,6 +21,7 @@ RELEASE = pytest.mark.slurm("26.05")
 def test_paused_pald_gives_all_jobs_back_as_they_were_and_takes_no_more(
     minicluster: Minicluster, tmp_path: Path
 ) -> None:
+    lua_settings(minicluster, lease="600")  # no lease ends by itself
     with Pald(minicluster, tmp_path) as pald:
         pald.start()
         minicluster.drain("n8")

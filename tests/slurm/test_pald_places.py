@@ -186,6 +186,7 @@ def test_no_more_tasks_of_an_array_are_pinned_than_its_limit_lets_run(minicluste
         most = max(most, len(tasks(minicluster, array, "R")))
         return len(tasks(minicluster, array, "CD")) == 20
 
+    lua_settings(minicluster, lease="60")  # a busy machine may keep pald waiting
     with Pald(minicluster, tmp_path) as pald:
         pald.start()
         array = minicluster.submit("--gres=gpu:1", "--array=0-19%3", wrap="sleep 0.2")
