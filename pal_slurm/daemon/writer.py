@@ -120,15 +120,14 @@ def _over(result: EditResult) -> bool:
 def crash_point(name: str) -> None:
     """Where tests kill pald: PAL_CRASH_AT=NAME or NAME:N (the N-th time it is passed). SIGKILL, as a power cut is.
 
-    NAME:N:STOP stops it there instead, once: a machine that was suspended, and wakes up late.
+    NAME:N:STOP stops it there instead, once: a machine that was suspended, and wakes up late. Several, by commas.
     """
-    wanted, _, rest = os.environ.get("PAL_CRASH_AT", "").partition(":")
-    if wanted != name:
-        return
-    nth, _, how = rest.partition(":")
     _passed[name] = _passed.get(name, 0) + 1
-    if _passed[name] == int(nth or 1):
-        os.kill(os.getpid(), signal.SIGSTOP if how == "STOP" else signal.SIGKILL)
+    for point in os.environ.get("PAL_CRASH_AT", "").split(","):
+        wanted, _, rest = point.partition(":")
+        nth, _, how = rest.partition(":")
+        if wanted == name and _passed[name] == int(nth or 1):
+            os.kill(os.getpid(), signal.SIGSTOP if how == "STOP" else signal.SIGKILL)
 
 
 _passed: dict[str, int] = {}

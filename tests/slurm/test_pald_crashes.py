@@ -57,6 +57,30 @@ def test_a_pald_killed_at_any_step_leaves_nothing_half_done_and_nothing_is_done_
         assert journal.node_lists(lost).count("") == 1
 
 
+@pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
+def test_a_pin_that_was_carried_out_before_the_crash_is_recognised(minicluster: Minicluster, tmp_path: Path) -> None:
+    """The partition goes down between intent and edit, so that Slurm takes the pin and does not start the job."""
+    journal = Journal(minicluster)
+    with Pald(minicluster, tmp_path) as pald:
+        pald.start(env={"PAL_CRASH_AT": "after-intent:1:STOP,after-edit"})
+        job = minicluster.submit("--gres=gpu:2")
+        wait_for(lambda: bool(pald.intents(job)), "the intent is on disk")
+        minicluster.client("scontrol", "update", "partitionname=gpu", "state=down")
+        try:
+            pald.send(signal.SIGCONT)
+            assert pald.wait_end() == -signal.SIGKILL
+            (pin,) = pald.intents(job)
+            assert pin.outcome is None
+            assert journal.node_lists(job) == list(pin.edit.nodes)
+            pald.kill()
+            pald.start()
+            assert pald.intents(job)[0].outcome is Outcome.DONE
+        finally:
+            minicluster.client("scontrol", "update", "partitionname=gpu", "state=up")
+        minicluster.wait_state(job, "RUNNING", within=60)
+        wait_for(lambda: all(intent.closed for intent in pald.intents(job)), "pald has seen it run")
+
+
 def start_of(cluster: Minicluster, job: int) -> float:
     with backend_of(cluster, "cli") as slurm:
         return float(slurm.jobs([job])[job].eligible or 0)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 from pal_slurm.model import EditKind, Snapshot
 from tests.slurm.backends import backend_of
 from tests.slurm.minicluster import Minicluster, wait_for
-from tests.slurm.pald import Pald, lua_settings, mark_of
+from tests.slurm.pald import Journal, Pald, lua_settings, mark_of
 
 
 @pytest.mark.slurm("24.11", "26.05")
@@ -135,19 +136,27 @@ def test_a_job_of_several_partitions_gets_the_one_of_its_nodes_and_all_of_them_b
     varied: Minicluster, tmp_path: Path
 ) -> None:
     varied.reset()
+    journal = Journal(varied)
     with Pald(varied, tmp_path) as pald:
         assert pald.once() == 0
-        pald.scores({"n6:0": 0.5})
-        pald.start()
+        pald.scores({"n6:0": 0.5, "n6:1": 0.5})
+        pald.start(env={"PAL_CRASH_AT": "after-intent:2:STOP"})
         job = varied.submit("--gres=gpu:1", "-p", "early,late")
         varied.wait_state(job, "RUNNING")
         assert varied.gpu_indices(job) == {"n6": "0"}
         assert varied.fields(job)["Partition"] == "late"
-        # The node fails before the pinned job can start: it is undone, and runs in the other partition.
+        assert pald.intents(job, EditKind.PIN)[0].edit.partition == "late"
+        assert f"setting partition to late for JobId={job}\n" in journal.text()  # by the pin, not by the start
+        # The same again on n6, which fails between intent and edit: all its partitions come back, and it runs in one.
+        again = varied.submit("--gres=gpu:1", "-p", "late,early")
+        wait_for(lambda: bool(pald.intents(again, EditKind.PIN)), "the intent is on disk")
+        assert pald.intents(again)[0].edit.nodes[0] in ("n5", "n6")
         varied.client("scontrol", "update", "nodename=n[5-6]", "state=drain", "reason=test")
-        other = varied.submit("--gres=gpu:1", "-p", "late,early")
-        varied.wait_state(other, "RUNNING")
-        assert set(varied.gpu_indices(other)) <= {"n1", "n2"}
+        pald.send(signal.SIGCONT)
+        wait_for(lambda: any(i.outcome for i in pald.intents(again, EditKind.UNPIN)), "the pin is taken back")
+        assert varied.fields(again)["Partition"] == "late,early"
+        varied.wait_state(again, "RUNNING")
+        assert set(varied.gpu_indices(again)) <= {"n1", "n2"}
 
 
 def wait_running(cluster: Minicluster, job: int) -> None:
