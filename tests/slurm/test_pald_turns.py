@@ -57,7 +57,7 @@ def test_a_big_job_is_not_starved_by_what_waits_behind_it(minicluster: Miniclust
 def test_a_job_that_is_not_ours_keeps_its_turn(minicluster: Minicluster, tmp_path: Path) -> None:
     with Pald(minicluster, tmp_path) as pald:
         pald.start()
-        first = minicluster.submit("-N4", "--gpus-per-node=4", "-t", "3", wrap="sleep 12")
+        first = minicluster.submit("-N4", "--gpus-per-node=4", "-t", "3", wrap="sleep 9")
         minicluster.wait_state(first, "RUNNING")
         with plain(minicluster):
             theirs = minicluster.submit("-N8", "--gpus-per-node=4", "-t", "3", wrap="sleep 2")
