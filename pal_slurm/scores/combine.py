@@ -28,6 +28,7 @@ LEAST_ERROR = 0.002  # no score is told to be surer than this: neighbours, weath
 LEAST_RUNS = 6  # before anything is said of how often a GPU stalls
 MIDDLE_HALF = 1.2  # variance of the mean of the middle half over that of the mean, for normal scatter
 SIGMAS = 1.96  # of a confidence interval: 95 %
+MOST_LOG = 50.0  # an interval that reaches further than e^50 says "anything", and can still be stored
 _POLISHES = 4
 
 
@@ -62,11 +63,11 @@ class Scores:
 
     @property
     def low(self) -> FloatArray:
-        return np.exp(self.log - SIGMAS * self.error)
+        return np.exp(np.maximum(self.log - SIGMAS * self.error, -MOST_LOG))
 
     @property
     def high(self) -> FloatArray:
-        return np.exp(self.log + SIGMAS * self.error)
+        return np.exp(np.minimum(self.log + SIGMAS * self.error, MOST_LOG))
 
 
 def combine(nights: Nights, setup: IntArray, rules: Rules | None = None) -> Scores:

@@ -34,6 +34,11 @@ def wait_for(condition: Callable[[], bool], what: str, within: float = 30.0) -> 
         time.sleep(0.05)
 
 
+def _thread_states(pid: int) -> Iterator[str]:
+    for task in Path(f"/proc/{pid}/task").iterdir():
+        yield (task / "stat").read_text().rpartition(")")[2].split()[0]
+
+
 class Minicluster:
     """One cluster. `bin` holds the clients that the cli backend may call."""
 
@@ -68,7 +73,14 @@ class Minicluster:
         """A command inside the cluster, whatever its exit code."""
         entry = [str(self.bin / "in-cluster"), *(["--user", user] if user else [])]
         return subprocess.run(
-            [*entry, *argv], input=stdin, capture_output=True, text=True, timeout=timeout, check=False, cwd="/tmp"
+            [*entry, *argv],
+            input=stdin,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+            cwd="/tmp",
         )
 
     def client(self, *argv: str, user: str | None = None, stdin: str | None = None, timeout: float = 30) -> str:
@@ -153,6 +165,8 @@ class Minicluster:
         pid = self.pid(daemon)
         os.kill(pid, signal.SIGSTOP)
         try:
+            # A busy machine stops its threads one after the other; one that still runs would answer.
+            wait_for(lambda: all(state == "T" for state in _thread_states(pid)), f"{daemon} has stopped")
             yield pid
         finally:
             os.kill(pid, signal.SIGCONT)

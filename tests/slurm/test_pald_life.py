@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 import pytest
@@ -97,10 +97,10 @@ def test_once_is_one_cycle_and_a_dry_run_changes_nothing_in_slurm(minicluster: M
     with Pald(minicluster, tmp_path) as pald, minicluster.leases():
         jobs = [minicluster.submit("--gres=gpu:2", "--comment=app:resnet") for _ in range(3)]
         assert all(mark_of(minicluster, job) for job in jobs)
-        before = requests(minicluster)
+        before = requests(minicluster, jobs)
         assert pald.once("--dry-run") == 0
         assert "3 pending, 3 leased; would pin 3" in pald.said()
-        assert requests(minicluster) == before
+        assert requests(minicluster, jobs) == before
         assert (journal.edited(), pald.ledger()) == (set(), [])
         assert pald.once() == 0
         assert pald.said().splitlines()[-1].endswith("3 pending, 3 leased; pinned 3")
@@ -108,9 +108,9 @@ def test_once_is_one_cycle_and_a_dry_run_changes_nothing_in_slurm(minicluster: M
             minicluster.wait_state(job, "RUNNING")
 
 
-def requests(cluster: Minicluster) -> str:
-    """All that scontrol shows of the queue, but what Slurm's own passes change from second to second."""
-    text = cluster.client("scontrol", "show", "job", "-d")
+def requests(cluster: Minicluster, jobs: Iterable[int]) -> str:
+    """All that scontrol shows of these jobs, but what Slurm's own passes change from second to second."""
+    text = "".join(cluster.client("scontrol", "show", "job", "-d", str(job)) for job in jobs)
     return re.sub(r"(AccrueTime|LastSchedEval|Reason|Scheduler|SecsPreSuspend)=\S*", "", text)
 
 
