@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.slurm.minicluster import Minicluster
+from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Pald, mark_of
 
 # What differs between any two jobs, and the names of the two clusters.
@@ -41,6 +41,7 @@ def test_after_the_way_back_a_job_runs_as_if_pal_slurm_had_never_been_there(
     back.client("scancel", str(pinned))
     back.wait_state(waits, "RUNNING")  # what pald had leased starts in its turn
     back.client("scancel", str(waits))
+    wait_for(lambda: not back.client("squeue", "-h").strip(), "the queue is empty")
     assert shown(back) == shown(never)
 
 
