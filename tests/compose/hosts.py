@@ -30,7 +30,6 @@ class Hosts:
     def __init__(self, project: str, nodes: int) -> None:
         self.project = project
         self.nodes = [f"n{i}" for i in range(1, nodes + 1)]
-        self.release = self.client("scontrol", "-V").split()[1].rpartition(".")[0]
         self._settings = self.run("login", "cat", "/etc/pal-slurm/pal.yaml").stdout
 
     # --- hosts
