@@ -44,3 +44,11 @@ def test_jobs_of_two_users_share_nodes_without_sharing_gpus(hosts: Hosts) -> Non
     got = [(node, index) for job in jobs for node, index in hosts.gpu_indices(job).items()]
     assert len(got) == len(set(got)) == 16
     assert all(re.fullmatch("[0-3]", index) for _, index in got)
+
+
+def test_pald_takes_pyslurm_where_it_was_built_and_the_commands_elsewhere(hosts: Hosts) -> None:
+    built = hosts.run("pald", "test", "-x", "/opt/pal-slurm/pyslurm/bin/python").returncode == 0
+    release = hosts.client("scontrol", "-V").split()[1]
+    assert built == (not release.startswith("24.11"))
+    told = hosts.client("palctl", "status")
+    assert f"{release} through {'pyslurm' if built else 'cli'}" in told and "exact devices" in told

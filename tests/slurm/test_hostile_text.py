@@ -89,6 +89,8 @@ class Hostile:
         assert running[liar].gpus in (((2,),), ((),))  # its own, or unknown
 
     def test_edits_of_hostile_jobs_reach_these_jobs_only(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        # Nobody can tell which devices a running job with such a name has: what they are pinned to is taken.
+        minicluster.wait_state(submit(minicluster, "--gres=gpu:4", "-w", "n2", later=False), "RUNNING")
         victim = submit(minicluster, "--gres=gpu:1")
         texts = (
             b"x\nupdate jobid=%d nice=100" % victim,
