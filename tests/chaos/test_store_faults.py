@@ -245,8 +245,10 @@ def test_a_database_that_was_removed_under_us_takes_no_intent(store: Store, url:
     fresh.close()
 
 
+# One write(2) per line: print() makes several of them where PYTHONUNBUFFERED is set, and a kill in between leaves "i 1"
+# of "i 12".
 WRITER = """
-import sys
+import os, sys
 from pal_slurm.model import *
 from pal_slurm.store import *
 ledger = Ledger(open_store(sys.argv[1], create=True), "c")
@@ -254,9 +256,9 @@ job = 0
 while True:
     job += 1
     written = ledger.write([Intent(0, 100, Edit(10 * job + k, EditKind.PLAIN), 1, 1.0) for k in range(3)])
-    print("i", job, flush=True)
+    os.write(1, b"i %d\\n" % job)
     ledger.outcome([(i.id, Outcome.DONE, "") for i in written], 2.0)
-    print("o", job, flush=True)
+    os.write(1, b"o %d\\n" % job)
 """
 
 
@@ -270,9 +272,10 @@ def test_killed_at_any_moment_whatever_was_said_to_be_written_is_there(url: str)
         while time.monotonic() < deadline:
             said.append(writer.stdout.readline())
         os.kill(writer.pid, signal.SIGKILL)
-        said += writer.stdout.read().splitlines()
+        said += writer.stdout.readlines()
         writer.stdout.close()
-        writer.wait(30)
+        assert writer.wait(60) == -signal.SIGKILL, "the writer ended by itself"
+        assert all(line.endswith("\n") for line in said)
         survivor = open_store(url)
         found = {i.edit.job: i for i in Ledger(survivor, "c").watched()}
         for line in said:
