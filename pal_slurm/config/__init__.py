@@ -44,8 +44,7 @@ def parse(path: Path) -> tuple[Config, list[Fault]]:
     except ConfigError as error:
         return Config(), [Fault(0, "", str(error), str(path))]
     config, faults, lines = read(text)
-    if not faults:
-        faults = sorted(broken_rules(config, lines))
+    faults = sorted([*faults, *broken_rules(config, lines, {fault.key for fault in faults})])
     return config, [replace(fault, file=str(path)) for fault in faults]
 
 

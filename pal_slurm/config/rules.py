@@ -1,9 +1,9 @@
-"""What must hold between several keys. In: a well-formed Config and the lines of its keys. Out: faults."""
+"""What must hold beyond the form of single keys. In: a Config, its lines, its keys of bad form. Out: faults."""
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -15,18 +15,26 @@ if TYPE_CHECKING:
     from pal_slurm.policy.registry import Registry
 
 
-def broken_rules(config: Config, lines: Mapping[str, int]) -> Iterator[Fault]:
-    """Every rule that this config breaks."""
-    for key, message in (
-        *_times(config),
-        *_names(config),
-        *_patterns(config),
-        *_profile(config),
-        *_places(config),
-        *_policy(config),
+def broken_rules(config: Config, lines: Mapping[str, int], bad: Collection[str] = ()) -> Iterator[Fault]:
+    """Every rule that this config breaks. What rests on a key of bad form is not judged: it has its default here."""
+    for rule, sections in (
+        (_times, ("lease", "cycle", "leader")),
+        (_names, ("classes",)),
+        (_patterns, ()),
+        (_profile, ("classes",)),
+        (_places, ()),
+        (_policy, ()),
     ):
-        line = lines.get(key) or lines.get(key.rpartition(".")[0], 0)
-        yield Fault(line, key, message)
+        if any(_within(key, section) or _within(section, key) for section in sections for key in bad):
+            continue
+        for key, message in rule(config):
+            if not any(_within(other, key) or _within(key, other) for other in bad):
+                line = lines.get(key) or lines.get(key.rpartition(".")[0], 0)
+                yield Fault(line, key, message)
+
+
+def _within(key: str, outer: str) -> bool:
+    return key == outer or key.startswith((f"{outer}.", f"{outer}["))
 
 
 def _times(config: Config) -> Iterator[tuple[str, str]]:

@@ -112,6 +112,20 @@ def test_twenty_typos_give_twenty_messages_that_name_line_key_and_remedy(tmp_pat
         assert remedy in line
 
 
+def test_a_mistake_of_form_hides_no_other_and_what_rests_on_it_is_not_judged(tmp_path: Path) -> None:
+    text = (
+        "policy:\n  name: pall\n  backfill: maybe\n"  # 2, 3
+        "state_dir: var\n"  # 4
+        "lease:\n  max_s: 5s\n  length_s: 21\n"  # 6; 21 is neither more nor less than what max_s was to be
+        "apps:\n  bert: {klass: A}\n  gpt: {class: Q}\n"  # 9, 10
+    )
+    keys = [(fault.line, fault.key) for fault in check(write(tmp_path, text))]
+    assert keys == [
+        (2, "policy.name"), (3, "policy.backfill"), (4, "state_dir"), (6, "lease.max_s"),
+        (9, "apps.bert.klass"), (10, "apps.gpt.class"),
+    ]  # fmt: skip
+
+
 def test_load_refuses_with_all_faults_in_one_error(tmp_path: Path) -> None:
     path = write(tmp_path, "a: 1\nb: 2\n")
     with pytest.raises(ConfigError) as caught:
