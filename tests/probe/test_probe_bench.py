@@ -217,9 +217,14 @@ def test_the_training_kernels_run_in_torch(name: str) -> None:
     assert done.steps == 2 and done.seconds > 0
 
 
-@pytest.mark.skipif(importlib.util.find_spec("torch") is not None, reason="torch is installed here")
 def test_without_torch_its_kernels_say_what_to_do(tmp_path: Path) -> None:
-    document = bench(describe(tmp_path / "gpus", card(0)), "-k", "resnet", "-k", f"fake:A{RECKONED}", "--rounds", "2")
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "torch.py").write_text("raise ImportError('No module named torch')\n")
+    source = describe(tmp_path / "gpus", card(0))
+    document = bench(
+        source, "-k", "resnet", "-k", f"fake:A{RECKONED}", "--rounds", "2", env={"PYTHONPATH": f"{hidden}:{ROOT}"}
+    )
     assert "this kernel needs torch, which can't be imported here" in faults_of(document)[0]
     assert len(document["runs"]) == 2
 
