@@ -30,6 +30,11 @@ def head() -> str | None:
     return ScriptDirectory.from_config(_alembic()).get_current_head()
 
 
+def revisions() -> list[str]:
+    """Every schema that ever was, oldest first."""
+    return sorted(script.revision for script in ScriptDirectory.from_config(_alembic()).walk_revisions())
+
+
 def upgrade(engine: Engine, shown: str, to: str = HEAD) -> str:
     """Everything to HEAD (or to an older schema) in one transaction: killed in between, the database is as it was. Not
     so in MariaDB, whose schema changes can't be rolled back: back up first."""

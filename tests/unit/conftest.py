@@ -1,41 +1,49 @@
 """Fixtures that several unit tests share."""
 
-import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from sqlalchemy import text
 
 from pal_slurm.store import Store, open_store
-from pal_slurm.store.engine import connect
-from pal_slurm.store.tables import metadata
+from tests.databases import each
 
-OTHER = os.environ.get("PAL_TEST_DATABASE_URL", "")  # the same tests on PostgreSQL or MariaDB; everything in it is lost
+
+@pytest.fixture(params=each())
+def database(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
 
 
 @pytest.fixture
-def store_url(tmp_path: Path) -> str:
-    return f"sqlite:///{tmp_path}/pal.sqlite"
+def store_url(database: str, request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """A migrated database without any row: each test that asks for one runs on all three."""
+    if database == "sqlite":
+        return f"sqlite:///{shutil.copy(request.getfixturevalue('sqlite_template'), tmp_path)}"
+    return str(request.getfixturevalue("servers")[database].fresh())
+
+
+@pytest.fixture
+def empty_url(database: str, request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[str]:
+    """A database without any table."""
+    if database == "sqlite":
+        yield f"sqlite:///{tmp_path}/pal.sqlite"
+        return
+    with request.getfixturevalue("servers")[database].empty() as url:
+        yield url
 
 
 @pytest.fixture
 def store(store_url: str) -> Iterator[Store]:
-    """A new, empty store: SQLite in a file, or the database that PAL_TEST_DATABASE_URL names."""
-    if OTHER:
-        engine, _, _ = connect(OTHER, create=True)
-        with engine.begin() as db:
-            metadata.drop_all(db)
-            db.execute(text("DROP TABLE IF EXISTS alembic_version"))
-        engine.dispose()
-    opened = open_store(OTHER or store_url, create=True)
+    """A new, empty store."""
+    opened = open_store(store_url)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def sqlite_store(store_url: str) -> Iterator[Store]:
-    """SQLite whatever the others use, for what is true of a file only."""
-    opened = open_store(store_url, create=True)
+def sqlite_store(tmp_path: Path) -> Iterator[Store]:
+    """What is true of a file only."""
+    opened = open_store(f"sqlite:///{tmp_path}/pal.sqlite", create=True)
     yield opened
     opened.close()

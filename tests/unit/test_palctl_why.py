@@ -92,7 +92,7 @@ def test_unknown_apps_are_said_to_be_unknown() -> None:
 
 
 @pytest.fixture
-def site(store: Store, tmp_path: Path) -> Path:
+def site(store: Store, store_url: str, tmp_path: Path) -> Path:
     """A database in which pald placed job 7, and job 7 ran."""
     DecisionRepo(store, "cluster1").record([why()])
     ledger = Ledger(store, "cluster1")
@@ -104,7 +104,7 @@ def site(store: Store, tmp_path: Path) -> Path:
     )
     OutcomeRepo(store, "cluster1").record([got, replace(got, job=8, submit=150, as_pinned=None)])
     config = tmp_path / "pal.yaml"
-    config.write_text(f"state_dir: {tmp_path}\n")
+    config.write_text(f"state_dir: {tmp_path}\ndatabase: {{url: '{store_url}'}}\n")
     return config
 
 

@@ -11,25 +11,57 @@ from alembic.migration import MigrationContext
 from sqlalchemy import text
 
 from pal_slurm.errors import StoreError
-from pal_slurm.store import Store, open_store
+from pal_slurm.model import App
+from pal_slurm.store import AppRepo, Store, open_store
+from pal_slurm.store.engine import connect
 from pal_slurm.store.health import faults, row_counts
-from pal_slurm.store.migrate import head, upgrade_url
+from pal_slurm.store.migrate import head, revisions, upgrade, upgrade_url
 from pal_slurm.store.tables import HEAD, metadata
 
+OLDER = [revision for revision in revisions() if revision != HEAD]
 
-def test_the_migrations_make_the_tables(store: Store) -> None:
+
+def differences(url: str) -> list[object]:
+    """Between the tables that are there and those that the repositories use."""
+    store = open_store(url)
     with store.reading() as db:
-        assert compare_metadata(MigrationContext.configure(db), metadata) == []
+        found = list(compare_metadata(MigrationContext.configure(db, opts={"compare_server_default": True}), metadata))
+    store.close()
+    return found
 
 
 def test_the_newest_migration_is_the_one_that_the_store_asks_for() -> None:
     assert head() == HEAD
 
 
-def test_upgrade_makes_a_database_and_then_has_nothing_to_do(store_url: str) -> None:
-    assert upgrade_url(store_url) == (None, HEAD)
-    assert upgrade_url(store_url) == (HEAD, HEAD)
-    open_store(store_url).close()
+def test_upgrade_makes_a_database_and_then_has_nothing_to_do(empty_url: str) -> None:
+    assert upgrade_url(empty_url) == (None, HEAD)
+    assert upgrade_url(empty_url) == (HEAD, HEAD)
+    assert differences(empty_url) == []
+
+
+@pytest.mark.parametrize("older", OLDER)
+def test_each_older_schema_becomes_the_newest_and_keeps_its_rows(empty_url: str, older: str) -> None:
+    engine, shown, _ = connect(empty_url, create=True)
+    upgrade(engine, shown, older)
+    with engine.begin() as db:
+        db.execute(text("INSERT INTO gpus (uuid, model, first_seen, last_seen) VALUES ('GPU-1', 'a100', 1, 2)"))
+    engine.dispose()
+    with pytest.raises(StoreError, match=f"has schema {older}, this pal-slurm needs {HEAD}; run: palctl db upgrade"):
+        open_store(empty_url)
+    assert upgrade_url(empty_url) == (older, HEAD)
+    assert differences(empty_url) == []
+    store = open_store(empty_url)
+    with store.reading() as db:
+        assert db.execute(text("SELECT uuid FROM gpus")).scalars().all() == ["GPU-1"]
+    store.close()
+
+
+def test_names_are_told_apart_by_case_and_accents(store: Store) -> None:
+    repo = AppRepo(store)
+    names = ["Bert", "BERT", "bert", "bért"]
+    repo.set([App(name, "A") for name in names], "admin", 1.0)
+    assert set(repo.all()) == set(names)
 
 
 def test_a_commit_is_on_disk_when_it_returns(sqlite_store: Store) -> None:
