@@ -189,7 +189,12 @@ class ProfileSection(Section, frozen=True):
         why("Directory that nodes and this host share: documents of profile jobs and of users' jobs; empty: none."),
     ] = ""
     command: Annotated[
-        str, why("What a profile job runs; {spool} is the spool. It writes one document there.", min_length=1)
+        str,
+        why(
+            "What a profile job runs; it writes one document into {spool}, which is the spool. Without that word what "
+            "it prints is the document.",
+            min_length=1,
+        ),
     ] = "pal-probe bench -k resnet@A -k transformer@B -k pagerank@C -o {spool}/"
     kernels: Annotated[
         dict[str, str], why("Class that a kernel measures, where neither its document nor apps says.")

@@ -14,12 +14,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pal_slurm.config import Config
+from pal_slurm.config.schema import ProfileSection
 from pal_slurm.errors import BadInput, SlurmRefused
 from pal_slurm.ingest.run import Ingested, ingest
 from pal_slurm.ingest.spool import SpoolBusy
 from pal_slurm.profiling.nodes import down, gpu_nodes, idle, in_the_way
 from pal_slurm.profiling.window import Window
 from pal_slurm.slurm.batch import Batch, OurJob, Terms
+from pal_slurm.slurm.cli_run import printable
 from pal_slurm.slurm.port import Slurm
 from pal_slurm.store import Store
 from pal_slurm.store.nights import NightRepo
@@ -156,7 +158,7 @@ class ProfileRun:
                 del self._jobs[number]
                 self._tries[mine.node] = self._tries.get(mine.node, 0) + 1
                 log = Path(self.config.profile.spool) / LOGS / f"{mine.node}.out"
-                self.tell(f"{mine.node}: job {number} ended and left no document; see {log}")
+                self.tell(f"{mine.node}: job {number} ended and left no document; see {log}{_last_line(log)}")
 
     def _leave(self, needed: list[str], ours: dict[int, OurJob], now: float) -> set[int]:
         """Cancel our jobs that are in somebody's way, and those whose node was taken before they started."""
@@ -189,11 +191,10 @@ class ProfileRun:
         logs = Path(profile.spool) / LOGS
         logs.mkdir(exist_ok=True)
         terms = Terms(f"{logs}/%N.out", profile.partition, profile.qos, profile.account)
-        script = f"#!/bin/sh\numask 022\n{profile.command.replace('{spool}', shlex.quote(profile.spool))}\n"
         started = []
         for node in nodes:
             try:
-                number = self.batch.submit(node, script, minutes, terms)
+                number = self.batch.submit(node, batch_script(profile, node), minutes, terms)
             except SlurmRefused as error:
                 self._tries[node] = self._tries.get(node, 0) + 1
                 self.tell(str(error))
@@ -205,3 +206,27 @@ class ProfileRun:
     def _awaited(self) -> set[str]:
         """Nodes whose job ended and whose document is on its way."""
         return {job.node for job in self._jobs.values() if job.ended is not None}
+
+
+def batch_script(profile: ProfileSection, node: str) -> str:
+    """The batch script. Without {spool} in the command what it prints is the document; whole, or not at all."""
+    spool = shlex.quote(profile.spool)
+    if "{spool}" in profile.command:
+        return f"#!/bin/sh\numask 022\n{profile.command.replace('{spool}', spool)}\n"
+    return (
+        f"#!/bin/sh\numask 022\nname=profile-{node}-$SLURM_JOB_ID.json\n"
+        f"{{ {profile.command}\n}} >{spool}/.$name\ncode=$?\n"
+        f"if [ -s {spool}/.$name ]; then mv {spool}/.$name {spool}/$name; else rm {spool}/.$name; fi\nexit $code\n"
+    )
+
+
+def _last_line(log: Path) -> str:
+    """`: ` and what the job said last; nothing where it said nothing, or can't be read here."""
+    try:
+        with log.open("rb") as file:
+            file.seek(max(0, log.stat().st_size - 1000))
+            lines = file.read().split(b"\n")
+    except OSError:
+        return ""
+    said = next((text for line in reversed(lines) if (text := printable(line).strip())), "")
+    return f": {said}" if said else ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -15,7 +17,7 @@ from pal_slurm.config.schema import ProfileSection
 from pal_slurm.errors import BadInput, SlurmRefused
 from pal_slurm.model import Cluster, Job, JobState, Reservation, Shape, Snapshot
 from pal_slurm.profiling.nodes import idle, in_the_way
-from pal_slurm.profiling.run import ARRIVES_S, WAITS_S, ProfileRun, Wanted
+from pal_slurm.profiling.run import ARRIVES_S, LOGS, WAITS_S, ProfileRun, Wanted, batch_script
 from pal_slurm.profiling.window import Window, hours
 from pal_slurm.slurm.batch import OurJob, Terms
 from pal_slurm.store import Store
@@ -175,6 +177,34 @@ def test_a_job_that_leaves_nothing_is_tried_twice(room: Room, store: Store, spoo
     assert last.failed == ("n1",)
     assert len(room.submitted) == 2
     assert "left no document" in said[-1]
+
+
+def test_what_a_failed_job_said_last_is_told(room: Room, store: Store, spool: Path) -> None:
+    said: list[str] = []
+    work = run_of(room, store, spool)
+    work.wanted, work.tell = replace(work.wanted, nodes=("n1",)), said.append
+    work.step(NIGHT)
+    (spool / LOGS / "n1.out").write_bytes(b"loading\npal-probe: no \x1b[31mdriver\n\n")
+    room.finish()
+    work.step(NIGHT + 1)
+    work.step(NIGHT + 2 + ARRIVES_S)
+    assert said[-1].endswith("n1.out: pal-probe: no  [31mdriver")
+
+
+@pytest.mark.parametrize("code", [0, 3])
+def test_without_a_spool_in_the_command_what_it_prints_is_the_document(spool: Path, code: int) -> None:
+    home = spool / "it's here"
+    home.mkdir()
+    script = batch_script(ProfileSection(spool=str(home), command=f"echo one; echo two; (exit {code})"), "n1")
+    done = subprocess.run(["sh"], input=script, text=True, env={**os.environ, "SLURM_JOB_ID": "7"}, check=False)
+    assert done.returncode == code
+    assert [(path.name, path.read_text()) for path in home.iterdir()] == [("profile-n1-7.json", "one\ntwo\n")]
+
+
+def test_a_command_that_prints_nothing_leaves_nothing(spool: Path) -> None:
+    script = batch_script(ProfileSection(spool=str(spool), command="false"), "n1")
+    assert subprocess.run(["sh"], input=script, text=True, check=False).returncode == 1
+    assert list(spool.iterdir()) == []
 
 
 def test_a_document_may_take_its_time_to_arrive(room: Room, store: Store, spool: Path) -> None:

@@ -76,7 +76,10 @@ def parse(text: str) -> Spec:
     )
     app = match["app"] or app_name(plain_name if name in ("command", "fake") else name)
     if not APP.fullmatch(app) or (cls is not None and not CLASS.fullmatch(cls)):
-        raise BadInput(f"--kernel {text!r}: the application's or the class's name has characters that are not allowed")
+        raise BadInput(
+            f"--kernel {text!r}: the application's or the class's name has characters that are not allowed; "
+            "write [APP=]NAME[@CLASS][:ARGUMENT], as resnet@A:batch=8"
+        )
     return Spec(app, name, cls, argument, text)
 
 
