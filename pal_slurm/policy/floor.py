@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from pal_slurm.model import BoolArray, Cluster, FloatArray, IntArray, Job, Knowledge, Placement, Reservation
+from pal_slurm.model import App, BoolArray, Cluster, FloatArray, IntArray, Job, Knowledge, Placement, Reservation
 from pal_slurm.policy.merit import Merit, class_merit, flat_merit, worth_to_others
 from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.tables import NodeTable, SetTable, node_table, set_table
@@ -43,6 +43,8 @@ class Floor:
         # Kinds of jobs for which nothing can be asked for now, and those that not even Slurm could start somehow.
         self.unfit: set[Need] = set()
         self.nowhere: set[Need] = set()
+        # What was found for a kind of job, and after how many changes: nothing changed since, it is found again.
+        self.found: dict[tuple[object, Need, int], tuple[int, App, Placement]] = {}
         self.needs = Needs(cluster, reservations, now)
         self._merits: dict[str | None, Merit] = {None: flat_merit(cluster)}
         self._sorted: dict[int, FloatArray] = {}
@@ -55,7 +57,7 @@ class Floor:
         twin.__dict__.update(self.__dict__)
         twin.free, twin.n_free = self.free.copy(), self.n_free.copy()
         twin.cpus_free, twin.mem_free = self.cpus_free.copy(), self.mem_free.copy()
-        twin.changed, twin._tables = [], {}
+        twin.changed, twin.found, twin._tables = [], {}, {}
         twin.unfit, twin.nowhere = set(self.unfit), set(self.nowhere)
         return twin
 
@@ -112,7 +114,7 @@ class Floor:
         """These GPUs, and the job's CPUs and memory there, are no longer free."""
         index = self.cluster.node_index
         for name, slots in zip(placement.nodes, placement.gpus, strict=True):
-            if slots and not self.free[index[name], list(slots)].all():
+            if not all(self.free[index[name]][list(slots)].tolist()):
                 raise ValueError(f"GPUs {slots} of {name} are not all free; job {job.id} can't take them")
         self.hold(job, placement)
 
@@ -123,11 +125,8 @@ class Floor:
             row = index[name]
             cpus, mem_mb = self.demand(job, nodes, row)
             if slots:
-                self.free[row, list(slots)] = False
-            self.n_free[row] = np.count_nonzero(self.free[row])
-            self.cpus_free[row] -= cpus
-            self.mem_free[row] -= mem_mb
-            self.changed.append(row)
+                self.free[row][list(slots)] = False
+            self._recount(row, -cpus, -mem_mb)
 
     def give(self, job: Job, placement: Placement) -> None:
         """The job is gone: what it held is free again, unless its node can't be used."""
@@ -135,15 +134,20 @@ class Floor:
         for name, slots in zip(placement.nodes, placement.gpus, strict=True):
             row, columns = index[name], list(slots)
             cpus, mem_mb = self.demand(job, nodes, row)
-            if columns and self.free[row, columns].any():
+            if columns and self.free[row][columns].any():
                 raise ValueError(f"GPUs {slots} of {name} are free already; job {job.id} can't give them back")
-            self.free[row, columns] = self.usable[row, columns]
-            self.n_free[row] = np.count_nonzero(self.free[row])
-            self.cpus_free[row] += cpus
-            self.mem_free[row] += mem_mb
-            self.changed.append(row)
+            self.free[row][columns] = self.usable[row][columns]
+            self._recount(row, cpus, mem_mb)
         self.unfit.clear()
         self.nowhere.clear()
+
+    def _recount(self, row: int, cpus: int, mem_mb: int) -> None:
+        self.n_free[row] = np.count_nonzero(self.free[row])
+        if cpus:
+            self.cpus_free[row] += cpus
+        if mem_mb:
+            self.mem_free[row] += mem_mb
+        self.changed.append(row)
 
     def demand(self, job: Job, nodes: int, row: int) -> tuple[int, int]:
         """CPUs and MB on one of its nodes: as Slurm accounts them for a running job, else the least asked for."""

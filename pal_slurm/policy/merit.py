@@ -9,6 +9,7 @@ spread never counts.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -26,6 +27,17 @@ class Merit:
     levels: tuple[float, ...]  # rank -> the score that its bin counts as
     worth: IntArray  # (N, S)
     informed: bool  # something is known that tells GPUs apart
+
+    @cached_property
+    def rank_lists(self) -> list[list[int]]:
+        """The same as plain numbers, for looking at one node."""
+        lists: list[list[int]] = self.rank.tolist()
+        return lists
+
+    @cached_property
+    def worth_lists(self) -> list[list[int]]:
+        lists: list[list[int]] = self.worth.tolist()
+        return lists
 
 
 def flat_merit(cluster: Cluster) -> Merit:

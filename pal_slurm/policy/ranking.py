@@ -17,10 +17,9 @@ from pal_slurm.model import App, BoolArray, Job, Placement, Tier, base_of, comm_
 from pal_slurm.policy.floor import Floor, Models
 from pal_slurm.policy.needs import Need, Site
 from pal_slurm.policy.spans import Gang, best_gang
-from pal_slurm.policy.tables import NEVER, RANK_SHIFT
+from pal_slurm.policy.tables import COST_MASK, NEVER, RANK_SHIFT
 
 Way = tuple[int, int, int, int]
-COST_MASK = (1 << RANK_SHIFT) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,12 +50,18 @@ class Ranking:
         need = floor.needs.of(job)
         if need is None or need in floor.unfit:
             return None
+        kind = (self, need, id(app))
+        last = floor.found.get(kind)
+        if last is not None and last[0] == len(floor.changed):
+            return last[2]
         best = self._best(need, app, floor)
         if best is None:
             floor.unfit.add(need)
             return None
         names = floor.cluster.node_names
-        return Placement(tuple(names[row] for row in best.rows), best.slots, best.exact, best.partition)
+        where = Placement(tuple(names[row] for row in best.rows), best.slots, best.exact, best.partition)
+        floor.found[kind] = (len(floor.changed), app, where)  # the app is kept with it, so that its id stays its own
+        return where
 
     def _best(self, need: Need, app: App, floor: Floor) -> Candidate | None:
         best: Candidate | None = None
@@ -118,8 +123,10 @@ class Ranking:
 
     def _gang(self, floor: Floor, app: App, site: Site, way: Way, models: Models) -> Gang | None:
         nodes, gpus, cpus, mem_mb = way
+        room: BoolArray = floor.room(site.mask, cpus, mem_mb) & (floor.n_free >= gpus)
+        if np.count_nonzero(room) < nodes:
+            return None
         table = floor.set_table(app.cls if self.scores else None, gpus, models)
-        room: BoolArray = floor.room(site.mask, cpus, mem_mb)
         levels = floor.merit(app.cls if self.scores else None).levels
         comm = (self._comm(app, Tier.RACK), self._comm(app, Tier.CLUSTER))
         return best_gang(floor, table, room, nodes, levels, comm)

@@ -2,14 +2,13 @@
 
 A key packs, from the top: the rank of the worst GPU that the job would get there (the bin's value: step time), the
 summed worth of the GPUs (scarcity), and the GPUs that would be left over (packing). Equal keys go to the lowest node.
-Only nodes that changed since the last look are computed anew.
+Only nodes that changed since the last look are computed anew; a few of them one by one, which is faster than numpy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import combinations
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +20,26 @@ if TYPE_CHECKING:
     from pal_slurm.policy.floor import Floor
 
 Key = NDArray[np.int64]
-Pricing = Callable[["Floor", Key, "IntArray | slice"], FloatArray]
 LEFT_BITS = 6  # fewer than 64 slots on a node
 WORTH_BITS = 18
 RANK_SHIFT = LEFT_BITS + WORTH_BITS
-NEVER = np.iinfo(np.int64).max
+COST_MASK = (1 << RANK_SHIFT) - 1
+NEVER = int(np.iinfo(np.int64).max)
 NO_RANK = np.int32(np.iinfo(np.int32).max)
+FEW = 16  # rows that are computed one by one
 MOST_SETS = 1000  # choices of slots tried for a job on several nodes; 8-GPU nodes have at most 70
+
+
+Number = TypeVar("Number", float, FloatArray)
+
+
+class Pricing(Protocol):
+    """What a node, or each of several, costs a job.
+
+    From the level of the worst GPU it would get there, the share of GPUs left over, and 0..1 for what breaks ties.
+    """
+
+    def __call__(self, level: Number, left: Number, tie: Number, /) -> Number: ...
 
 
 class _Table:
@@ -36,14 +48,14 @@ class _Table:
     def __init__(self) -> None:
         self._seen = -1
 
-    def stale_rows(self, floor: Floor) -> IntArray | slice | None:
+    def stale_rows(self, floor: Floor) -> list[int] | slice | None:
         """Rows to compute anew: all at first or when most changed; None: up to date."""
         seen, self._seen = self._seen, len(floor.changed)
         if seen == self._seen:
             return None
         if seen < 0 or self._seen - seen > floor.cluster.n_nodes:
             return slice(None)
-        return np.array(list(set(floor.changed[seen:])), dtype=np.intp)
+        return list(set(floor.changed[seen:]))
 
 
 class NodeTable(_Table):
@@ -57,24 +69,59 @@ class NodeTable(_Table):
         self._allowed = allowed  # (N, S) GPUs of the models wanted
         self._lowest = lowest  # Slurm takes the lowest free devices: no choice within a node
         self._price: FloatArray | None = None
-        self._unpriced: IntArray | slice | None = None  # rows whose key is newer than their price
+        self._unpriced: list[int] | None = []  # rows whose key is newer than their price; None: all
 
     def price(self, floor: Floor, pricing: Pricing) -> FloatArray:
         """(N,) what `pricing` makes of each key, infinity where the job does not fit; kept like the keys."""
-        rows = self._unpriced if self._price is not None else slice(None)
         if self._price is None:
-            self._price = np.full(len(self.key), np.inf)
-        if rows is not None:
-            key = self.key[rows]
-            fits = key != NEVER
-            self._price[rows] = np.where(fits, pricing(floor, np.where(fits, key, 0), rows), np.inf)
-            self._unpriced = None
+            self._price, self._unpriced = np.full(len(self.key), np.inf), None
+        if self._unpriced is None or len(self._unpriced) > FEW:
+            self._price_rows(floor, pricing, slice(None) if self._unpriced is None else self._unpriced)
+        else:
+            levels = self._merit.levels
+            for row in self._unpriced:
+                key = int(self.key[row])
+                if key == NEVER:
+                    self._price[row] = np.inf
+                    continue
+                left = (int(floor.n_free[row]) - self._gpus) / max(int(floor.cluster.gpus_per_node[row]), 1)
+                self._price[row] = pricing(levels[key >> RANK_SHIFT], left, (key & COST_MASK) / COST_MASK)
+        self._unpriced = []
         return self._price
+
+    def _price_rows(self, floor: Floor, pricing: Pricing, rows: list[int] | slice) -> None:
+        assert self._price is not None
+        fits = self.key[rows] != NEVER
+        key = np.where(fits, self.key[rows], 0)
+        level = np.array(self._merit.levels)[key >> RANK_SHIFT]
+        left = (floor.n_free[rows] - self._gpus) / np.maximum(floor.cluster.gpus_per_node[rows], 1)
+        self._price[rows] = np.where(fits, pricing(level, left, (key & COST_MASK) / COST_MASK), np.inf)
 
     def refresh(self, floor: Floor) -> None:
         rows = self.stale_rows(floor)
         if rows is None:
             return
+        if isinstance(rows, slice):
+            self._unpriced = None
+        elif self._unpriced is not None:
+            self._unpriced.extend(rows)
+        if isinstance(rows, slice) or len(rows) > FEW:
+            self._refresh_rows(floor, rows)
+            return
+        for row in rows:
+            self.key[row] = self._key_of(floor, row)
+
+    def _key_of(self, floor: Floor, row: int) -> int:
+        slots, k = self._open(floor, row), self._gpus
+        if len(slots) < k:
+            return NEVER
+        rank, worth = self._merit.rank_lists[row], self._merit.worth_lists[row]
+        worst = sorted([rank[s] for s in slots])[k - 1]
+        spent = sum(sorted([worth[s] for s in slots if rank[s] <= worst])[:k])
+        return worst << RANK_SHIFT | spent << LEFT_BITS | int(floor.n_free[row]) - k
+
+    def _refresh_rows(self, floor: Floor, rows: list[int] | slice) -> None:
+        """The same for many rows at once."""
         free, k = floor.free[rows], self._gpus
         if self._lowest:
             free = free & (np.cumsum(free, axis=1) <= k)
@@ -88,19 +135,23 @@ class NodeTable(_Table):
         key |= floor.n_free[rows] - k
         key[worst == NO_RANK] = NEVER
         self.key[rows] = key
-        self._unpriced = rows if self._unpriced is None else slice(None)
+
+    def _open(self, floor: Floor, row: int) -> list[int]:
+        """The slots of one node that the job may be given."""
+        free: list[int] = floor.free[row].nonzero()[0].tolist()
+        if self._lowest:
+            free = free[: self._gpus]
+        return free if self._allowed is None else [s for s in free if self._allowed[row, s]]
 
     def slots(self, floor: Floor, row: int) -> tuple[int, ...]:
         """The GPUs that the key of this node stands for; among equals the lowest slots."""
-        free = floor.free[row].nonzero()[0].tolist()
-        if self._lowest:
-            return tuple(free[: self._gpus])
-        if self._allowed is not None:
-            free = [s for s in free if self._allowed[row, s]]
-        rank, worth = self._merit.rank[row].tolist(), self._merit.worth[row].tolist()
-        worst = sorted(rank[s] for s in free)[self._gpus - 1]
-        fine = sorted((worth[s], s) for s in free if rank[s] <= worst)
-        return tuple(sorted(s for _, s in fine[: self._gpus]))
+        slots, k = self._open(floor, row), self._gpus
+        if len(slots) == k:
+            return tuple(slots)
+        rank, worth = self._merit.rank_lists[row], self._merit.worth_lists[row]
+        worst = sorted([rank[s] for s in slots])[k - 1]
+        fine = sorted([(worth[s], s) for s in slots if rank[s] <= worst])
+        return tuple(sorted([s for _, s in fine[:k]]))
 
 
 class SetTable(_Table):

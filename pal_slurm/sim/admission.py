@@ -112,7 +112,8 @@ class Bounded:
 
     def _fill(self, head: Place, now: float) -> None:
         at, spare = self._reserve(head.run.work.gpus, now)
-        while (filler := self._line.filler(head.key, self._free, spare, at - now, ())) is not None:
+        fillers = self._line.fillers(head.key, at - now)
+        while (filler := fillers.next(self._free, spare)) is not None:
             if filler.limit_s > at - now:
                 spare -= filler.run.work.gpus
             self._start(filler, now)

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
 
-from pal_slurm.model import App, Cluster, IntArray, Job, Knowledge, Placement, ScoreTable
+from pal_slurm.model import App, Cluster, Job, Knowledge, Placement, ScoreTable, Tier
 from pal_slurm.policy.composition import Composition
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.patience.none import NoPatience
@@ -45,8 +46,22 @@ class Reserved(NamedTuple):
     """The head's reservation: from when, and what is free on each node then."""
 
     at: float
-    free: IntArray
+    free: list[int]
+    tally: list[int]  # how many nodes have no GPU free, how many one ...
     spare: int  # GPUs beyond those that the head needs
+
+    def less(self, nodes: Iterable[tuple[int, int]], gpus: int) -> Reserved:
+        """When somebody who stays beyond it takes these (row, GPUs)."""
+        free, tally = self.free.copy(), self.tally.copy()
+        for row, taken in nodes:
+            add(free, tally, row, -taken)
+        return Reserved(self.at, free, tally, self.spare - gpus)
+
+
+def add(free: list[int], tally: list[int], row: int, gpus: int) -> None:
+    tally[free[row]] -= 1
+    free[row] += gpus
+    tally[free[row]] += 1
 
 
 class InSeams:
@@ -64,6 +79,7 @@ class InSeams:
         self._declined: set[Key] = set()  # of those who wait in line, who had an offer at this moment and declined
         self._since: dict[int, float] = {}  # when each job first declined one
         self._refused: dict[Key, tuple[App, float]] = {}  # who declined last time, and the slowdown of the offer
+        self._offered: tuple[Placement, App, Tier, float, int] | None = None  # last, and what it is worth there
         self._ask_all_at = 0.0
         self._freed: list[int] = []  # GPUs that came free since
         self._floor = Floor(cluster, Knowledge(known))
@@ -129,19 +145,16 @@ class InSeams:
             return
         reserved = self._reserve(head.run.work, stage.now)
         window_s = reserved.at - stage.now
-        spare = reserved.spare
+        fillers = self._line.fillers(head.key, window_s, self._declined)
         barred: set[int] = set()  # sizes that can't be placed now, or not without delaying the head
-        while (filler := self._line.filler(head.key, self._free, spare, window_s, barred, self._declined)) is not None:
+        while (filler := fillers.next(self._free, reserved.spare, barred)) is not None:
             placement = self._place(filler)
             if placement is not None and self._declines(filler, placement, stage.now):
                 continue
             if placement is not None and filler.limit_s > window_s:
-                left = reserved.free.copy()
-                for row, gpus in self._nodes(placement):
-                    left[row] -= gpus
-                if self._fits(head.run.work, left):
-                    spare -= filler.run.work.gpus
-                    reserved = reserved._replace(free=left)
+                left = reserved.less(self._nodes(placement), filler.run.work.gpus)
+                if self._fits(head.run.work, left.tally):
+                    reserved = left
                 else:
                     placement = None
             if placement is None:
@@ -153,46 +166,44 @@ class InSeams:
         """Whether the job's patience bids it wait for better GPUs."""
         if not self._patient:
             return False
-        run = place.run
-        gpus = self._flat(placement)
-        slowdown = self._known.worst(run.work.app, gpus)
-        offer = Offer(
-            tier=self._known.tier(gpus),
-            slowdown=slowdown,
-            waited_s=now - run.work.submit,
-            declined_s=now - self._since.get(run.work.id, now),
-            faster=self._floor.faster(run.work.app.cls, slowdown),
-        )
+        run, app = place.run, place.run.work.app
+        if self._offered is None or self._offered[0] is not placement or self._offered[1] is not app:
+            gpus = self._flat(placement)
+            slowdown = self._known.worst(app, gpus)
+            faster = self._floor.faster(app.cls, slowdown)
+            self._offered = (placement, app, self._known.tier(gpus), slowdown, faster)
+        _, _, tier, slowdown, faster = self._offered
+        declined_s = now - self._since.get(run.work.id, now)
+        offer = Offer(tier, slowdown, now - run.work.submit, declined_s, faster)
         if self._composition.patience.waits(run.job, offer) is None:
             return False
         self._since.setdefault(run.work.id, now)
         self._declined.add(place.key)
-        self._refused[place.key] = (run.work.app, offer.slowdown)
+        self._refused[place.key] = (app, slowdown)
         return True
 
     def _reserve(self, head: Work, now: float) -> Reserved:
         """The first moment at which the head fits if every running job uses its whole time limit."""
-        free = self._floor.n_free.astype(np.int64)
+        free: list[int] = self._floor.n_free.tolist()
+        tally: list[int] = np.bincount(self._floor.n_free, minlength=self._cluster.width + 1).tolist()
         count, need = self._free, head.gpus
         for i, release in enumerate(self._releases):
             for row, gpus in release.nodes:
-                free[row] += gpus
+                add(free, tally, row, gpus)
                 count += gpus
             together = i + 1 < len(self._releases) and self._releases[i + 1].at == release.at
-            if count >= need and not together and self._fits(head, free):
-                return Reserved(max(release.at, now), free, count - need)
-        return Reserved(math.inf, free, 0)
+            if count >= need and not together and self._fits(head, tally):
+                return Reserved(max(release.at, now), free, tally, count - need)
+        return Reserved(math.inf, free, tally, 0)
 
-    def _fits(self, work: Work, free: IntArray) -> bool:
+    def _fits(self, work: Work, tally: list[int]) -> bool:
         """Whether the job's GPUs can be asked for: equal numbers on some nodes."""
         kind = (work.gpus, work.per_node)
         if kind not in self._ways:
             shape = work.as_job().shape
             assert shape is not None
             self._ways[kind] = tuple(shape.ways(self._cluster.width))
-        exactly = np.bincount(free, minlength=self._cluster.width + 1)
-        at_least: list[int] = exactly[::-1].cumsum()[::-1].tolist()  # nodes with so many free GPUs or more
-        return any(at_least[gpus] >= nodes for nodes, gpus in self._ways[kind])
+        return any(sum(tally[gpus:]) >= nodes for nodes, gpus in self._ways[kind])
 
     def _place(self, place: Place) -> Placement | None:
         work = place.run.work

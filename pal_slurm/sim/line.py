@@ -6,7 +6,7 @@ One sorted list per size, so that neither an arrival nor an end costs a scan of 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from heapq import heappop, heappush
 from itertools import islice
 from math import inf
@@ -24,6 +24,39 @@ class Place(NamedTuple):
     key: Key  # unique: every order ends with the job id
     limit_s: float
     run: Run
+
+
+class Fillers:
+    """Those behind the head who may fill a hole, in the order. Who was passed over once is not looked at again."""
+
+    def __init__(self, line: Line, behind: Key, window_s: float, but: Collection[Key]) -> None:
+        """`but`: who is not to be asked; it may grow."""
+        self._line = line
+        self._behind = behind
+        self._window_s = window_s
+        self._but = but
+        self._at: dict[int, int] = {}  # per size, how many of it were passed over
+
+    def next(self, free: int, extra: int, barred: Collection[int] = ()) -> Place | None:
+        """The first that fits and would end within the window, or leaves the head its GPUs; neither number may grow."""
+        best: Place | None = None
+        for size in self._line.sizes():
+            if size > free or size in barred:
+                continue
+            short = size > extra
+            if short and self._line.least_limit(size) > self._window_s:
+                continue
+            same, at = self._line.of_size(size), self._at.get(size, 0)
+            for place in islice(same, at, DEPTH):
+                if best is not None and place.key > best.key:
+                    break
+                fits = not short or place.limit_s <= self._window_s
+                if fits and place.key > self._behind and place.key not in self._but:
+                    best = place
+                    break
+                at += 1
+            self._at[size] = at
+        return best
 
 
 class Line:
@@ -70,23 +103,16 @@ class Line:
         """Fewest GPUs that anyone in the line asks for."""
         return min(self._sizes, default=inf)
 
-    def filler(
-        self, behind: Key, free: int, extra: int, window_s: float, barred: Collection[int], but: Collection[Key] = ()
-    ) -> Place | None:
-        """The first job after `behind` that fits and would end within the window, or leaves the head its GPUs."""
-        best: Place | None = None
-        for size, same in self._sizes.items():
-            if size > free or size in barred or (size > extra and self._least_limit(size) > window_s):
-                continue
-            for place in islice(same, DEPTH):
-                if best is not None and place.key > best.key:
-                    break
-                if place.key > behind and (size <= extra or place.limit_s <= window_s) and place.key not in but:
-                    best = place
-                    break
-        return best
+    def fillers(self, behind: Key, window_s: float, but: Collection[Key] = ()) -> Fillers:
+        return Fillers(self, behind, window_s, but)
 
-    def _least_limit(self, size: int) -> float:
+    def of_size(self, size: int) -> list[Place]:
+        return self._sizes.get(size, [])
+
+    def sizes(self) -> Iterable[int]:
+        return self._sizes
+
+    def least_limit(self, size: int) -> float:
         """The shortest time limit among those of a size; spares the search for one that is short enough."""
         heap = self._limits[size]
         while heap[0][1] not in self._here:

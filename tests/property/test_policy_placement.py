@@ -13,7 +13,7 @@ from pal_slurm.model import Job, Placement, Reservation, predict
 from pal_slurm.policy import Floor, placements
 from tests.property.worlds import NOW, World, askable, gangs, jobs, least_step, queues, reservations, worlds
 
-NAMES = ("lv", "pm-first", "packed", "random(3)")
+NAMES = ("lv", "thrift", "pm-first", "packed", "random(3)")
 
 
 def floor_of(world: World, windows: tuple[Reservation, ...] = ()) -> Floor:
@@ -87,6 +87,7 @@ def test_a_floor_that_lived_through_takes_and_gives_places_as_a_fresh_one_would(
             fresh.take(*pair)
         chosen = placer.place(job, app, floor)
         assert chosen == placer.place(job, app, fresh)
+        assert chosen == placer.place(job, app, floor)  # found again
         if chosen is not None:
             floor.take(job, chosen)
             on[job.id] = (job, chosen)

@@ -12,15 +12,19 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pal_slurm.model import App, FloatArray, IntArray, Tier, step_time
+from pal_slurm.model import App, Tier, step_time
 from pal_slurm.policy.floor import Floor, Models
 from pal_slurm.policy.needs import Site
-from pal_slurm.policy.ranking import COST_MASK, Candidate, Ranking, Way
+from pal_slurm.policy.ranking import Candidate, Ranking, Way
 from pal_slurm.policy.seams import placements
-from pal_slurm.policy.tables import RANK_SHIFT, Key
+from pal_slurm.policy.tables import COST_MASK, RANK_SHIFT, Number
 
 THRIFT = 0.1
 TIE = 1e-9  # lets what `lv` breaks ties by decide where thrift sees none
+
+
+def _price(level: Number, left: Number, tie: Number) -> Number:
+    return level * (1.0 + THRIFT * left + TIE * tie)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,14 +36,7 @@ class Thrift(Ranking):
         if nodes > 1:
             return Ranking._candidate(self, floor, app, site, way, base, models)
         table = floor.node_table(app.cls, gpus, models)
-        levels = np.array(floor.merit(app.cls).levels)
-
-        def pricing(floor: Floor, key: Key, rows: IntArray | slice) -> FloatArray:
-            left = (floor.n_free[rows] - gpus) / np.maximum(floor.cluster.gpus_per_node[rows], 1)
-            tie: FloatArray = TIE * ((key & COST_MASK) / COST_MASK)
-            return np.asarray(levels[key >> RANK_SHIFT] * (1.0 + THRIFT * left + tie))
-
-        price = table.price(floor, pricing)
+        price = table.price(floor, _price)
         row = int(price.argmin())
         allowed = site.mask is None or site.mask[row]
         if not allowed or floor.cpus_free[row] < cpus or floor.mem_free[row] < mem_mb:
@@ -49,7 +46,7 @@ class Thrift(Ranking):
             return None
         key = int(table.key[row])
         tier = Tier.GPU if gpus == 1 else Tier.NODE
-        step = step_time(base, float(levels[key >> RANK_SHIFT]), self._comm(app, tier))
+        step = step_time(base, floor.merit(app.cls).levels[key >> RANK_SHIFT], self._comm(app, tier))
         slots = (table.slots(floor, row),)
         return Candidate(step, tier, key & COST_MASK, (row,), slots, floor.cluster.slots, site.partition)
 
