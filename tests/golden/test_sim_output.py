@@ -147,3 +147,27 @@ def test_accounting_without_gpu_jobs_is_an_error(tmp_path: Path) -> None:
     result = run("gain", "--sacct", str(path))
     assert isinstance(result.exception, BadInput)
     assert "no GPU job has ended there; 1 rows were left out" in str(result.exception)
+
+
+def test_accounting_is_asked_where_pal_yaml_says_that_slurm_is(tmp_path: Path) -> None:
+    sacct, scores = month(tmp_path, 1.3)
+    program = tmp_path / "bin" / "sacct"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\nprintf "%s\\n" "$*" >{tmp_path}/asked\ncat {sacct}\n')
+    program.chmod(0o755)
+    (tmp_path / "pal.yaml").write_text(f"cluster: {{bin_dir: {program.parent}}}\nstate_dir: {tmp_path}\n")
+    words = ("--config", str(tmp_path / "pal.yaml"), "gain", "--scores", str(scores), "--gpus-per-node", "4")
+    result = run(*words, "--days", "7")
+    assert result.exit_code == 0, result.output
+    assert result.output == run(*words, "--sacct", str(sacct)).output
+    assert "-S now-7days" in (tmp_path / "asked").read_text()
+
+
+def test_run_times_are_compared_with_those_of_the_same_gpu_model(tmp_path: Path) -> None:
+    sacct, _ = month(tmp_path, 1.0)
+    rows = [f"n{n},{slot},{model},A,{s}" for n, model, s in ((1, "a100", 0.2), (2, "v100", 0.4)) for slot in range(4)]
+    scores = tmp_path / "times.csv"
+    scores.write_text("node,slot,model,class,seconds\n" + "\n".join(rows) + "\n")
+    result = run("gain", "--sacct", str(sacct), "--scores", str(scores), "--gpus-per-node", "4")
+    assert result.exit_code == 0, result.output
+    assert "A               8  1.000  1.000    1.000" in result.output

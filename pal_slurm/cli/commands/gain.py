@@ -51,11 +51,14 @@ def command(
     from pal_slurm.sim.gain import cluster_of, estimate
     from pal_slurm.sim.traces.sacct import read_rows
 
-    with _accounting(sacct_file, days) as table:
+    with _accounting(palctl, sacct_file, days) as table:
         rans: list[Ran] = list(read_rows(table))
         left_out = table.skipped
     if not rans:
-        raise BadInput(f"{table.path}: no GPU job has ended there; {left_out} rows were left out.")
+        raise BadInput(
+            f"{table.path}: no GPU job has ended there; {left_out} rows were left out. Accounting knows of GPUs where "
+            "slurm.conf has AccountingStorageTRES=gres/gpu."
+        )
     cluster = cluster_of(rans, gpus_per_node)
     known, apps = _knowledge(palctl, cluster, scores)
     with progress_bar("replaying") as progress:
@@ -68,7 +71,7 @@ def command(
         _print(report, left_out)
 
 
-def _accounting(file: Path | None, days: int) -> Table:
+def _accounting(palctl: Palctl, file: Path | None, days: int) -> Table:
     from pal_slurm.sim.traces.reading import Table
     from pal_slurm.sim.traces.sacct import COMMAND
 
@@ -76,13 +79,22 @@ def _accounting(file: Path | None, days: int) -> Table:
         return Table(file)
     words = COMMAND.replace("now-30days", f"now-{days}days").split()
     try:
-        done = subprocess.run(words, capture_output=True, timeout=600, check=True)
+        done = subprocess.run([_sacct(palctl), *words[1:]], capture_output=True, timeout=600, check=True)
     except FileNotFoundError:
         raise SlurmUnavailable("There is no sacct here; run it elsewhere and give --sacct FILE.") from None
     except (subprocess.CalledProcessError, subprocess.TimeoutExpired) as exc:
         said = (exc.stderr or b"").decode(errors="replace").strip()[:300]
         raise SlurmUnavailable(f"`{' '.join(words)}` failed: {said or exc}") from exc
     return Table(Path("sacct"), io.StringIO(done.stdout.decode("utf-8", errors="replace")))
+
+
+def _sacct(palctl: Palctl) -> str:
+    """Where pal.yaml says that Slurm's commands are; without a pal.yaml the one on PATH."""
+    try:
+        bin_dir = palctl.config.cluster.bin_dir
+    except ConfigError:
+        bin_dir = ""
+    return str(Path(bin_dir) / "sacct") if bin_dir else "sacct"
 
 
 def _knowledge(palctl: Palctl, cluster: Cluster, file: Path | None) -> tuple[ScoreTable, Apps]:
@@ -104,7 +116,7 @@ def _knowledge(palctl: Palctl, cluster: Cluster, file: Path | None) -> tuple[Sco
 
 
 def _placed(file: Path) -> dict[tuple[str, int], dict[str, float]]:
-    """Score by class of each (node, slot) of a file; run times become scores by medians."""
+    """Score by class of each (node, slot) of a file; run times become scores by the medians of their GPU model."""
     from statistics import median
 
     from pal_slurm.cli.score_file import read_scores
@@ -114,14 +126,14 @@ def _placed(file: Path) -> dict[tuple[str, int], dict[str, float]]:
     except OSError as exc:
         raise BadInput(f"{file} can't be read: {exc.strerror}.") from exc
     entries = read_scores(data, str(file), tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), time.time())
-    times: dict[str, list[float]] = {}
+    times: dict[tuple[str, str], list[float]] = {}
     for entry in entries:
         if entry.seconds:
-            times.setdefault(entry.cls or entry.app, []).append(median(entry.seconds))
+            times.setdefault((entry.cls or entry.app, entry.model), []).append(median(entry.seconds))
     placed: dict[tuple[str, int], dict[str, float]] = {}
     for entry in entries:
         cls = entry.cls or entry.app
-        score = entry.score if entry.score is not None else median(entry.seconds) / median(times[cls])
+        score = entry.score if entry.score is not None else median(entry.seconds) / median(times[cls, entry.model])
         placed.setdefault((entry.node, entry.slot), {})[cls] = score
     return placed
 
