@@ -32,8 +32,10 @@ def emit(palctl: Palctl, gres_conf: Path | None) -> None:
 
     try:
         text = gres_conf.read_text(encoding="utf-8") if gres_conf else ""
-    except (OSError, UnicodeDecodeError) as error:
-        raise BadInput(f"{gres_conf} can't be read: {error}") from error
+    except OSError as error:
+        raise BadInput(f"{gres_conf} can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise BadInput(f"{gres_conf} is not UTF-8 text (byte {error.start}); give the gres.conf in use") from error
     machine = read_machine(_commands(palctl).show(QUESTIONS))
     made = make(machine.nodes, read_gres_conf(text, str(gres_conf)))
     for title, lines in (("gres.conf", made.gres_conf), ("slurm.conf", made.slurm_conf)):

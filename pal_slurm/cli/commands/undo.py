@@ -47,6 +47,8 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
             for found in jobs:
                 where = f" (pinned to {found.required_nodes})" if found.required_nodes else ""
                 click.echo(f"would undo job {found.id}{where}")
+            if not jobs:
+                click.echo("nothing of ours is in the queue")
             return
         results = undo(slurm, jobs, snapshot.taken)
     finally:
