@@ -27,7 +27,7 @@ from pal_slurm.sim.traces import Options, read_trace
 
 DATA = Path(os.environ.get("PAL_DATA", Path(__file__).parents[1] / "../shared/data"))
 PUBLISHED = ("artifact/pal", "artifact/pm-first", "artifact/packed-sticky", "artifact/packed-nonsticky")
-ARTIFACT_S = 0.66  # CPU seconds that the published code needs to fill 1,024 GPUs once (measured, pal.md 4)
+ARTIFACT_S = 0.66  # CPU seconds that the published code needs to fill 1,024 GPUs once (measured)
 
 
 def sixteen_runs() -> float:

@@ -18,14 +18,14 @@ local TRES_FIELDS = { "tres_per_node", "tres_per_job", "tres_per_task", "tres_pe
 local MARK_KEYS = { tres_per_node = "n", tres_per_job = "j", tres_per_task = "t", tres_per_socket = "s" }
 local LONGEST_TEXT = 1024 -- slurmctld refuses a longer comment or feature expression, after job_submit has run
 local LONGEST_VALUE = 512 -- of one field of the mark; longer requests are left alone
-local LONGEST_LEASE = 600 -- DESIGN: a lease never exceeds ten minutes
+local LONGEST_LEASE = 600 -- a lease never exceeds ten minutes (docs/decisions/0013)
 local ALIVE_FOR = 60 -- seconds that pald's sign of life is believed
 local OPTION = "_SLURM_SPANK_OPTION_pal_pal_app=" -- how Slurm hands a SPANK option of plugin `pal` to job_submit
 local KEEP_OFF = "PAL_KEEP_OFF=" -- set by our SPANK plugin for what job_submit can't see: --deadline, -I SECONDS
 
 -- Words -------------------------------------------------------------------------------------------------------------
 
--- The pattern of DESIGN's glossary, shared with C and Python through spank/tests/vectors.txt.
+-- The one pattern of names, shared with C and Python through spank/tests/vectors.txt.
 function pal.is_app(name)
 	return type(name) == "string" and #name <= 64 and name:find("^[A-Za-z0-9][A-Za-z0-9._+%-]*$") ~= nil
 end
@@ -455,7 +455,7 @@ function slurm_job_submit(job, partitions, submit_uid)
 	return slurm.SUCCESS
 end
 
--- A user's own later edits always win (DESIGN P2), and AdminComment is closed to users, so there is nothing to guard.
+-- A user's own later edits always win (promise P2), and AdminComment is closed to users, so there is nothing to guard.
 function slurm_job_modify(job, record, partitions, modify_uid)
 	return slurm.SUCCESS
 end

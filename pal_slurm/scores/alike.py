@@ -11,7 +11,7 @@ import numpy as np
 
 from pal_slurm.model import FloatArray, IntArray
 
-RESOLUTION = 0.01  # repeated runs of one GPU differ by about this much (pal.md: within-GPU CV 0.2 to 3.6 %)
+RESOLUTION = 0.01  # repeated runs of one GPU differ by about this much (within-GPU CV on Longhorn: 0.2 to 3.6 %)
 
 
 def alike(scores: FloatArray, resolution: float = RESOLUTION) -> tuple[IntArray, FloatArray]:
