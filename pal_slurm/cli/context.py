@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Callable, Sequence
 from functools import cached_property, wraps
 from pathlib import Path
@@ -14,7 +15,7 @@ from pal_slurm.errors import BadInput, StoreError
 
 if TYPE_CHECKING:  # loaded when a command needs them
     from pal_slurm.config import Config
-    from pal_slurm.report.text import Row
+    from pal_slurm.report.text import Paint, Row
     from pal_slurm.store import Store
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -105,18 +106,19 @@ def choose(fields: str, known: Sequence[str], default: Sequence[str]) -> list[st
     return wanted
 
 
-def print_rows(rows: Sequence[Row], fields: Sequence[str], *, as_json: bool, empty: str) -> None:
+def print_rows(
+    rows: Sequence[Row], fields: Sequence[str], *, as_json: bool, empty: str, paint: Paint | None = None
+) -> None:
     """A table, or a JSON list. `empty`: the sentence to say when there is nothing; JSON says []."""
-    from pal_slurm.report.text import as_json as to_json
-    from pal_slurm.report.text import table
+    from pal_slurm.report.text import rows_as_json, table
 
     if as_json:
-        click.echo(to_json([{field: row.get(field) for field in fields} for row in rows]))
+        click.echo(rows_as_json([{field: row.get(field) for field in fields} for row in rows]))
         return
     if not rows:
         click.echo(empty, err=True)
         return
-    head, *body = table(rows, fields)
+    head, *body = table(rows, fields, paint if sys.stdout.isatty() else None)
     click.echo(click.style(head, bold=True))
     if body:
         click.echo("\n".join(body))

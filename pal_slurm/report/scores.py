@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -16,7 +16,9 @@ from pal_slurm.store import PlacedScore, Stay
 def gpu_fields(classes: Sequence[str]) -> list[str]:
     """All columns of the per-GPU table."""
     per_class = [
-        f"{c}{part}" for c in classes for part in ("", ".bin", ".age_days", ".runs", ".ci_low", ".ci_high", ".known")
+        f"{c}{part}"
+        for c in classes
+        for part in ("", ".bin", ".age_days", ".runs", ".ci_low", ".ci_high", ".known", ".source")
     ]
     return ["node", "nodes", "slot", "uuid", "model", *per_class]
 
@@ -29,7 +31,12 @@ def gpu_rows(
     rows = []
     for stay in stays:
         at = (cluster.node_index[stay.node], stay.slot)
-        row: dict[str, Value] = {"node": stay.node, "slot": stay.slot, "uuid": stay.uuid, "model": stay.model or None}
+        row: dict[str, Value] = {
+            "node": stay.node,
+            "slot": stay.slot,
+            "uuid": stay.uuid or None,
+            "model": stay.model or None,
+        }
         for c, cls in enumerate(table.classes):
             score = by_card.get((stay.uuid, cls))
             row[cls] = score.score if score else None
@@ -39,8 +46,22 @@ def gpu_rows(
             row[f"{cls}.runs"] = score.n_runs if score else None
             row[f"{cls}.ci_low"] = score.ci_low if score else None
             row[f"{cls}.ci_high"] = score.ci_high if score else None
+            row[f"{cls}.source"] = score.source if score else None
         rows.append(row)
     return rows
+
+
+def unmeasured(row: Mapping[str, Value], classes: Sequence[str]) -> bool:
+    """No night and no import ever told of this GPU in these classes; what jobs showed is no measurement."""
+    return all(row[cls] is None or row[f"{cls}.source"] == "jobs" for cls in classes)
+
+
+def places_of(cluster: Cluster) -> dict[tuple[str, int], str]:
+    """(node, slot) -> model of each GPU that Slurm tells of."""
+    rows, slots = np.nonzero(cluster.gpu_exists)
+    models = [cluster.models[kind] for kind in cluster.gpu_model[rows, slots].tolist()]
+    names = [cluster.node_names[row] for row in rows.tolist()]
+    return dict(zip(zip(names, slots.tolist(), strict=True), models, strict=True))
 
 
 OUTLIER_FIELDS = (

@@ -6,13 +6,14 @@ Text that users wrote may hold terminal escapes or line ends: whatever is not pr
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias
 
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 
 Value: TypeAlias = "str | int | float | bool | Sequence[Value] | Mapping[str, Value] | None"
 Row: TypeAlias = "Mapping[str, Value]"
+Paint: TypeAlias = "Callable[[Row, str, str], str]"  # row, field, cell as it stands in its column
 
 
 def shown(value: Value) -> str:
@@ -46,8 +47,8 @@ def folded(rows: Sequence[Row], node: str = "node", into: str = "nodes") -> list
     return [{into: fold(names), **rest} for rest, names in groups.values()]
 
 
-def table(rows: Sequence[Row], fields: Sequence[str]) -> list[str]:
-    """A header and one line per row, in columns; numbers to the right."""
+def table(rows: Sequence[Row], fields: Sequence[str], paint: Paint | None = None) -> list[str]:
+    """A header and one line per row, in columns; numbers to the right. `paint` colours cells of the body."""
     body = [[shown(row.get(field)) for field in fields] for row in rows]
     head = [field.upper() for field in fields]
     widths = [max(map(len, column)) for column in zip(head, *body, strict=True)]
@@ -57,12 +58,21 @@ def table(rows: Sequence[Row], fields: Sequence[str]) -> list[str]:
         for field in fields
     ]
 
-    def line(cells: Sequence[str]) -> str:
-        padded = (c.rjust(w) if right else c.ljust(w) for c, w, right in zip(cells, widths, numeric, strict=True))
-        return "  ".join(padded).rstrip()
+    def padded(cells: Sequence[str]) -> list[str]:
+        return [c.rjust(w) if right else c.ljust(w) for c, w, right in zip(cells, widths, numeric, strict=True)]
 
-    return [line(head), *map(line, body)]
+    def painted(row: Row, cells: Sequence[str]) -> list[str]:
+        return [paint(row, f, c) if paint else c for f, c in zip(fields, padded(cells), strict=True)]
+
+    lines = ["  ".join(painted(row, cells)).rstrip() for row, cells in zip(rows, body, strict=True)]
+    return ["  ".join(padded(head)).rstrip(), *lines]
 
 
 def as_json(value: Value | Sequence[Row]) -> str:
     return json.dumps(value, indent=2, ensure_ascii=True, allow_nan=False)
+
+
+def rows_as_json(rows: Sequence[Row]) -> str:
+    """A list with one row per line: ten thousand GPUs are no hundred thousand lines."""
+    lines = ",\n  ".join(json.dumps(row, ensure_ascii=True, allow_nan=False) for row in rows)
+    return f"[\n  {lines}\n]" if rows else "[]"

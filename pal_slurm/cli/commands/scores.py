@@ -1,4 +1,4 @@
-"""palctl scores: the table, the bins, import. In: the store, a file. Out: rows; stored scores."""
+"""palctl scores: what to show of them, import. In: the store, a file. Out: rows; stored scores."""
 
 from __future__ import annotations
 
@@ -8,13 +8,21 @@ from pathlib import Path
 
 import click
 
-from pal_slurm.cli.context import Palctl, choose, output_options, pass_palctl, print_rows
+from pal_slurm.cli.context import Palctl, output_options, pass_palctl
+from pal_slurm.cli.periods import first_night
 from pal_slurm.errors import BadInput
 
-_EMPTY = "no scores yet; import some with: palctl scores import FILE"
 
-
-@click.group(name="scores", invoke_without_command=True, short_help="Scores of the GPUs by class, with bins; import.")
+@click.group(
+    name="scores", invoke_without_command=True, short_help="Scores of the GPUs by class, their history; import."
+)
+@click.option(
+    "--per",
+    type=click.Choice(["gpu", "node", "rack"]),
+    default="gpu",
+    help="One row per GPU (default), node or rack: the mean of those that count, and the slowest.",
+)
+@click.option("--since", default="", metavar="WHEN", help="With history and drift since then: 30d, 12w, 2026-10-01.")
 @click.option("--bins", is_flag=True, help="One row per class and bin instead of one per GPU.")
 @click.option(
     "--by",
@@ -23,71 +31,69 @@ _EMPTY = "no scores yet; import some with: palctl scores import FILE"
     help="Bins: as pald places by (default), by k-means as published, or by what the intervals tell apart.",
 )
 @click.option("--outliers", is_flag=True, help="Only GPUs that are slower than 1.3, surely; with the evidence.")
+@click.option("--stale", is_flag=True, help="Only GPUs with a score that is too old to count.")
+@click.option("--never-profiled", "never", is_flag=True, help="Only GPUs that no night measured; asks Slurm too.")
 @click.option("--class", "only", default="", metavar="CLASS", help="This class only.")
 @output_options
 @click.pass_context
-def command(ctx: click.Context, bins: bool, by: str, outliers: bool, only: str, as_json: bool, fields: str) -> None:
+def command(
+    ctx: click.Context,
+    per: str,
+    since: str,
+    bins: bool,
+    by: str,
+    outliers: bool,
+    stale: bool,
+    never: bool,
+    only: str,
+    as_json: bool,
+    fields: str,
+) -> None:
     """Scores of the GPUs by class: 1.0 is the median GPU of its model, 1.2 is 20 % slower.
 
     GPUs in one bin count as equal. `-o nodes,...` folds rows that differ in their node only into one.
+
+    With --since: TREND is a picture of the nights, DRIFT the change from their first third to the last (0.05: 5 %
+    slower), SURE whether it is more than chance.
     """
     if ctx.invoked_subcommand is not None:
         return
+    from pal_slurm.cli import score_views
+
     palctl = ctx.find_object(Palctl)
     assert palctl is not None
+    _refuse_mixtures(
+        {
+            "--bins": bins,
+            "--outliers": outliers,
+            f"--per {per}": per != "gpu",
+            "--stale or --never-profiled": stale or never,
+        }
+    )
+    if bins and since:
+        raise click.UsageError("bins have no history: leave out --bins or --since")
+    if by != "placement" and not bins:
+        raise click.UsageError(
+            "--by is a way to make bins: add --bins; rows by node or rack are --per node, --per rack"
+        )
     classes = palctl.config.classes.names
     if only and only not in classes:
         raise BadInput(f"{only!r} is none of the classes {', '.join(classes)}")
-    shown = (only,) if only else classes
+    first = first_night("--since", since, time.time()) if since else None
+    view = score_views.View(palctl, (only,) if only else classes, first, as_json, fields)
     if outliers:
-        _show_outliers(palctl, shown, as_json, fields)
+        score_views.show_outliers(view)
     elif bins:
-        _show_bins(palctl, shown, by, as_json, fields)
+        score_views.show_bins(view, by)
+    elif per != "gpu":
+        score_views.show_groups(view, per)
     else:
-        _show_gpus(palctl, shown, as_json, fields)
+        score_views.show_gpus(view, stale, never)
 
 
-def _show_gpus(palctl: Palctl, classes: tuple[str, ...], as_json: bool, fields: str) -> None:
-    from pal_slurm.knowledge import score_table
-    from pal_slurm.report.inventory import cluster_of
-    from pal_slurm.report.scores import gpu_fields, gpu_rows
-    from pal_slurm.report.text import folded
-    from pal_slurm.store import GpuRepo, ScoreRepo
-
-    known = gpu_fields(classes)
-    default = ["node", "slot", "model", *(f"{c}{part}" for c in classes for part in ("", ".bin"))]
-    everything = [field for field in known if field != "nodes"]
-    columns = choose(fields, known, everything if as_json else default)
-    stays, now = GpuRepo(palctl.store).current(), time.time()
-    cluster = cluster_of(stays)
-    table = score_table(palctl.store, palctl.config, cluster, now, classes)
-    rows = gpu_rows(stays, ScoreRepo(palctl.store).placed(), cluster, table, now)
-    if "nodes" in columns:
-        rows = folded([{f: row[f] for f in ("node", *columns) if f != "nodes"} for row in rows])
-    print_rows(rows, columns, as_json=as_json, empty=_EMPTY)
-
-
-def _show_outliers(palctl: Palctl, classes: tuple[str, ...], as_json: bool, fields: str) -> None:
-    from pal_slurm.report.scores import OUTLIER_FIELDS, outlier_rows
-    from pal_slurm.store import ScoreRepo
-
-    columns = choose(fields, OUTLIER_FIELDS, OUTLIER_FIELDS)
-    rows = outlier_rows(ScoreRepo(palctl.store).placed(), classes, time.time())
-    print_rows(rows, columns, as_json=as_json, empty="no outliers: no GPU is surely slower than 1.3")
-
-
-def _show_bins(palctl: Palctl, classes: tuple[str, ...], by: str, as_json: bool, fields: str) -> None:
-    from pal_slurm.knowledge import score_table
-    from pal_slurm.report.inventory import cluster_of
-    from pal_slurm.report.scores import BIN_FIELDS, bin_rows, binned_otherwise
-    from pal_slurm.store import GpuRepo, ScoreRepo
-
-    columns = choose(fields, BIN_FIELDS, BIN_FIELDS)
-    cluster = cluster_of(GpuRepo(palctl.store).current())
-    table = score_table(palctl.store, palctl.config, cluster, time.time(), classes)
-    if by != "placement":
-        table = binned_otherwise(table, ScoreRepo(palctl.store).placed(), cluster, by)
-    print_rows(bin_rows(cluster, table), columns, as_json=as_json, empty=_EMPTY)
+def _refuse_mixtures(asked: dict[str, bool]) -> None:
+    if len(named := [option for option, given in asked.items() if given]) > 1:
+        raise click.UsageError(f"{' and '.join(named)} are different tables: ask for one at a time")
 
 
 @command.command(name="import")
