@@ -1,20 +1,23 @@
 """One open database. In: a URL. Out: `Store`, whose transactions speak StoreError and nothing else.
 
 SQLite: WAL; `synchronous=FULL`, so that a committed intent survives a power cut (P3); writers take their lock when
-they begin, so that none finds out at the end that it can't have it.
+they begin, so that none finds out at the end that it can't have it. PostgreSQL and MariaDB: read committed, and whoever
+reads in order to write locks the rows. Nobody waits long for a server or for a lock.
 """
 
 from __future__ import annotations
 
 import os
 import sqlite3
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
-from sqlalchemy.engine import make_url
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import QueuePool
 
@@ -24,7 +27,30 @@ from pal_slurm.store.place import check_place
 from pal_slurm.store.tables import HEAD
 
 LOCK_WAIT_S = 5.0
+CONNECT_WAIT_S = 5
+SILENCE_S = 30  # of a server whose host is gone
 _WRITES = "pal_writes"
+
+
+@dataclass(frozen=True)
+class _Server:
+    lock_wait: tuple[str, ...] = ()
+    patience: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # arguments by driver; the URL's own win
+
+
+_LIBPQ = {
+    "connect_timeout": CONNECT_WAIT_S, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4,
+    "tcp_user_timeout": 1000 * SILENCE_S,
+}  # fmt: skip
+_MARIADB = _Server(
+    ("SET SESSION innodb_lock_wait_timeout = {s}", "SET SESSION lock_wait_timeout = {s}"),
+    {"pymysql": {"connect_timeout": CONNECT_WAIT_S}, "mysqldb": {"connect_timeout": CONNECT_WAIT_S}},
+)
+_SERVERS = {
+    "postgresql": _Server(("SET lock_timeout = {ms}",), {"psycopg": _LIBPQ, "psycopg2": _LIBPQ}),
+    "mysql": _MARIADB,
+    "mariadb": _MARIADB,
+}
 
 
 class Store:
@@ -88,7 +114,7 @@ def connect(url: str, *, create: bool) -> tuple[Engine, str, Path | None]:
         parsed = make_url(url)
         shown = parsed.render_as_string(hide_password=True)
         if parsed.get_backend_name() != "sqlite":
-            return create_engine(parsed, pool_pre_ping=True), shown, None
+            return _server(parsed), shown, None
     except (ArgumentError, SQLAlchemyError, ValueError) as error:
         raise StoreError(
             "the database URL can't be read; examples: sqlite:////var/lib/pal-slurm/pal.sqlite, "
@@ -140,6 +166,26 @@ def _sqlite(path: Path) -> Engine:
     def begin(connection: Connection) -> None:
         writes = connection.get_execution_options().get(_WRITES, False)
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+    return engine
+
+
+def _server(url: URL) -> Engine:
+    known = _SERVERS.get(url.get_backend_name(), _Server())
+    patience = known.patience.get(url.get_driver_name(), {})
+    engine = create_engine(
+        url,
+        pool_pre_ping=True,  # a server that was restarted meanwhile is nobody's error
+        isolation_level="READ COMMITTED",
+        connect_args={key: value for key, value in patience.items() if key not in url.query},
+    )
+
+    @event.listens_for(engine, "connect")
+    def opened(connection: DBAPIConnection, _: object) -> None:
+        with closing(connection.cursor()) as cursor:
+            for statement in known.lock_wait:
+                cursor.execute(statement.format(ms=round(LOCK_WAIT_S * 1000), s=max(1, round(LOCK_WAIT_S))))
+        connection.commit()
 
     return engine
 

@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
 
 from pal_slurm.errors import StoreError
 
@@ -27,6 +27,51 @@ _SQLITE = {
 }
 
 
+_AWAY = (
+    "can't be reached, or went away; what was begun is there whole or not at all, and it goes on by itself when the "
+    "server is back"
+)
+_LOGIN = "refuses this user or password; look at database.url, or at the file that database.url_file names"
+_DENIED = (
+    "can't be written: this user may not, or the server is a standby or read-only; nothing was written. pald's user "
+    "needs SELECT, INSERT, UPDATE and DELETE, and for palctl db upgrade also CREATE, ALTER, INDEX and REFERENCES"
+)
+_CLASH = (
+    "gave way to another program that wrote the same rows at the same moment; nothing was written. pald does it again "
+    "by itself, a command can be run again"
+)
+_LOCKED = "is locked by another program and did not become free in time; nothing was written"
+_FULL = "can't grow: its disk is full; nothing was written. Free some space and it goes on by itself"
+_MANY = "takes no more connections; it goes on by itself when others have gone"
+_ABSENT = "does not exist on that server; make it there, then run: palctl db upgrade"
+
+# SQLSTATE (PostgreSQL manual, appendix A), or the first characters of one
+_POSTGRESQL = {
+    "08": _AWAY, "57P": _AWAY, "28": _LOGIN, "42501": _DENIED, "25006": _DENIED, "40": _CLASH, "23505": _CLASH,
+    "55P03": _LOCKED, "53100": _FULL, "53300": _MANY, "3D000": _ABSENT,
+}  # fmt: skip
+# Error numbers (mariadb.com/kb, "MariaDB Error Code Reference"); from 2000 on the client's own
+_MARIADB = {
+    0: _AWAY, 1053: _AWAY, 1927: _AWAY, 2002: _AWAY, 2003: _AWAY, 2006: _AWAY, 2013: _AWAY, 2055: _AWAY,
+    1045: _LOGIN, 1698: _LOGIN,
+    1044: _DENIED, 1142: _DENIED, 1143: _DENIED, 1290: _DENIED, 1792: _DENIED, 1836: _DENIED,
+    1020: _CLASH, 1062: _CLASH, 1213: _CLASH,
+    1205: _LOCKED, 1021: _FULL, 1114: _FULL, 1040: _MANY, 1203: _MANY, 1226: _MANY, 1049: _ABSENT,
+}  # fmt: skip
+
+
+def _of_server(error: Exception, cause: object) -> str | None:
+    """What a server's answer means, where it is one that we know."""
+    number = next(iter(getattr(cause, "args", ())), None)
+    if isinstance(number, int) and number in _MARIADB:
+        return _MARIADB[number]
+    state = getattr(cause, "sqlstate", None)
+    if isinstance(state, str):
+        return next((words for start, words in _POSTGRESQL.items() if state.startswith(start)), None)
+    gone = isinstance(error, DBAPIError) and error.connection_invalidated
+    return _AWAY if gone or isinstance(error, OperationalError) else None
+
+
 def sentence(error: Exception, shown: str) -> str:
     """`shown` is the database's name without a password."""
     cause = error.orig if isinstance(error, DBAPIError) else error
@@ -34,6 +79,8 @@ def sentence(error: Exception, shown: str) -> str:
     if code is not None and (words := _SQLITE.get(code & 0xFF)):
         return f"database {shown} {words.format(path=shown)}"
     said = " ".join(str(cause).split())[:300]
+    if not isinstance(cause, sqlite3.Error) and (words := _of_server(error, cause)):
+        return f"database {shown} {words} ({said})"
     if isinstance(cause, sqlite3.Error):
         return f"database {shown} refused: {said}; check it with: palctl db check"
     return f"database {shown} gave no good answer: {said}"

@@ -70,7 +70,7 @@ class Leadership:
 
     def current(self) -> Term | None:
         with self._store.reading() as db:
-            return self._held(db)
+            return self._held(db, lock=False)
 
     def _first(self, db: Connection, owner: str, expires: float) -> Term:
         """No row yet, or it was lost; a lost one must not let an old fence look new."""
@@ -80,9 +80,9 @@ class Leadership:
         db.execute(insert(leader).values(row))
         return term
 
-    def _held(self, db: Connection) -> Term | None:
-        query = select(leader).where(leader.c.cluster == self._cluster).with_for_update()
-        row = db.execute(query).first()
+    def _held(self, db: Connection, lock: bool = True) -> Term | None:
+        query = select(leader).where(leader.c.cluster == self._cluster)
+        row = db.execute(query.with_for_update() if lock else query).first()
         return None if row is None else Term(row.owner, row.fence, row.expires)
 
     def _set(self, term: Term) -> Update:

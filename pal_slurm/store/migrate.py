@@ -36,8 +36,8 @@ def revisions() -> list[str]:
 
 
 def upgrade(engine: Engine, shown: str, to: str = HEAD) -> str:
-    """Everything to HEAD (or to an older schema) in one transaction: killed in between, the database is as it was. Not
-    so in MariaDB, whose schema changes can't be rolled back: back up first."""
+    """Everything to HEAD (or to an older schema) in one transaction: killed in between, the database is as it was. In
+    MariaDB, whose schema changes can't be rolled back, it is in between, and the next upgrade goes on from there."""
     config = _alembic()
     with in_sentences(shown), engine.connect() as bare:
         connection = bare.execution_options(pal_writes=True)

@@ -58,7 +58,10 @@ def revision(db: Connection, key: str) -> int:
 
 
 def bump(db: Connection, key: str, now: float) -> None:
-    _put(db, f"revision:{key}", str(revision(db, key) + 1), now)
+    """Locked until this is written: two that count at the same moment count two."""
+    name = f"revision:{key}"
+    before = db.execute(select(state.c.value).where(state.c.key == name).with_for_update()).scalar_one_or_none()
+    _put(db, name, str(int(before or 0) + 1), now)
 
 
 def mark_nights(db: Connection, nights: Iterable[int], now: float) -> None:

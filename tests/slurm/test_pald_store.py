@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 
 from pal_slurm.model import EditKind
+from pal_slurm.store import Ledger, open_store
+from tests.databases import Servers, each
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Journal, Pald
 
@@ -93,3 +95,25 @@ def test_a_read_only_database_is_told_and_keeps_pald_from_starting(minicluster: 
         pald.start()
         minicluster.wait_state(job, "RUNNING")
         assert len(pald.intents(job, EditKind.PIN)) == 1
+
+
+@RELEASE
+@pytest.mark.parametrize("name", each("postgresql", "mariadb"))
+def test_while_the_database_server_is_down_nothing_is_edited_and_then_it_goes_on(
+    minicluster: Minicluster, tmp_path: Path, servers: Servers, name: str
+) -> None:
+    journal, server = Journal(minicluster), servers[name]
+    url = server.fresh()
+    with Pald(minicluster, tmp_path, {"database.url": url}) as pald:
+        pald.start()
+        server.stop()
+        job = minicluster.submit("--gres=gpu:1")
+        said = pald.wait_said("can't be reached, or went away")
+        assert "nothing is written to Slurm without a record" in said
+        assert journal.edited() == set()
+        server.start()
+        minicluster.wait_state(job, "RUNNING")
+        store = open_store(url)
+        assert [i.edit.kind for i in Ledger(store, pald.cluster_name).of_job(job)].count(EditKind.PIN) == 1
+        store.close()
+        assert pald.stop() == 0

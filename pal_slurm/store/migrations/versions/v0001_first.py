@@ -1,21 +1,18 @@
 """The first schema: GPUs and where they sit, runs and scores, applications, the ledger, leadership, outcomes."""
 
-from typing import Any
-
 import sqlalchemy as sa
 from alembic import op
+
+from pal_slurm.store.migrations.steps import ID, create_index, create_table
 
 revision = "0001"
 down_revision = None
 branch_labels = None
 depends_on = None
 
-# MariaDB takes "Bert" for "bert" by default
-EXACT: dict[str, Any] = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
-
 
 def upgrade() -> None:
-    op.create_table(
+    create_table(
         "apps",
         sa.Column("name", sa.String(length=64), nullable=False),
         sa.Column("class", sa.String(length=32), nullable=False),
@@ -24,9 +21,8 @@ def upgrade() -> None:
         sa.Column("source", sa.String(length=32), nullable=False),
         sa.Column("set_at", sa.Double(), nullable=False),
         sa.PrimaryKeyConstraint("name", name=op.f("pk_apps")),
-        **EXACT,
     )
-    op.create_table(
+    create_table(
         "decisions",
         sa.Column("cluster", sa.String(length=64), nullable=False),
         sa.Column("job", sa.BigInteger(), autoincrement=False, nullable=False),
@@ -37,23 +33,21 @@ def upgrade() -> None:
         sa.Column("reason", sa.String(length=32), nullable=False),
         sa.Column("why", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("cluster", "job", "submit", "task", name=op.f("pk_decisions")),
-        **EXACT,
     )
-    op.create_index(op.f("ix_decisions_cluster_decided_at"), "decisions", ["cluster", "decided_at"], unique=False)
-    op.create_table(
+    create_index("ix_decisions_cluster_decided_at", "decisions", ["cluster", "decided_at"])
+    create_table(
         "gpus",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("id", ID, nullable=False),
         sa.Column("uuid", sa.String(length=96), nullable=False),
         sa.Column("model", sa.String(length=64), nullable=False),
         sa.Column("first_seen", sa.Double(), nullable=False),
         sa.Column("last_seen", sa.Double(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_gpus")),
         sa.UniqueConstraint("uuid", name=op.f("uq_gpus_uuid")),
-        **EXACT,
     )
-    op.create_table(
+    create_table(
         "intents",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("id", ID, nullable=False),
         sa.Column("cluster", sa.String(length=64), nullable=False),
         sa.Column("job", sa.BigInteger(), nullable=False),
         sa.Column("submit", sa.BigInteger(), nullable=False),
@@ -78,11 +72,10 @@ def upgrade() -> None:
         sa.Column("closed", sa.Boolean(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_intents")),
         sqlite_autoincrement=True,
-        **EXACT,
     )
-    op.create_index(op.f("ix_intents_cluster_closed"), "intents", ["cluster", "closed"], unique=False)
-    op.create_index(op.f("ix_intents_cluster_job_submit"), "intents", ["cluster", "job", "submit"], unique=False)
-    op.create_table(
+    create_index("ix_intents_cluster_closed", "intents", ["cluster", "closed"])
+    create_index("ix_intents_cluster_job_submit", "intents", ["cluster", "job", "submit"])
+    create_table(
         "job_outcomes",
         sa.Column("cluster", sa.String(length=64), nullable=False),
         sa.Column("job", sa.BigInteger(), autoincrement=False, nullable=False),
@@ -98,44 +91,40 @@ def upgrade() -> None:
         sa.Column("step_time", sa.Double(), nullable=True),
         sa.Column("slurm_step_time", sa.Double(), nullable=True),
         sa.PrimaryKeyConstraint("cluster", "job", "submit", "task", "start", name=op.f("pk_job_outcomes")),
-        **EXACT,
     )
-    op.create_index(op.f("ix_job_outcomes_cluster_start"), "job_outcomes", ["cluster", "start"], unique=False)
-    op.create_table(
+    create_index("ix_job_outcomes_cluster_start", "job_outcomes", ["cluster", "start"])
+    create_table(
         "leader",
         sa.Column("cluster", sa.String(length=64), nullable=False),
         sa.Column("owner", sa.String(length=255), nullable=False),
         sa.Column("fence", sa.BigInteger(), nullable=False),
         sa.Column("expires", sa.Double(), nullable=False),
         sa.PrimaryKeyConstraint("cluster", name=op.f("pk_leader")),
-        **EXACT,
     )
-    op.create_table(
+    create_table(
         "state",
         sa.Column("key", sa.String(length=64), nullable=False),
         sa.Column("value", sa.Text(), nullable=False),
         sa.Column("written_at", sa.Double(), nullable=False),
         sa.PrimaryKeyConstraint("key", name=op.f("pk_state")),
-        **EXACT,
     )
-    op.create_table(
+    create_table(
         "gpu_slots",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("gpu_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("id", ID, nullable=False),
+        sa.Column("gpu_id", ID, nullable=False),
         sa.Column("node", sa.String(length=255), nullable=False),
         sa.Column("slot", sa.Integer(), nullable=False),
         sa.Column("since", sa.Double(), nullable=False),
         sa.Column("until", sa.Double(), nullable=True),
         sa.ForeignKeyConstraint(["gpu_id"], ["gpus.id"], name=op.f("fk_gpu_slots_gpu_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_gpu_slots")),
-        **EXACT,
     )
-    op.create_index(op.f("ix_gpu_slots_gpu_id"), "gpu_slots", ["gpu_id"], unique=False)
-    op.create_index(op.f("ix_gpu_slots_node_slot"), "gpu_slots", ["node", "slot"], unique=False)
-    op.create_table(
+    create_index("ix_gpu_slots_gpu_id", "gpu_slots", ["gpu_id"])
+    create_index("ix_gpu_slots_node_slot", "gpu_slots", ["node", "slot"])
+    create_table(
         "runs",
-        sa.Column("id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
-        sa.Column("gpu_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("id", ID, nullable=False),
+        sa.Column("gpu_id", ID, nullable=False),
         sa.Column("class", sa.String(length=32), nullable=False),
         sa.Column("app", sa.String(length=64), nullable=True),
         sa.Column("seconds", sa.Double(), nullable=True),
@@ -150,12 +139,11 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["gpu_id"], ["gpus.id"], name=op.f("fk_runs_gpu_id")),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_runs")),
         sa.UniqueConstraint("document", "seq", name=op.f("uq_runs_document_seq")),
-        **EXACT,
     )
-    op.create_index(op.f("ix_runs_gpu_id_class_night"), "runs", ["gpu_id", "class", "night"], unique=False)
-    op.create_table(
+    create_index("ix_runs_gpu_id_class_night", "runs", ["gpu_id", "class", "night"])
+    create_table(
         "scores",
-        sa.Column("gpu_id", sa.BigInteger().with_variant(sa.Integer(), "sqlite"), nullable=False),
+        sa.Column("gpu_id", ID, nullable=False),
         sa.Column("class", sa.String(length=32), nullable=False),
         sa.Column("score", sa.Double(), nullable=False),
         sa.Column("n_runs", sa.Integer(), nullable=False),
@@ -165,5 +153,4 @@ def upgrade() -> None:
         sa.Column("source", sa.String(length=32), nullable=False),
         sa.ForeignKeyConstraint(["gpu_id"], ["gpus.id"], name=op.f("fk_scores_gpu_id")),
         sa.PrimaryKeyConstraint("gpu_id", "class", name=op.f("pk_scores")),
-        **EXACT,
     )

@@ -1,23 +1,20 @@
 """Nights per GPU, what scores rest on, alerts, what jobs showed, features of applications."""
 
-from typing import Any
-
 import sqlalchemy as sa
 from alembic import op
+
+from pal_slurm.store.migrations.steps import ID, add_column, create_index, create_table
 
 revision = "0002"
 down_revision = "0001"
 branch_labels = None
 depends_on = None
 
-EXACT: dict[str, Any] = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
-ID = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
-
 
 def upgrade() -> None:
-    op.add_column("runs", sa.Column("node", sa.String(length=255), nullable=True))
-    op.add_column("runs", sa.Column("scope", sa.String(length=8), nullable=True))
-    op.create_index(op.f("ix_runs_night"), "runs", ["night"], unique=False)
+    add_column("runs", sa.Column("node", sa.String(length=255), nullable=True))
+    add_column("runs", sa.Column("scope", sa.String(length=8), nullable=True))
+    create_index("ix_runs_night", "runs", ["night"])
     for name, kind in (
         ("nights", sa.Integer()),
         ("since", sa.Integer()),
@@ -30,8 +27,8 @@ def upgrade() -> None:
         ("profiled_at", sa.Double()),
         ("jobs", sa.Integer()),
     ):
-        op.add_column("scores", sa.Column(name, kind, nullable=True))
-    op.create_table(
+        add_column("scores", sa.Column(name, kind, nullable=True))
+    create_table(
         "nights",
         sa.Column("gpu_id", ID, nullable=False),
         sa.Column("class", sa.String(length=32), nullable=False),
@@ -50,10 +47,9 @@ def upgrade() -> None:
         sa.Column("score", sa.Double(), nullable=True),
         sa.ForeignKeyConstraint(["gpu_id"], ["gpus.id"], name=op.f("fk_nights_gpu_id")),
         sa.PrimaryKeyConstraint("gpu_id", "class", "app", "scope", "night", name=op.f("pk_nights")),
-        **EXACT,
     )
-    op.create_index(op.f("ix_nights_night"), "nights", ["night"], unique=False)
-    op.create_table(
+    create_index("ix_nights_night", "nights", ["night"])
+    create_table(
         "alerts",
         sa.Column("id", ID, nullable=False),
         sa.Column("key", sa.String(length=191), nullable=False),
@@ -62,9 +58,8 @@ def upgrade() -> None:
         sa.Column("raised_at", sa.Double(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_alerts")),
         sa.UniqueConstraint("key", name=op.f("uq_alerts_key")),
-        **EXACT,
     )
-    op.create_table(
+    create_table(
         "job_samples",
         sa.Column("id", ID, nullable=False),
         sa.Column("document", sa.String(length=64), nullable=False),
@@ -82,12 +77,11 @@ def upgrade() -> None:
         sa.Column("heard", sa.Boolean(), nullable=False),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_job_samples")),
         sa.UniqueConstraint("document", name=op.f("uq_job_samples_document")),
-        **EXACT,
     )
-    op.create_index(op.f("ix_job_samples_app_ended_at"), "job_samples", ["app", "ended_at"], unique=False)
-    op.create_index(op.f("ix_job_samples_cluster_job"), "job_samples", ["cluster", "job"], unique=False)
-    op.create_index(op.f("ix_job_samples_heard_ended_at"), "job_samples", ["heard", "ended_at"], unique=False)
-    op.create_table(
+    create_index("ix_job_samples_app_ended_at", "job_samples", ["app", "ended_at"])
+    create_index("ix_job_samples_cluster_job", "job_samples", ["cluster", "job"])
+    create_index("ix_job_samples_heard_ended_at", "job_samples", ["heard", "ended_at"])
+    create_table(
         "app_features",
         sa.Column("app", sa.String(length=64), nullable=False),
         sa.Column("compute", sa.Double(), nullable=True),
@@ -100,5 +94,4 @@ def upgrade() -> None:
         sa.Column("sure", sa.Double(), nullable=True),
         sa.Column("seen_at", sa.Double(), nullable=False),
         sa.PrimaryKeyConstraint("app", name=op.f("pk_app_features")),
-        **EXACT,
     )
