@@ -37,22 +37,10 @@ def list_apps(palctl: Palctl, as_json: bool = False, fields: str = "") -> None:
     COMPUTE and MEMORY are its utilisations (0 to 1) over JOBS jobs; SURE is the probability that its class is right, as
     far as those tell; NOISE is how much step times differ (log) between its jobs.
     """
-    from pal_slurm.store import AppRepo
-    from pal_slurm.store.learned import AppFeatures as Features
-    from pal_slurm.store.learned import LearnedRepo
+    from pal_slurm.knowledge import seen_apps
 
-    told, stored = palctl.config.known_apps().known, AppRepo(palctl.store).all()
-    features = LearnedRepo(palctl.store).features()
     default = palctl.config.classes.default
-    rows = []
-    for name in sorted({*told, *stored, *features}):
-        f = features.get(name, Features(name, 0.0))
-        if name in told:
-            rows.append(_row(told[name], "pal.yaml", f))
-        elif name in stored:
-            rows.append(_row(stored[name].app, stored[name].source, f))
-        else:  # seen, and too few are known to tell families apart
-            rows.append(_row(replace(palctl.config.known_apps().default, name=name, cls=default), "default", f))
+    rows = [_row(seen.app, seen.source, seen.features) for seen in seen_apps(palctl.store, palctl.config)]
     columns = choose(fields, FIELDS, FIELDS if as_json else SHOWN)
     empty = f"no application is known; each counts as class {default}. Say more with: palctl apps set NAME=CLASS"
     print_rows(rows, columns, as_json=as_json, empty=empty)
