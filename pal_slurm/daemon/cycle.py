@@ -16,9 +16,10 @@ from pal_slurm.daemon.declined import Declined
 from pal_slurm.daemon.edits import address, give_back, let_go, start
 from pal_slurm.daemon.heads import HeadWatch
 from pal_slurm.daemon.knowledge import KnowledgeKeeper
+from pal_slurm.daemon.lapsed import Lapsed
 from pal_slurm.daemon.leader import Leader
 from pal_slurm.daemon.learning import Learner
-from pal_slurm.daemon.leases import LeaseRules, is_leased, renewals
+from pal_slurm.daemon.leases import LeaseRules, is_leased, lease_again, renewals
 from pal_slurm.daemon.observe import Observer, Pins
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import ReadPace, WriteBudget
@@ -27,7 +28,7 @@ from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, expec
 from pal_slurm.daemon.writer import Wish, Writer
 from pal_slurm.errors import NotLeader, SlurmUnavailable, StoreError, StoreGone
 from pal_slurm.guard import Refusal, Rules, check
-from pal_slurm.model import Action, Decision, EditKind, EditResult, Job, Outcome, Placement, Snapshot
+from pal_slurm.model import Action, Decision, EditKind, EditResult, Job, Outcome, Placement, Reason, Snapshot
 from pal_slurm.patterns import Patterns
 from pal_slurm.pausing import paused
 from pal_slurm.policy import Composition
@@ -68,6 +69,7 @@ class Cycle:
     leases: LeaseRules
     heads: HeadWatch = field(default_factory=HeadWatch)
     declined: Declined = field(default_factory=Declined)
+    lapsed: Lapsed = field(default_factory=Lapsed)
     reasons: Reasons = field(default_factory=Reasons)
     lease_ends: dict[JobKey, int] | None = None  # what we last wrote, for jobs whose record does not show it
     not_before: dict[JobKey, float] = field(default_factory=dict)  # pins taken back: no new one until then
@@ -125,6 +127,7 @@ class Cycle:
         known = Circumstances(
             released=expected(fates),
             overdue=self.heads.overdue(view.taken),
+            lapsed=self.lapsed.look(view, self.books.ledger),
             outside=outside(view.pending, self.config),
             declining=self.declined.since(view),
         )
@@ -142,6 +145,7 @@ class Cycle:
         results = self._write(wishes, term.fence, begun, passes, report)
         started = {(r.edit.job, r.edit.task) for r in results if r.edit.kind is not EditKind.UNPIN and _let_go(r)}
         self._renew(decisions, view, started, term.fence, begun, passes, report)
+        self._lease_again(decisions, view, term.fence, begun, passes, report)
 
     def _as_precise_as_allowed(self, snapshot: Snapshot) -> Snapshot:
         """Where pins name nodes only, slots are none of the plan's business."""
@@ -263,14 +267,39 @@ class Cycle:
         ]
         if self.lease_ends is None:
             self.lease_ends = self.books.ledger.lease_ends(job.key for _, job in stay)
-        slack = max(float(self.leases.margin_s), 3 * self.pace.gap_s(self.config.cycle.interval_s))
-        edits = renewals(stay, self.lease_ends, self.leases, view.taken, slack, RENEWALS * self.budget.rate)
+        edits = renewals(stay, self.lease_ends, self.leases, view.taken, self._slack_s(), RENEWALS * self.budget.rate)
         submit = {job.id: job.submit for _, job in stay}
         waiting = {job.key for _, job in stay}
         self.lease_ends = {key: end for key, end in self.lease_ends.items() if key in waiting}
         for result in self._write([Wish(e, submit[e.job]) for e in edits], fence, begun, passes, report):
             if result.outcome is Outcome.DONE and result.edit.until is not None:
                 self.lease_ends[(result.edit.job, submit[result.edit.job])] = result.edit.until
+
+    def _slack_s(self) -> float:
+        """A lease that ends sooner than this is due."""
+        return max(float(self.leases.margin_s), 3 * self.pace.gap_s(self.config.cycle.interval_s))
+
+    def _lease_again(
+        self,
+        decisions: Sequence[Decision],
+        view: Snapshot,
+        fence: int,
+        begun: float,
+        passes: Passes,
+        report: CycleReport,
+    ) -> None:
+        """Take up leases that ran out, with what nothing else needs of the budget.
+
+        The last in the order come first: a job that is leased can be overtaken by any behind it that is not.
+        """
+        if report.put_off:
+            return
+        jobs = {job.id: job for job in view.pending}
+        due = [jobs[d.job] for d in reversed(decisions) if d.reason is Reason.LEASE_RAN_OUT]
+        rank = {d.job: d.rank for d in decisions}
+        edits = (lease_again(job, rank[job.id], self.leases, view.taken, self._slack_s()) for job in due)
+        wishes = [Wish(edit, jobs[edit.job].submit) for edit in edits]
+        self._write(wishes[: self.budget.spare(self.clock.monotonic())], fence, begun, passes, report)
 
     def _write(
         self, wishes: list[Wish], fence: int, begun: float, passes: Passes, report: CycleReport

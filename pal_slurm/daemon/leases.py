@@ -64,8 +64,16 @@ def renewals(
     ends.sort(key=lambda entry: entry[0])
     due = sum(end - now <= slack_s for end, _, _ in ends)
     late = (k - rate * (end - now - slack_s) for k, (end, _, _) in enumerate(ends[due:], due + 1))
-    least = int(2 * slack_s)
     return [
-        Edit(job.id, EditKind.RENEW, until=int(now) + min(rules.most_s, max(rules.length(rank, job.id), least)))
+        Edit(job.id, EditKind.RENEW, until=_end(rank, job, rules, now, slack_s))
         for _, rank, job in ends[: math.ceil(max(due, *late, 0))]
     ]
+
+
+def lease_again(job: Job, rank: int, rules: LeaseRules, now: float, slack_s: float) -> Edit:
+    """For a job whose lease ran out."""
+    return Edit(job.id, EditKind.LEASE, until=_end(rank, job, rules, now, slack_s))
+
+
+def _end(rank: int, job: Job, rules: LeaseRules, now: float, slack_s: float) -> int:
+    return int(now) + min(rules.most_s, max(rules.length(rank, job.id), int(2 * slack_s)))

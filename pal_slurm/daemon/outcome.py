@@ -7,7 +7,13 @@ from dataclasses import dataclass, field
 
 from pal_slurm.model import EditKind, Outcome
 
-_DID = {EditKind.PIN: "pinned", EditKind.PLAIN: "released plain", EditKind.RENEW: "renewed", EditKind.UNPIN: "undone"}
+_DID = {
+    EditKind.PIN: "pinned",
+    EditKind.PLAIN: "released plain",
+    EditKind.RENEW: "renewed",
+    EditKind.LEASE: "leased again",
+    EditKind.UNPIN: "undone",
+}
 
 
 @dataclass

@@ -22,6 +22,10 @@ class WriteBudget:
         self.at = monotonic
         return int(self.tokens)
 
+    def spare(self, monotonic: float) -> int:
+        """What can wait may be written with this; half of a burst is kept for starts and undos."""
+        return max(0, int(self.allowance(monotonic) - self.burst / 2))
+
     def spend(self, edits: int) -> None:
         self.tokens = max(0.0, self.tokens - edits)
 

@@ -70,8 +70,10 @@ def judge(intent: Intent, view: View) -> Transition:
         if not settled(intent) and pinned_by_us(job):
             return Transition(intent, Fate.UNDO, job, "an undo that was cut short")
         return Transition(intent, Fate.STANDS, job)
-    if settled(intent):
+    if settled(intent) or (intent.edit.kind is EditKind.LEASE and is_leased(job, view.now)):
         return Transition(intent, Fate.STANDS, job)
+    if intent.edit.kind is EditKind.LEASE:
+        return Transition(intent, Fate.NEVER_WAS, job)
     return Transition(intent, Fate.NEVER_WAS if is_leased(job, view.now) else Fate.STANDS, job)
 
 

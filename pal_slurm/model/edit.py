@@ -12,6 +12,7 @@ class EditKind(StrEnum):
     PIN = "pin"  # nodes, node count, GRES, partition where given, and start time now: one update
     PLAIN = "plain"  # start time now, the request as it was
     RENEW = "renew"  # start time = until
+    LEASE = "lease"  # the same, for a job whose lease ran out
     UNPIN = "unpin"  # the original request back; start time = until, or now
 
 

@@ -23,6 +23,8 @@ from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.seams import Offer, Progress
 from pal_slurm.policy.turn import Turn, turn_of
 
+SOON_S = 120.0  # a start that Slurm's backfill plans within this time is left to it
+
 
 @dataclass(frozen=True, slots=True)
 class Plan:
@@ -37,6 +39,7 @@ class Circumstances:
 
     released: Mapping[int, Placement] = field(default_factory=dict)  # job id -> pinned, not started yet
     overdue: frozenset[int] = frozenset()  # heads kept waiting past their planned start: let them go plain
+    lapsed: frozenset[int] = frozenset()  # whose lease ran out: leased again where Slurm can't start them
     outside: frozenset[int] = frozenset()  # rollout: ours, but not yet to be placed
     progress: Mapping[int, Progress] = field(default_factory=dict)
     declining: Mapping[int, float] = field(default_factory=dict)  # job id -> since when it declines what it is offered
@@ -84,10 +87,14 @@ class _Planner:
         if turn is Turn.PLACE and job.id in self.circumstances.outside:
             turn, reason = Turn.PLAIN, Reason.OUTSIDE_CANARY
         if turn is Turn.THEIRS:
+            if job.id in self.circumstances.lapsed and not self.starts_soon(job):
+                reason = Reason.LEASE_RAN_OUT
             self.make_room(job)
         if not job.gpu_job:
             return
-        if turn in (Turn.THEIRS, Turn.ASIDE):
+        if reason is Reason.LEASE_RAN_OUT:
+            yield Decision(job.id, None, Action.WAIT, reason, rank=rank)
+        elif turn in (Turn.THEIRS, Turn.ASIDE):
             yield Decision(job.id, None, Action.LEAVE, reason, rank=rank)
         elif turn is Turn.LATER:
             yield Decision(job.id, None, Action.WAIT, reason, rank=rank)
@@ -167,6 +174,12 @@ class _Planner:
                 self.victims = self.composition.preemption.victims(job, self.floor, self.snapshot.running)
             self.closed = not self.composition.backfill and kept is not None
         return Reason.NO_ROOM if fits is None else Reason.BEHIND_HEAD
+
+    def starts_soon(self, job: Job) -> bool:
+        """Whether Slurm could start it now without delaying a job ahead, or plans to within `SOON_S`."""
+        if job.planned_nodes and job.start is not None and job.start <= self.now + SOON_S:
+            return True
+        return not self.closed and first_fit(job, self.backfill.floor_for(job)) is not None
 
     def make_room(self, job: Job) -> None:
         """A job that is not ours: hold what Slurm planned for it, or what it would take now."""

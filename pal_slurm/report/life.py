@@ -71,6 +71,7 @@ _TOLD = {
     EditKind.PIN: "pinned to",
     EditKind.PLAIN: "released as it was",
     EditKind.RENEW: "its lease was renewed",
+    EditKind.LEASE: "its lease had run out: leased again",
     EditKind.UNPIN: "its original request was given back",
 }
 _CAME_OUT = {

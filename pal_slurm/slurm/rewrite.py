@@ -43,8 +43,8 @@ def rewrite(edit: Edit, job: Job, caps: Capabilities) -> Rewrite | Refused:
     if edit.kind is EditKind.PIN:
         return _pin(edit, job, caps)
     begin = NOW if edit.until is None else edit.until
-    if edit.kind is EditKind.RENEW and edit.until is None:
-        return Refused("a renewal needs the time until when")
+    if edit.kind in (EditKind.RENEW, EditKind.LEASE) and edit.until is None:
+        return Refused("a lease needs the time until when")
     if edit.kind is EditKind.UNPIN:
         return _unpin(edit, job, caps, begin)
     return Rewrite(begin=begin)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, delete, func, insert, select, update
 
@@ -21,6 +21,7 @@ from pal_slurm.store.tables import intents, leader
 
 JobKey = tuple[int, int]  # id and submit time: one job for ever
 MAX_SAID = 1000
+T = TypeVar("T")
 
 
 class Ledger:
@@ -104,6 +105,26 @@ class Ledger:
         """The latest lease end that was ever written for each of these jobs."""
         found = self._per_job(keys, func.max(intents.c.until), intents.c.until.is_not(None))
         return {key: int(until) for key, until in found.items()}
+
+    def wrote_begin(self, begins: Iterable[tuple[int, int, int]]) -> set[tuple[int, int, int]]:
+        """Of these (job, submit time, begin time) those whose begin time is the end of a lease that we wrote."""
+        wanted = set(begins)
+        found: set[tuple[int, int, int]] = set()
+        with self._store.reading() as db:
+            for part in _chunks(sorted(wanted), 200):
+                query = select(intents.c.job, intents.c.submit, intents.c.until).where(
+                    intents.c.cluster == self._cluster,
+                    intents.c.job.in_({job for job, _, _ in part}),
+                    intents.c.until.in_({until for _, _, until in part}),
+                )
+                found |= {(row[0], row[1], row[2]) for row in db.execute(query)}
+        return found & wanted
+
+    def leased_again(self, keys: Iterable[JobKey]) -> dict[JobKey, int]:
+        """How often each of these jobs was leased again after its lease had run out."""
+        refused = func.coalesce(intents.c.outcome, "") == Outcome.REFUSED.value
+        again = (intents.c.kind == EditKind.LEASE.value) & ~refused
+        return {key: int(count) for key, count in self._per_job(keys, func.count(), again).items()}
 
     def prune(self, renewals_before: float, others_before: float) -> int:
         """Forget closed rows; renewals are many and soon worth nothing. The number of rows removed."""
@@ -191,6 +212,6 @@ def _intent(row: Row[Any]) -> Intent:
     )
 
 
-def _chunks(values: Sequence[int], size: int = 500) -> Iterable[Sequence[int]]:
+def _chunks(values: Sequence[T], size: int = 500) -> Iterable[Sequence[T]]:
     """Databases bound the number of parameters of one statement."""
     return (values[i : i + size] for i in range(0, len(values), size))

@@ -253,6 +253,18 @@ def test_what_slurm_planned_for_a_foreign_job_is_respected() -> None:
     assert told(made(ONE, [cpu_job, long_, short])) == [(2, "wait", "behind-head"), (3, "pin", "best-span")]
 
 
+def test_a_job_whose_lease_ran_out_is_leased_again_only_where_slurm_neither_starts_nor_plans_it_soon() -> None:
+    ran_out: dict[str, Any] = {"eligible": NOW - 5, "reason": "Resources"}
+    again = Circumstances(lapsed=frozenset({2}))
+    behind = [waiting(1, 4), waiting(2, 4, **ran_out)]
+    assert told(made(ONE, behind, circumstances=again))[1] == (2, "wait", "lease-ran-out")
+    assert told(made(ONE, [waiting(2, 4, **ran_out)], circumstances=again)) == [(2, "leave", "foreign")]
+    for start, told_of_it in ((60, (2, "leave", "foreign")), (1800, (2, "wait", "lease-ran-out"))):
+        planned = waiting(2, 4, planned_nodes="n1", start=NOW + start, **ran_out)
+        assert told(made(ONE, [waiting(1, 4), planned], circumstances=again))[1] == told_of_it
+    assert told(made(ONE, behind))[1] == (2, "leave", "foreign")
+
+
 def test_pins_that_have_not_started_hold_their_gpus_and_are_not_decided_again() -> None:
     spot = Placement(("n1",), ((0, 1, 2),), True)
     result = made(ONE, [waiting(1, 3), waiting(2, 2)], circumstances=Circumstances(released={1: spot}))
