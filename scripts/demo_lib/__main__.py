@@ -51,6 +51,11 @@ def arguments() -> argparse.Namespace:
         spec = spec_of(options.here)
         options.slurm, options.nodes, options.gpus = spec.release, spec.nodes, spec.gpus
     options.jobs = options.jobs or max(8, round(4.5 * options.nodes))
+    for path in (options.json, options.keep):  # said now, and not when all is done
+        if path and not path.absolute().parent.is_dir():
+            parser.error(f"{path}: there is no directory {path.absolute().parent}")
+    if min(options.jobs, options.nodes, options.gpus) < 1 or min(options.load, options.mean) <= 0:
+        parser.error("--jobs, --nodes and --gpus are at least 1, --load and --mean more than 0")
     return options
 
 

@@ -111,6 +111,8 @@ def test_a_picture_is_drawn(tmp_path: Path) -> None:
         (("nothing.csv",), "can't be read"),
         (("synthetic", "--known", "x.csv"), "--known says what is believed"),
         (("nothing.csv", "--format", "slurm"), "There is no trace format 'slurm'"),
+        (("nothing.csv", "--json", "/no/such/x.json"), "there is no directory /no/such"),
+        (("nothing.csv", "--plot", "/no/such/x.png"), "there is no directory /no/such"),
     ],
 )
 def test_what_can_not_be_simulated_is_said_in_a_sentence(words: tuple[str, ...], said: str) -> None:

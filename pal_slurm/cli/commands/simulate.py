@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pal_slurm.cli.outcomes import print_columns, progress_bar, write_json
+from pal_slurm.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -88,6 +89,9 @@ def command(
     from pal_slurm.sim.traces import Options
     from pal_slurm.sim.worlds import Sources, Worlds
 
+    for path in (json_file, plot_file):  # said now, and not after hours of simulating
+        if path is not None and not path.absolute().parent.is_dir():
+            raise BadInput(f"{path} can't be written: there is no directory {path.absolute().parent}.")
     published = any(name.startswith("artifact/") for name in policies)
     specs = _specs(policies or ("packed", "pal"), order, placement, fill or ("none" if published else "easy"))
     cluster = parse_cluster(cluster_text)

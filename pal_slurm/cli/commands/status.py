@@ -13,7 +13,7 @@ from pal_slurm.cli.context import Palctl, pass_palctl
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 @pass_palctl
 def command(ctl: Palctl, as_json: bool) -> None:
-    """Who leads, what this Slurm can do, how many jobs are leased, pinned, undone; what stands in the way."""
+    """Who leads, what this Slurm can do, how many jobs are leased and pinned; what stands in the way."""
     from pal_slurm.daemon.connect import connect
     from pal_slurm.daemon.status import look
 
