@@ -12,8 +12,14 @@ from pal_slurm.model import App, Apps, Cluster, ScoreTable
 from pal_slurm.scores import alike
 from pal_slurm.store import AppRepo, ScoreRepo, Store
 from pal_slurm.store.learned import AppFeatures, LearnedRepo
+from pal_slurm.store.retention import Keep
 
 DAY_S = 86_400.0
+
+
+def keep_of(config: Config) -> Keep:
+    """How long rows are kept."""
+    return Keep(config.database.keep_days * DAY_S, config.database.keep_runs_days * DAY_S)
 
 
 def known_apps(store: Store, config: Config) -> Apps:

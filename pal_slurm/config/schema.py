@@ -53,8 +53,12 @@ class DatabaseSection(Section, frozen=True):
     ] = ""
     keep_days: Annotated[
         float,
-        why("Older intents, decisions and outcomes are forgotten; runs and scores never.", "days", ge=1),
+        why("Older intents, decisions, outcomes and what jobs showed are forgotten.", "days", ge=1),
     ] = 90.0
+    keep_runs_days: Annotated[
+        float,
+        why("Older raw runs are forgotten; what each GPU did in each night, and scores, never.", "days", ge=30),
+    ] = 730.0
 
 
 class PolicySection(Section, frozen=True):

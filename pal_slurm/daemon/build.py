@@ -10,6 +10,7 @@ from pal_slurm.config import Config, database_url
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.daemon.connect import connect
 from pal_slurm.daemon.cycle import Books, Cycle
+from pal_slurm.daemon.forgetting import Forgetter
 from pal_slurm.daemon.knowledge import KnowledgeKeeper
 from pal_slurm.daemon.leader import Leader
 from pal_slurm.daemon.learning import Learner
@@ -27,7 +28,6 @@ from pal_slurm.store import (
     Leadership,
     Ledger,
     OutcomeRepo,
-    Retention,
     Store,
     Switches,
     open_store,
@@ -98,7 +98,7 @@ def build(config: Config, clock: Clock) -> Pald:
             decisions=decisions,
             switches=Switches(store),
             observer=Observer(outcomes),
-            retention=Retention(ledger, decisions, outcomes),
+            forgetter=Forgetter(store, name, decisions),
             knowledge=KnowledgeKeeper(store, config),
             learner=Learner(store, config, name),
         )

@@ -14,6 +14,7 @@ from pal_slurm.daemon.canary import outside
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.daemon.declined import Declined
 from pal_slurm.daemon.edits import address, give_back, let_go, start
+from pal_slurm.daemon.forgetting import Forgetter
 from pal_slurm.daemon.heads import HeadWatch
 from pal_slurm.daemon.knowledge import KnowledgeKeeper
 from pal_slurm.daemon.lapsed import Lapsed
@@ -28,6 +29,7 @@ from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, expec
 from pal_slurm.daemon.writer import Wish, Writer
 from pal_slurm.errors import NotLeader, SlurmUnavailable, StoreError, StoreGone
 from pal_slurm.guard import Refusal, Rules, check
+from pal_slurm.knowledge import keep_of
 from pal_slurm.model import Action, Decision, EditKind, EditResult, Job, Outcome, Placement, Reason, Snapshot
 from pal_slurm.patterns import Patterns
 from pal_slurm.pausing import paused
@@ -36,7 +38,7 @@ from pal_slurm.policy.plan import Circumstances, plan
 from pal_slurm.slurm.gres import names_slots
 from pal_slurm.slurm.nodeset import expand
 from pal_slurm.slurm.port import Passes, Slurm
-from pal_slurm.store import DecisionRepo, Ledger, Retention, Switches
+from pal_slurm.store import DecisionRepo, Ledger, Switches
 
 JobKey = tuple[int, int]
 RENEWALS = 0.5  # the part of the write budget that keeping leases may take, ahead of time
@@ -50,7 +52,7 @@ class Books:
     decisions: DecisionRepo
     switches: Switches
     observer: Observer
-    retention: Retention
+    forgetter: Forgetter
     knowledge: KnowledgeKeeper
     learner: Learner
 
@@ -112,7 +114,7 @@ class Cycle:
         report.scores_known = knowledge.scores.share_known(snapshot.cluster)
         self.books.observer.look(snapshot.running, snapshot.cluster, knowledge, _pins(fates), snapshot.taken)
         self.books.learner.look(snapshot.cluster, snapshot.taken)
-        self.books.retention.look(snapshot.taken, self.config.database.keep_days * 86_400)
+        self.books.forgetter.look(snapshot.taken, keep_of(self.config))
         wishes = self._undos(fates, lost, snapshot, report)
         if (pause := paused(self.config, self.books.switches)) is not None:
             report.end, report.note = "paused", f"paused: {pause.reason}"

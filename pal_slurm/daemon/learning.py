@@ -16,13 +16,9 @@ from pal_slurm.errors import PalError
 from pal_slurm.ingest.learn import TierOf
 from pal_slurm.ingest.run import Ingested, ingest
 from pal_slurm.ingest.spool import Fate, SpoolBusy
-from pal_slurm.knowledge import DAY_S
 from pal_slurm.model import Cluster, Tier
 from pal_slurm.store import Store
-from pal_slurm.store.learned import LearnedRepo
-from pal_slurm.store.samples import SampleRepo
 
-FORGET_EVERY_S = 3600.0
 log = logging.getLogger("pald")
 
 
@@ -32,7 +28,6 @@ class Learner:
     config: Config
     cluster: str
     looked_at: float | None = None
-    pruned_at: float | None = None
     _work: threading.Thread | None = field(default=None, repr=False)
 
     def look(self, cluster: Cluster, now: float) -> bool:
@@ -57,22 +52,12 @@ class Learner:
     def _take_in(self, config: Config, tier_of: TierOf, now: float) -> None:
         try:
             _tell(ingest(self.store, config, Path(config.profile.spool), now, self.cluster, tier_of=tier_of))
-            self._forget(config, now)
         except SpoolBusy:
             return  # palctl ingest, or a profile run, does it right now
         except (PalError, OSError) as error:
             log.warning("learning: %s", error)
         except Exception:
             log.exception("learning: a fault of ours; nothing was half stored")
-
-    def _forget(self, config: Config, now: float) -> None:
-        """What jobs showed is kept as long as what became of them; once an hour."""
-        if self.pruned_at is not None and 0.0 <= now - self.pruned_at < FORGET_EVERY_S:
-            return
-        self.pruned_at = now
-        before = now - config.database.keep_days * DAY_S
-        SampleRepo(self.store).prune(before)
-        LearnedRepo(self.store).forget_jobs(before)
 
 
 def _tell(done: Ingested) -> None:

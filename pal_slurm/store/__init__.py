@@ -7,12 +7,11 @@ from pal_slurm.store.gpus import GpuRepo, Sighting, Stay
 from pal_slurm.store.leadership import Leadership, Term
 from pal_slurm.store.ledger import Ledger
 from pal_slurm.store.outcomes import JobOutcome, OutcomeRepo
-from pal_slurm.store.retention import Retention
 from pal_slurm.store.scores import Added, Document, PlacedScore, Run, Score, ScoreRepo
 from pal_slurm.store.state import Pause, Switches
 
 __all__ = [
     "Added", "AppRepo", "DecisionRepo", "Document", "GpuRepo", "JobOutcome", "Leadership", "Ledger", "OutcomeRepo",
-    "Pause", "PlacedScore", "Retention", "Run", "Score", "ScoreRepo", "Sighting", "Stay", "Store", "StoredApp",
+    "Pause", "PlacedScore", "Run", "Score", "ScoreRepo", "Sighting", "Stay", "Store", "StoredApp",
     "Switches", "Term", "Weighed", "Why", "open_store",
 ]  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from sqlalchemy import delete, insert, select, update
+from sqlalchemy import insert, select, update
 
 from pal_slurm.model import Decision, Placement
 from pal_slurm.store.engine import Store
@@ -89,12 +89,9 @@ class DecisionRepo:
         """The last decision about each job that was decided on since then, newest first."""
         return self._find(decisions.c.decided_at >= decided_at, 1_000_000)
 
-    def prune(self, before: float) -> int:
-        query = delete(decisions).where(decisions.c.cluster == self._cluster, decisions.c.decided_at < before)
-        with self._store.writing() as db:
-            removed = int(db.execute(query).rowcount)
+    def forget_written(self) -> None:
+        """Rows may have been removed: what is decided next is written, also where it is nothing new."""
         self._written.clear()
-        return removed
 
     def _find(self, condition: object, most: int) -> list[Why]:
         query = (

@@ -12,7 +12,7 @@ from pal_slurm.store.jsontext import dump, load
 from pal_slurm.store.state import bump
 from pal_slurm.store.tables import app_features, gpu_slots, gpus, scores, state
 
-_JOB = "job:"
+JOB = "job:"  # keys of `state`
 _SOME = 500
 
 
@@ -111,15 +111,10 @@ class LearnedRepo:
             value = db.execute(select(state.c.value).where(state.c.key == _key(job))).scalar_one_or_none()
         return None if value is None else float(value)
 
-    def forget_jobs(self, before: float) -> int:
-        with self._store.writing() as db:
-            done = db.execute(delete(state).where(state.c.key.like(f"{_JOB}%"), state.c.written_at < before))
-            return int(done.rowcount)
-
     def forget_offsets(self) -> None:
         """Scores were made anew: jobs' baselines are to be found again."""
         with self._store.writing() as db:
-            db.execute(delete(state).where(state.c.key.like(f"{_JOB}%")))
+            db.execute(delete(state).where(state.c.key.like(f"{JOB}%")))
 
     def features(self) -> dict[str, AppFeatures]:
         with self._store.reading() as db:
@@ -165,4 +160,4 @@ def _put_offset(db: Connection, job: str, offset: float, now: float) -> None:
 
 
 def _key(job: str) -> str:
-    return f"{_JOB}{job}"[:64]
+    return f"{JOB}{job}"[:64]

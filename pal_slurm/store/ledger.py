@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, func, insert, select, update
 
 from pal_slurm.errors import NotLeader
 from pal_slurm.model import Decision, Edit, EditKind, Intent, Outcome, Request
@@ -125,14 +125,6 @@ class Ledger:
         refused = func.coalesce(intents.c.outcome, "") == Outcome.REFUSED.value
         again = (intents.c.kind == EditKind.LEASE.value) & ~refused
         return {key: int(count) for key, count in self._per_job(keys, func.count(), again).items()}
-
-    def prune(self, renewals_before: float, others_before: float) -> int:
-        """Forget closed rows; renewals are many and soon worth nothing. The number of rows removed."""
-        renewal = intents.c.kind == EditKind.RENEW.value
-        old = (renewal & (intents.c.written_at < renewals_before)) | (~renewal & (intents.c.written_at < others_before))
-        query = delete(intents).where(intents.c.cluster == self._cluster, intents.c.closed.is_(True), old)
-        with self._store.writing() as db:
-            return int(db.execute(query).rowcount)
 
     def _per_job(self, keys: Iterable[JobKey], figure: Any, condition: Any) -> Mapping[JobKey, Any]:
         wanted = set(keys)

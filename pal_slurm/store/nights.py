@@ -94,11 +94,12 @@ class NightRepo:
             return marked_nights(db)
 
     def mark_all(self, now: float) -> int:
-        """All nights are to be made anew; how many there are."""
+        """All nights whose runs are there are to be made anew; how many there are."""
         with self._store.writing() as db:
             every = list(db.execute(select(runs.c.night).where(runs.c.seconds.is_not(None)).distinct()).scalars())
             mark_nights(db, every, now)
-            db.execute(delete(nights))
+            for first in range(0, len(every), 500):  # a night whose runs were forgotten stays as it is
+                db.execute(delete(nights).where(nights.c.night.in_(every[first : first + 500])))
         return len(every)
 
     def runs_of(self, night: int) -> list[RunRow]:

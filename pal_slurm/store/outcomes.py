@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, delete, insert, select, update
+from sqlalchemy import Row, insert, select, update
 
 from pal_slurm.store.engine import Store
 from pal_slurm.store.jsontext import dump, load
@@ -67,11 +67,6 @@ class OutcomeRepo:
         with self._store.reading() as db:
             found = db.execute(query.order_by(outcomes.c.start.desc(), outcomes.c.job.desc()).limit(most)).all()
         return [_outcome(row) for row in found]
-
-    def prune(self, ended_before: float) -> int:
-        query = delete(outcomes).where(outcomes.c.cluster == self._cluster, outcomes.c.end < ended_before)
-        with self._store.writing() as db:
-            return int(db.execute(query).rowcount)
 
     def _find(self, condition: Any) -> list[JobOutcome]:
         query = select(outcomes).where(outcomes.c.cluster == self._cluster, condition)

@@ -1,33 +1,81 @@
-"""Forgetting. In: the repositories of one cluster, the time. Out: rows removed, once an hour.
+"""Forgetting. In: how long each kind of row is kept, the time. Out: old rows removed, some at a time.
 
-Lease renewals are the bulk of the ledger (up to the write budget, 20 a second) and are worth nothing after a day.
-Scores and runs are never forgotten here.
+Lease renewals are the bulk of the ledger (up to the write budget, 20 a second) and are worth nothing after a day. Runs
+are the bulk of everything; their nights and scores stay. Between two transactions others get their turn to write.
 """
 
 from __future__ import annotations
 
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 
-from pal_slurm.store.decisions import DecisionRepo
-from pal_slurm.store.ledger import Ledger
-from pal_slurm.store.outcomes import OutcomeRepo
+from sqlalchemy import ColumnElement, Table, delete, func, select, true, tuple_
 
-EVERY_S = 3600.0
+from pal_slurm.model import EditKind
+from pal_slurm.store.engine import Store
+from pal_slurm.store.learned import JOB
+from pal_slurm.store.tables import decisions, intents, job_samples, outcomes, runs, state
+
 RENEWALS_S = 86_400.0
+SOME = 5_000  # rows per transaction: some tens of milliseconds
+_DAY_S = 86_400.0
 
 
-@dataclass
-class Retention:
-    ledger: Ledger
-    decisions: DecisionRepo
-    outcomes: OutcomeRepo
-    looked_at: float | None = None
+@dataclass(frozen=True, slots=True)
+class Keep:
+    books_s: float  # intents, decisions, outcomes, what jobs showed
+    runs_s: float
 
-    def look(self, now: float, keep_s: float) -> int:
-        """Remove what is older than `keep_s`, when an hour has passed since the last time."""
-        if self.looked_at is not None and 0.0 <= now - self.looked_at < EVERY_S:
-            return 0
-        self.looked_at = now
-        before = now - keep_s
-        removed = self.ledger.prune(max(before, now - RENEWALS_S), before)
-        return removed + self.decisions.prune(before) + self.outcomes.prune(before)
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    table: Table
+    what: str
+    old: ColumnElement[bool]
+
+
+def rules(keep: Keep, now: float, cluster: str | None = None) -> list[Rule]:
+    """What is old. `cluster`: of the books of that one only."""
+    before = now - keep.books_s
+    renewal = intents.c.kind == EditKind.RENEW.value
+    mine = {
+        table: true() if cluster is None else table.c.cluster == cluster for table in (intents, decisions, outcomes)
+    }
+    closed = mine[intents] & intents.c.closed.is_(True)
+    return [
+        Rule(intents, "closed renewals", closed & renewal & (intents.c.written_at < max(before, now - RENEWALS_S))),
+        Rule(intents, "closed intents", closed & ~renewal & (intents.c.written_at < before)),
+        Rule(decisions, "last decisions", mine[decisions] & (decisions.c.decided_at < before)),
+        Rule(outcomes, "jobs that ended", mine[outcomes] & (outcomes.c.end < before)),
+        Rule(job_samples, "what jobs showed", job_samples.c.ended_at < before),
+        Rule(state, "jobs' own pace", state.c.key.like(f"{JOB}%") & (state.c.written_at < before)),
+        Rule(runs, "raw runs", runs.c.night < int((now - keep.runs_s) // _DAY_S)),  # whole nights
+    ]
+
+
+def count(store: Store, rule: Rule) -> int:
+    with store.reading() as db:
+        return int(db.execute(select(func.count()).select_from(rule.table).where(rule.old)).scalar_one())
+
+
+def sweep(
+    store: Store,
+    rule: Rule,
+    tell: Callable[[int], None] = lambda rows: None,
+    pause: Callable[[float], None] = time.sleep,
+) -> int:
+    """Remove what is old, `SOME` rows per transaction; how many. Others get as much time to write as this takes."""
+    keys, removed = list(rule.table.primary_key), 0
+    while True:
+        begun = time.monotonic()
+        with store.writing() as db:
+            found = db.execute(select(*keys).where(rule.old).limit(SOME)).all()
+            if found:
+                # By primary key: no database needs to look for the rows twice, and the old may have become new
+                wanted = keys[0].in_([row[0] for row in found]) if len(keys) == 1 else tuple_(*keys).in_(found)
+                removed += int(db.execute(delete(rule.table).where(wanted, rule.old)).rowcount)
+        tell(removed)
+        if len(found) < SOME:
+            return removed
+        pause(min(1.0, time.monotonic() - begun))

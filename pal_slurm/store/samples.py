@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Row, bindparam, delete, insert, select, update
+from sqlalchemy import Row, bindparam, insert, select, update
 
 from pal_slurm.store.engine import Store
 from pal_slurm.store.jsontext import dump, load
@@ -90,10 +90,6 @@ class SampleRepo:
         with self._store.writing() as db:
             done = db.execute(update(job_samples).where(job_samples.c.ended_at > since).values(heard=False))
             return int(done.rowcount)
-
-    def prune(self, ended_before: float) -> int:
-        with self._store.writing() as db:
-            return int(db.execute(delete(job_samples).where(job_samples.c.ended_at < ended_before)).rowcount)
 
 
 def _values(s: JobSample) -> dict[str, object]:

@@ -101,17 +101,3 @@ def test_hostile_words_of_slurmctld_are_stored_as_they_are_and_cut(store: Store)
     ledger.outcome([(written.id, Outcome.REFUSED, said)], 1.0)
     [now] = ledger.watched()
     assert now.said == said[:1000]
-
-
-def test_old_closed_rows_are_forgotten_and_their_ids_are_not_used_again(store: Store) -> None:
-    ledger = Ledger(store, "c")
-    renewal, pin = ledger.write([intent(Edit(1, EditKind.RENEW, until=9), at=10.0), intent(at=10.0)])
-    [watched] = ledger.write([intent(at=10.0)])
-    ledger.close([renewal.id, pin.id])
-    assert ledger.prune(renewals_before=11.0, others_before=5.0) == 1
-    assert ledger.prune(renewals_before=11.0, others_before=11.0) == 1
-    assert ledger.watched() == [watched]
-    ledger.close([watched.id])
-    ledger.prune(11.0, 11.0)
-    [fresh] = ledger.write([intent()])
-    assert fresh.id > watched.id

@@ -6,15 +6,13 @@ from dataclasses import replace
 
 from pal_slurm.config import AppEntry, Config
 from pal_slurm.knowledge import known_apps
-from pal_slurm.model import Action, App, Decision, Edit, EditKind, Intent, Outcome, Placement, Reason
+from pal_slurm.model import Action, App, Decision, Placement, Reason
 from pal_slurm.store import (
     AppRepo,
     DecisionRepo,
     JobOutcome,
-    Ledger,
     OutcomeRepo,
     Pause,
-    Retention,
     Store,
     Switches,
     Weighed,
@@ -77,13 +75,6 @@ def test_a_decision_that_says_nothing_new_is_not_written_again(store: Store) -> 
     assert DecisionRepo(store, "c").record([WHY]) == 1  # another process can't know
 
 
-def test_old_decisions_are_forgotten(store: Store) -> None:
-    repo = DecisionRepo(store, "c")
-    repo.record([WHY])
-    assert repo.prune(before=201.0) == 1
-    assert repo.newest() == []
-
-
 def test_an_outcome_is_written_at_the_start_and_completed_at_the_end(store: Store) -> None:
     repo = OutcomeRepo(store, "c")
     started = JobOutcome(
@@ -97,7 +88,6 @@ def test_an_outcome_is_written_at_the_start_and_completed_at_the_end(store: Stor
     assert repo.running() == []
     repo.record([replace(started, start=300)])  # requeued: a second start
     assert [o.start for o in repo.newest()] == [300, 200]
-    assert repo.prune(ended_before=261.0) == 1
 
 
 def test_pause_and_resume(store: Store) -> None:
@@ -116,17 +106,3 @@ def test_the_clusters_of_a_database_are_known(store: Store) -> None:
     DecisionRepo(store, "one").record([WHY])
     OutcomeRepo(store, "two").record([JobOutcome(1, 1, 1, "A", ("n1",), ((0,),))])
     assert known_clusters(store) == ["one", "two"]
-
-
-def test_old_rows_are_forgotten_once_an_hour_and_renewals_after_a_day(store: Store) -> None:
-    ledger, decisions, outcomes = Ledger(store, "c"), DecisionRepo(store, "c"), OutcomeRepo(store, "c")
-    day, now = 86_400.0, 1_800_000_000.0
-    edits = [Edit(1, EditKind.RENEW, until=1), Edit(2, EditKind.PLAIN)]
-    ledger.write([Intent(0, 1, edit, 1, now - 2 * day, outcome=Outcome.DONE, closed=True) for edit in edits])
-    decisions.record([replace(WHY, decided_at=now - 100 * day)])
-    retention = Retention(ledger, decisions, outcomes)
-    assert retention.look(now, 90 * day) == 2
-    assert [i.edit.job for i in ledger.newest()] == [2]
-    assert retention.look(now + 100 * day, 90 * day) == 1
-    ledger.write([Intent(0, 1, edits[0], 1, now, closed=True)])
-    assert retention.look(now + 100 * day + 60, 90 * day) == 0  # not yet an hour
