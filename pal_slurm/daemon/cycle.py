@@ -74,7 +74,7 @@ class Cycle:
     lapsed: Lapsed = field(default_factory=Lapsed)
     reasons: Reasons = field(default_factory=Reasons)
     lease_ends: dict[JobKey, int] | None = None  # what we last wrote, for jobs whose record does not show it
-    not_before: dict[JobKey, float] = field(default_factory=dict)  # pins taken back: no new one until then
+    not_before: dict[JobKey, float] | None = None  # pins taken back: no new one until then; None: ask the ledger
     last_rpc_us: int | None = None
 
     def run(self) -> CycleReport:
@@ -226,18 +226,25 @@ class Cycle:
         """The end of a new lease for a job whose pin is taken back: growing patience."""
         tries = self.books.ledger.undos([job.key]).get(job.key, 0)
         wait = min(self.leases.most_s // 2, 5 * 2**tries)
-        self.not_before[job.key] = now + wait
+        self._patience(now)[job.key] = now + wait
         return int(now + wait + self.leases.least_s)
+
+    def _patience(self, now: float) -> dict[JobKey, float]:
+        """Until when each job whose pin was taken back gets no new one; the ledger tells what an earlier pald meant."""
+        if self.not_before is None:
+            given_back = self.books.ledger.given_back(now - self.leases.most_s).items()
+            self.not_before = {key: float(until - self.leases.least_s) for key, until in given_back}
+        return self.not_before
 
     def _permitted(
         self, decisions: Sequence[Decision], view: Snapshot, released: Mapping[int, Placement], report: CycleReport
     ) -> list[Wish]:
         """The starts that the guard lets pass, in order."""
-        jobs = {job.id: job for job in view.pending}
+        jobs, not_before = {job.id: job for job in view.pending}, self._patience(view.taken)
         wanted = [
             d
             for d in decisions
-            if d.action in (Action.PIN, Action.PLAIN) and self.not_before.get(jobs[d.job].key, 0.0) <= view.taken
+            if d.action in (Action.PIN, Action.PLAIN) and not_before.get(jobs[d.job].key, 0.0) <= view.taken
         ]
         wishes = []
         for decision, verdict in zip(wanted, check(wanted, view, self.rules, released), strict=True):
@@ -247,7 +254,7 @@ class Cycle:
             job = jobs[decision.job]
             end = None if job.eligible is None else job.eligible - self.rules.margin_s
             wishes.append(Wish(start(decision, job), job.submit, decision, by=end))
-        self.not_before = {key: until for key, until in self.not_before.items() if until > view.taken}
+        self.not_before = {key: until for key, until in not_before.items() if until > view.taken}
         return wishes
 
     def _renew(

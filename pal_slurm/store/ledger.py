@@ -101,6 +101,17 @@ class Ledger:
             for key, count in self._per_job(keys, func.count(), intents.c.kind == EditKind.UNPIN.value).items()
         }
 
+    def given_back(self, since: float) -> dict[JobKey, int]:
+        """Jobs whose pin was taken back after `since`, and until when each was leased then."""
+        query = (
+            select(intents.c.job, intents.c.submit, func.max(intents.c.until))
+            .where(intents.c.cluster == self._cluster, intents.c.kind == EditKind.UNPIN.value)
+            .where(intents.c.until.is_not(None), intents.c.written_at > since)
+            .group_by(intents.c.job, intents.c.submit)
+        )
+        with self._store.reading() as db:
+            return {(row[0], row[1]): int(row[2]) for row in db.execute(query)}
+
     def lease_ends(self, keys: Iterable[JobKey]) -> dict[JobKey, int]:
         """The latest lease end that was ever written for each of these jobs."""
         found = self._per_job(keys, func.max(intents.c.until), intents.c.until.is_not(None))

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import pytest
 
+from pal_slurm.daemon.leases import LeaseRules
 from pal_slurm.daemon.writer import CRASH_POINTS
-from pal_slurm.model import EditKind, Outcome
+from pal_slurm.model import Edit, EditKind, Intent, Outcome
+from pal_slurm.store import Ledger, open_store
 from tests.slurm.backends import backend_of
 from tests.slurm.minicluster import Minicluster, wait_for
-from tests.slurm.pald import Journal, Pald, mark_of, pin_by_hand
+from tests.slurm.pald import Journal, Pald, lua_settings, mark_of, pin_by_hand
 
 # A cycle writes what it takes back and what it starts in its first batch, and renewed leases in its second.
 BATCHES = {"undo and pin": 1, "renew": 2}
@@ -79,6 +81,38 @@ def test_a_pin_that_was_carried_out_before_the_crash_is_recognised(minicluster: 
             minicluster.client("scontrol", "update", "partitionname=gpu", "state=up")
         minicluster.wait_state(job, "RUNNING", within=60)
         wait_for(lambda: all(intent.closed for intent in pald.intents(job)), "pald has seen it run")
+
+
+@pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
+def test_a_pald_that_starts_anew_waits_as_long_before_the_next_pin(minicluster: Minicluster, tmp_path: Path) -> None:
+    lua_settings(minicluster, lease="600")
+    minicluster.drain("n8")
+    with Pald(minicluster, tmp_path) as pald, minicluster.leases():
+        job = minicluster.submit("--gres=gpu:2")
+        pin_by_hand(minicluster, [job], "n8", (0, 1))
+        undone_before(pald, job)
+        pald.spawn(env={"PAL_CRASH_AT": "after-outcome"})
+        assert pald.wait_end() == -signal.SIGKILL
+        pald.kill()
+        back = pald.intents(job, EditKind.UNPIN)[-1]
+        assert back.outcome is Outcome.DONE and back.edit.until
+        pald.start()
+        minicluster.wait_state(job, "RUNNING", within=90)
+        pins = pald.intents(job, EditKind.PIN)
+        assert pins and min(pin.written_at for pin in pins) >= back.edit.until - LeaseRules().least_s
+
+
+def undone_before(pald: Pald, job: int) -> None:
+    """A pin of this job was taken back once already, so that the next time it waits longer."""
+    with backend_of(pald.cluster, "cli") as slurm:
+        submit = slurm.jobs([job])[job].submit
+    store = open_store(f"sqlite:///{pald.database}", create=True)
+    try:
+        ledger = Ledger(store, pald.cluster_name)
+        (once,) = ledger.write([Intent(0, submit, Edit(job, EditKind.UNPIN, until=submit), 0, submit)])
+        ledger.outcome([(once.id, Outcome.DONE, "")], submit, close=True)
+    finally:
+        store.close()
 
 
 def start_of(cluster: Minicluster, job: int) -> float:
