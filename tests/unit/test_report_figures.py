@@ -1,0 +1,166 @@
+"""The figures of the fleet's page, from nights that went through ingest; on every database."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pal_slurm.config import Config
+from pal_slurm.errors import StoreError
+from pal_slurm.knowledge import score_table
+from pal_slurm.report.figures import Fleet, Gpu, Mark, State
+from pal_slurm.report.fleet import Known, fleet_of
+from pal_slurm.report.inventory import cluster_of
+from pal_slurm.report.spread import histograms, spreads
+from pal_slurm.report.trends import day, drifts, night_of, trends
+from pal_slurm.store import GpuRepo, ScoreRepo, Stay, Store
+from pal_slurm.store.fleet import LevelRow, MeanRow
+from tests.unit.spools import NOW
+from tests.web.fleets import NIGHTS, SLOW, fill
+
+
+def figures(store: Store, nights: int = 28, now: float = NOW) -> Fleet:
+    stays = GpuRepo(store).current()
+    cluster = cluster_of(stays)
+    return fleet_of(store, Known(stays, cluster, score_table(store, Config(), cluster, now), 30.0), [], nights, now)
+
+
+@pytest.fixture
+def fleet(store: Store, tmp_path: Path) -> Fleet:
+    fill(store, tmp_path / "spool", NOW)
+    return figures(store)
+
+
+def test_the_fleet_in_figures(fleet: Fleet, store: Store) -> None:
+    _every_gpu_has_the_score_that_is_stored(fleet, store)
+    _what_is_stale_and_what_was_never_measured_is_counted(fleet)
+    _the_slowest_come_first_with_their_evidence(fleet)
+    _a_hot_night_is_seen_in_its_kernel_only(fleet)
+    _a_gpu_that_changed_is_named_and_no_other(fleet)
+    _nights_are_counted(fleet)
+
+
+def _every_gpu_has_the_score_that_is_stored(fleet: Fleet, store: Store) -> None:
+    stored = {(s.uuid, s.cls): s for s in ScoreRepo(store).placed()}
+    assert len(fleet.gpus) == 64
+    for gpu in fleet.gpus:
+        for cls, mark in gpu.marks.items():
+            score = stored.get((gpu.uuid, cls))
+            assert mark.score == (score.score if score else None)
+            if score:
+                assert (mark.low, mark.high, mark.nights) == (score.ci_low, score.ci_high, score.nights)
+
+
+def _what_is_stale_and_what_was_never_measured_is_counted(fleet: Fleet) -> None:
+    assert [(c.cls, c.fresh, c.stale, c.never) for c in fleet.coverage] == [(cls, 56, 4, 4) for cls in "ABC"]
+    assert {gpu.node for gpu in fleet.gpus if gpu.marks["B"].state is State.STALE} == {"n15"}
+    assert {gpu.node for gpu in fleet.gpus if gpu.marks["B"].state is State.NEVER} == {"n16"}
+    assert sum(s.gpus for s in fleet.spread) == 3 * 56  # what is stale is in no distribution
+
+
+def _the_slowest_come_first_with_their_evidence(fleet: Fleet) -> None:
+    assert [(w.node, w.slot) for w in fleet.worst[:2]] == [("n7", 2), ("n3", 1)]
+    assert {(w.node, w.slot) for w in fleet.worst[:6]} == set(SLOW)
+    assert len(fleet.worst) == 10
+    first = fleet.worst[0]
+    assert (first.cls, first.outlier, set(first.others)) == ("A", True, {"B", "C"})
+    assert first.low is not None
+    assert first.high is not None
+    assert first.low < first.score < first.high
+    assert first.nights == len(first.history)
+    assert first.runs == 5 * len(first.history)
+    assert all(abs(own.score / SLOW["n7", 2] - 1) < 0.05 for own in first.history)
+    assert [w.outlier for w in fleet.worst[1:]] == [False] * 9
+    assert fleet.outliers == 1
+    shared = next(w for w in fleet.worst if w.node == "n11")
+    assert shared.node_part is not None
+    assert shared.node_part > 1.05
+
+
+def _a_hot_night_is_seen_in_its_kernel_only(fleet: Fleet) -> None:
+    shifts = {t.app: t.shift for t in fleet.trends}
+    assert shifts == {"resnet": None, "transformer": None, "pagerank": pytest.approx(1.086, abs=0.01)}
+    for trend in fleet.trends:
+        assert len(trend.nights) == NIGHTS
+        assert np.median([night.level for night in trend.nights]) == pytest.approx(1.0)
+        assert all(night.runs == 5 * night.gpus for night in trend.nights)
+    (alert,) = fleet.alerts
+    assert alert.kind == "shift"
+
+
+def _a_gpu_that_changed_is_named_and_no_other(fleet: Fleet) -> None:
+    assert {(d.node, d.slot) for d in fleet.drift} == {("n5", 0)}
+    assert {d.cls for d in fleet.drift} == {"A", "B", "C"}
+    assert all(1.04 < d.after / d.before < 1.09 for d in fleet.drift)
+
+
+def _nights_are_counted(fleet: Fleet) -> None:
+    assert len(fleet.by_night) == NIGHTS
+    assert {night.gpus for night in fleet.by_night} <= {44, 48}
+    assert [t.nights[-1].gpus for t in fleet.trends] == [fleet.by_night[-1].gpus] * 3
+
+
+def test_fewer_nights_are_fewer_nights(store: Store, tmp_path: Path) -> None:
+    fill(store, tmp_path / "spool", NOW)
+    few = figures(store, nights=3)
+    assert len(few.by_night) == 3
+    assert {len(t.nights) for t in few.trends} == {3}
+    assert few.drift == ()
+
+
+def test_when_all_is_stale_nothing_is_slow(store: Store, tmp_path: Path) -> None:
+    fill(store, tmp_path / "spool", NOW)
+    later = figures(store, now=NOW + 100 * 86_400)
+    assert (later.worst, later.histograms, later.spread, later.outliers) == ((), (), (), 0)
+    assert [c.fresh for c in later.coverage] == [0, 0, 0]
+    assert len(later.trends) == 3  # the newest nights that there are
+
+
+def test_without_any_gpu_there_is_nothing_to_report(store: Store) -> None:
+    with pytest.raises(StoreError, match="no GPU is known yet"):
+        figures(store)
+
+
+def gpu(score: float | None, model: str = "m", state: State = State.FRESH) -> Gpu:
+    return Gpu("n", 0, "u", model, {"A": Mark(state if score else State.NEVER, score)})
+
+
+def test_a_histogram_holds_every_fresh_score_also_those_beyond_its_ends() -> None:
+    scores = [0.06, 0.9, 0.999, 1.0, 1.001, 1.004999, 1.005, 1.3, 2.0, 2.5, 49.0]
+    (found,) = histograms([*map(gpu, scores), gpu(None), gpu(7.0, state=State.STALE)], ["A"])
+    assert found.gpus == sum(bar.gpus for bar in found.bars) == len(scores)
+    assert (found.below, found.above) == (1, 2)
+    assert len(found.bars) <= 62
+    narrow = histograms([gpu(1.0)] * 5, ["A"])[0]
+    assert [(bar.low, bar.high) for bar in narrow.bars if bar.gpus] == [(0.995, 1.005)]
+    assert histograms([gpu(None)], ["A"]) == ()
+
+
+def test_each_model_has_a_spread_of_its_own() -> None:
+    found = spreads([gpu(1.0, "a"), gpu(1.2, "a"), gpu(1.0, "b"), gpu(3.0, "b", State.STALE)], ["A"])
+    assert [(s.model, s.gpus, s.worst, s.slow) for s in found] == [("a", 2, 1.2, 0.5), ("b", 1, 1.0, 0.0)]
+
+
+def test_nights_have_the_date_they_began_on_in_utc() -> None:
+    assert (day(0), day(20_000)) == ("1970-01-01", "2024-10-04")
+    assert night_of(20_000 * 86_400 + 5.0) == 20_000
+
+
+def test_one_night_makes_a_trend_without_a_shift() -> None:
+    (found,) = trends([LevelRow("A", "x", "gpu", "m", 20_000, 4, 20, 1, 0, 0.3)])
+    assert ([n.level for n in found.nights], found.shift) == ([1.0], None)
+
+
+def test_noise_is_no_drift() -> None:
+    sits = {"u": Stay("u", "m", "n1", 0, 0.0, None)}
+
+    def row(mean: float, scatter: float, nights: int = 5) -> MeanRow:
+        return MeanRow("u", "A", nights, mean, mean**2 + scatter**2)
+
+    assert drifts([row(1.0, 0.02)], [row(1.05, 0.02)], sits) == ()
+    assert drifts([row(1.0, 0.002)], [row(1.015, 0.002)], sits) == ()
+    assert drifts([row(1.0, 0.002, nights=2)], [row(1.05, 0.002)], sits) == ()
+    assert drifts([row(1.0, 0.002)], [row(1.05, 0.002)], {}) == ()
+    assert len(drifts([row(1.0, 0.002)], [row(1.05, 0.002)], sits)) == 1
