@@ -200,8 +200,11 @@ class Cycle:
         ]
         if pins:
             return any(frozenset(pin.nodes) == expand(job.required_nodes) for pin in pins)
-        slots = names_slots(job.request.per_node, job.request.per_job)
-        return slots or job.submit < self.books.ledger.since(snapshot.taken)
+        if names_slots(job.request.per_node, job.request.per_job):
+            return True
+        # Where pins name slots, one on a single node always does. The mark can't tell more: only SlurmUser may write it.
+        exact = self.rules.exact_slots and snapshot.cluster.slots and len(expand(job.required_nodes)) == 1
+        return not exact and job.submit < self.books.ledger.since(snapshot.taken)
 
     def _undos(
         self, fates: Iterable[Transition], lost: Iterable[Job], snapshot: Snapshot, report: CycleReport

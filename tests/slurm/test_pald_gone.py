@@ -9,7 +9,7 @@ import pytest
 
 from pal_slurm.model import EditKind
 from tests.slurm.minicluster import Minicluster, wait_for
-from tests.slurm.pald import Pald, lua_settings, mark_of, pin_by_hand
+from tests.slurm.pald import Journal, Pald, lua_settings, mark_of, pin_by_hand
 
 
 @pytest.mark.slurm("22.05", "26.05", slow=("24.11",))
@@ -129,3 +129,28 @@ def test_with_the_database_deleted_pald_knows_its_own_by_their_marks(minicluster
         minicluster.resume("n8")
         minicluster.wait_state(blocked, "RUNNING")
         assert pald.intents(blocked, EditKind.PIN)
+
+
+@pytest.mark.slurm("26.05", slow=("24.11",))
+def test_with_the_database_deleted_a_users_own_node_on_a_job_that_was_let_go_stays(
+    minicluster: Minicluster, tmp_path: Path
+) -> None:
+    """Not on 22.05, whose pins name nodes only."""
+    lua_settings(minicluster, lease="600")
+    minicluster.drain("n8")
+    journal = Journal(minicluster)
+    with Pald(minicluster, tmp_path) as pald:
+        pald.start()
+        pald.kill()
+        job = minicluster.submit("--gres=gpu:2")
+        assert mark_of(minicluster, job)
+        minicluster.client("scontrol", "update", f"jobid={job}", "ReqNodeList=n8")
+        pald.palctl("undo", str(job))
+        for path in tmp_path.glob("pal.sqlite*"):
+            path.unlink()
+        pald.start()
+        pald.wait_cycle()
+        assert pald.intents(job) == [] and journal.node_lists(job) == ["n8"]
+        minicluster.resume("n8")
+        minicluster.wait_state(job, "RUNNING", within=60)
+        assert set(minicluster.gpu_indices(job)) == {"n8"}
