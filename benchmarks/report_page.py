@@ -1,6 +1,6 @@
 """How long the fleet's page takes and how large it is. In: a size. Out: seconds, memory, bytes.
 
-    python benchmarks/report_page.py [--nodes 1250] [--gpus 8] [--nights 28] [--keep DIRECTORY]
+    python -m benchmarks.report_page [--nodes 1250] [--gpus 8] [--nights 28] [--keep DIRECTORY]
 
 The database is filled with nights and scores as ingest writes them; the page is written by `palctl report --html`,
 started as a program. With --keep the database and the page stay, to be looked at.
@@ -20,6 +20,7 @@ import numpy as np
 
 from pal_slurm.store import GpuRepo, Sighting, Store, open_store
 from pal_slurm.store.nights import KernelKey, NightRepo, NightRow, ProfiledScore
+from tests.web.browser import BROWSER, Browser
 
 KERNELS = {"resnet": "A", "gemm": "A", "transformer": "B", "pagerank": "C"}
 FELT = {"A": 1.0, "B": 0.6, "C": 0.1}
@@ -75,10 +76,23 @@ def main() -> int:
         begun = time.perf_counter()
         subprocess.run([*palctl, "--config", directory / "pal.yaml", "report", "--html", page], check=True)
         took, size = time.perf_counter() - begun, page.stat().st_size
-    most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
+        most = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss >> 10
+        opened = opening(page, Path(temporary)) if BROWSER.exists() else None
     print(f"{options.nodes * options.gpus} GPUs, {options.nights} nights: {took:.1f} s, {most} MB of memory")
-    print(f"{size / 1e6:.2f} MB of page")
+    print(f"{size / 1e6:.2f} MB of page; Chromium opens it in {f'{opened:.2f} s' if opened else '- (not installed)'}")
     return 0
+
+
+def opening(page: Path, directory: Path) -> float:
+    """Seconds until the page is there, laid out and all."""
+    browser = Browser(directory / "profile")
+    try:
+        begun = time.perf_counter()
+        browser.open(page)
+        browser.ask("return document.body.getBoundingClientRect().height")
+        return time.perf_counter() - begun
+    finally:
+        browser.close()
 
 
 if __name__ == "__main__":

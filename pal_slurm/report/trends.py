@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime
 from math import sqrt
 
@@ -53,11 +53,12 @@ def _trend(kernel: tuple[str, str, str, str], rows: Sequence[LevelRow]) -> Trend
 
 def drifts(before: Sequence[MeanRow], after: Sequence[MeanRow], sits: Mapping[str, Stay]) -> tuple[Drift, ...]:
     """GPUs that sit somewhere and surely changed, the largest change first."""
-    earlier = {(row.uuid, row.cls): row for row in before}
+    earlier = {(row.uuid, row.cls): row for row in before if row.nights >= LEAST_NIGHTS}
+    usual = _usual_scatter(earlier.values())
     found = []
     for late in after:
         early = earlier.get((late.uuid, late.cls))
-        if early is None or late.uuid not in sits or not _surely(early, late):
+        if early is None or late.uuid not in sits or not _surely(early, late, usual[late.cls]):
             continue
         stay = sits[late.uuid]
         found.append(Drift(stay.node, stay.slot, late.uuid, late.cls, early.mean, late.mean, early.nights, late.nights))
@@ -65,11 +66,26 @@ def drifts(before: Sequence[MeanRow], after: Sequence[MeanRow], sits: Mapping[st
     return tuple(found)
 
 
-def _surely(early: MeanRow, late: MeanRow) -> bool:
-    if min(early.nights, late.nights) < LEAST_NIGHTS:
+def _usual_scatter(rows: Iterable[MeanRow]) -> dict[str, float]:
+    """Of one GPU from night to night, by class: few nights say little of a single GPU's own."""
+    by_class: dict[str, list[float]] = {}
+    for row in rows:
+        by_class.setdefault(row.cls, []).append(_scatter(row))
+    return {cls: float(np.median(each)) for cls, each in by_class.items()}
+
+
+def _scatter(row: MeanRow) -> float:
+    return sqrt(max(0.0, row.square - row.mean**2) * row.nights / (row.nights - 1))
+
+
+def _surely(early: MeanRow, late: MeanRow, usual: float) -> bool:
+    if late.nights < LEAST_NIGHTS:
         return False
-    doubt = sqrt(sum(max(0.0, row.square - row.mean**2) / (row.nights - 1) for row in (early, late)))
-    return abs(late.mean - early.mean) > max(LEAST_DRIFT * early.mean, SIGMAS * doubt)
+    change = abs(late.mean - early.mean)
+    doubt = max(usual, _scatter(early)) * sqrt(1 / early.nights + 1 / late.nights)
+    # One odd night moves the mean by less than the nights then scatter; a change that half of them saw moves it by more
+    odd = sqrt(max(0.0, late.square - late.mean**2))
+    return change > max(LEAST_DRIFT * early.mean, SIGMAS * doubt, odd)
 
 
 def own_history(repo: NightRepo, uuid: str, cls: str) -> tuple[OwnScore, ...]:
