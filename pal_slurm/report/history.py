@@ -40,6 +40,7 @@ class Told:
     def __init__(self, history: History, look: Look, want_nights: bool) -> None:
         self._history = history
         self._want_nights = want_nights
+        self._days = [day(history.first + n) for n in range(history.n_nights)]
         self._class = {cls: c for c, cls in enumerate(history.classes)}
         self._drift = [drift(ratio) for ratio in history.ratio]
         self._trend = [sparklines(ratio, look.blocks, look.width) for ratio in history.ratio]
@@ -57,7 +58,7 @@ class Told:
             "sure": bool(moved.sure[row]) if nights else None,
             "nights": nights,
             "stalls": int(self._history.stalls[c, row].sum()),
-            "history": night_lists(self._history, c, row) if self._want_nights else None,
+            "history": night_lists(self._history, self._days, c, row) if self._want_nights else None,
         }
 
 
@@ -68,17 +69,13 @@ def add_history(rows: Iterable[dict[str, Value]], key: str, classes: Sequence[st
             row.update({f"{cls}.{part}": value for part, value in told.of(str(row[key]), cls).items()})
 
 
-def night_lists(history: History, c: int, row: int) -> list[Value]:
-    """[night, ratio, runs, stalls] of each night that was measured."""
-    ratio = history.ratio[c, row]
+def night_lists(history: History, days: Sequence[str], c: int, row: int) -> list[Value]:
+    """[night, ratio, runs, stalls] of each night that was measured; `days`: the dates of all of them."""
+    columns = (matrix[c, row].tolist() for matrix in (history.ratio, history.runs, history.stalls))
     return [
-        [
-            day(history.first + n),
-            round(float(ratio[n]), 4),
-            int(history.runs[c, row, n]),
-            int(history.stalls[c, row, n]),
-        ]
-        for n in np.flatnonzero(np.isfinite(ratio)).tolist()
+        [night, round(ratio, 4), runs, stalls]
+        for night, ratio, runs, stalls in zip(days, *columns, strict=True)
+        if ratio == ratio  # no NaN
     ]
 
 

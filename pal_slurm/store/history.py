@@ -46,7 +46,9 @@ class HistoryRepo:
     def fleet(self, classes: Sequence[str], first: int) -> History:
         """Every card from the night `first` on, or from the oldest that is stored, to the newest."""
         with self._store.reading() as db:
-            oldest, newest = db.execute(select(func.min(nights.c.night), func.max(nights.c.night))).one()
+            # one by one: SQLite answers each from the end of its index, and both at once by reading all of it
+            oldest = db.execute(select(func.min(nights.c.night))).scalar_one()
+            newest = db.execute(select(func.max(nights.c.night))).scalar_one()
             cards = db.execute(select(gpus.c.id, gpus.c.uuid).order_by(gpus.c.id)).all()
             begin = first if oldest is None else max(first, oldest)
             columns = 0 if newest is None else max(0, newest - begin + 1)
