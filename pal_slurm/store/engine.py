@@ -59,7 +59,7 @@ class Store:
     def __init__(self, engine: Engine, shown: str, path: Path | None) -> None:
         self.engine = engine
         self.shown = shown  # its name, without a password
-        self._path = path
+        self.path = path  # of an SQLite file
         self._inode = path.stat().st_ino if path else 0
 
     @contextmanager
@@ -82,10 +82,10 @@ class Store:
 
     def _still_there(self) -> None:
         """An SQLite file that was removed can still be written, into nowhere."""
-        if self._path is None:
+        if self.path is None:
             return
         try:
-            inode = self._path.stat().st_ino
+            inode = self.path.stat().st_ino
         except OSError:
             inode = 0
         if inode != self._inode:
@@ -153,7 +153,8 @@ def _sqlite(path: Path) -> Engine:
             check_same_thread=False,
         )
         try:
-            for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            # auto_vacuum: said before a new file has its first page; it changes nothing in one that is there
+            for pragma in ("auto_vacuum=INCREMENTAL", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
                 connection.execute(f"PRAGMA {pragma}")
         except BaseException:
             connection.close()

@@ -32,25 +32,27 @@ class Keep:
 class Rule:
     table: Table
     what: str
+    kept_s: float
     old: ColumnElement[bool]
 
 
 def rules(keep: Keep, now: float, cluster: str | None = None) -> list[Rule]:
     """What is old. `cluster`: of the books of that one only."""
-    before = now - keep.books_s
+    books, renewals = keep.books_s, min(keep.books_s, RENEWALS_S)
+    before = now - books
     renewal = intents.c.kind == EditKind.RENEW.value
     mine = {
         table: true() if cluster is None else table.c.cluster == cluster for table in (intents, decisions, outcomes)
     }
     closed = mine[intents] & intents.c.closed.is_(True)
     return [
-        Rule(intents, "closed renewals", closed & renewal & (intents.c.written_at < max(before, now - RENEWALS_S))),
-        Rule(intents, "closed intents", closed & ~renewal & (intents.c.written_at < before)),
-        Rule(decisions, "last decisions", mine[decisions] & (decisions.c.decided_at < before)),
-        Rule(outcomes, "jobs that ended", mine[outcomes] & (outcomes.c.end < before)),
-        Rule(job_samples, "what jobs showed", job_samples.c.ended_at < before),
-        Rule(state, "jobs' own pace", state.c.key.like(f"{JOB}%") & (state.c.written_at < before)),
-        Rule(runs, "raw runs", runs.c.night < int((now - keep.runs_s) // _DAY_S)),  # whole nights
+        Rule(intents, "closed renewals", renewals, closed & renewal & (intents.c.written_at < now - renewals)),
+        Rule(intents, "closed intents", books, closed & ~renewal & (intents.c.written_at < before)),
+        Rule(decisions, "last decisions", books, mine[decisions] & (decisions.c.decided_at < before)),
+        Rule(outcomes, "jobs that ended", books, mine[outcomes] & (outcomes.c.end < before)),
+        Rule(job_samples, "what jobs showed", books, job_samples.c.ended_at < before),
+        Rule(state, "jobs' own pace", books, state.c.key.like(f"{JOB}%") & (state.c.written_at < before)),
+        Rule(runs, "raw runs", keep.runs_s, runs.c.night < int((now - keep.runs_s) // _DAY_S)),  # whole nights
     ]
 
 
