@@ -93,6 +93,16 @@ def test_the_wheel_brings_manual_pages_completions_units_and_the_plugin(venv: Pa
     assert [name for name in expected if not (share / name).is_file()] == []
 
 
+def test_the_wheel_brings_the_page_s_templates_and_says_what_they_need(venv: Path, tmp_path: Path) -> None:
+    templates = {path.name for path in (PROJECT / "pal_slurm" / "report" / "templates").iterdir()}
+    [brought] = venv.glob("lib/python*/site-packages/pal_slurm/report/templates")
+    assert {path.name for path in brought.iterdir()} == templates
+    done = run(venv / "bin" / "palctl", "report", "--html", tmp_path / "fleet.html", cwd=venv)
+    assert (done.returncode, done.stderr) == (
+        78, "palctl: palctl report --html needs jinja2: pip install 'pal-slurm[report]'\n"
+    )  # fmt: skip
+
+
 def test_the_probe_runs_by_itself(venv: Path) -> None:
     done = run(venv / "bin" / "pal-probe", "kernels", cwd=venv)
     assert done.returncode == 0, done.stderr
