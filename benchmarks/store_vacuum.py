@@ -1,6 +1,6 @@
 """How long others wait to write while `palctl db vacuum` works. In: a size. Out: seconds, bytes, longest transaction.
 
-    python benchmarks/store_vacuum.py [--runs 1000000]
+python benchmarks/store_vacuum.py [--runs 1000000]
 """
 
 from __future__ import annotations

@@ -153,8 +153,9 @@ def _sqlite(path: Path) -> Engine:
             check_same_thread=False,
         )
         try:
-            # auto_vacuum: said before a new file has its first page; it changes nothing in one that is there
-            for pragma in ("auto_vacuum=INCREMENTAL", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            if _is_new(path):  # in a file that is in use this would be a write
+                connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
+            for pragma in ("journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
                 connection.execute(f"PRAGMA {pragma}")
         except BaseException:
             connection.close()
@@ -169,6 +170,13 @@ def _sqlite(path: Path) -> Engine:
         connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
     return engine
+
+
+def _is_new(path: Path) -> bool:
+    try:
+        return path.stat().st_size == 0
+    except OSError:  # what is wrong with it the database will say
+        return False
 
 
 def _server(url: URL) -> Engine:

@@ -62,6 +62,17 @@ def test_a_locked_database_is_said_to_be_locked_and_works_again_afterwards(
     impatient.close()
 
 
+def test_a_database_that_another_program_writes_can_be_opened_and_read(store: Store, url: str, tmp_path: Path) -> None:
+    Ledger(store, "c").write([intent()])
+    other = sqlite3.connect(tmp_path / "pal.sqlite", isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    reader = open_store(url)
+    assert len(Ledger(reader, "c").watched()) == 1
+    reader.close()
+    other.execute("ROLLBACK")
+    other.close()
+
+
 def test_a_database_that_must_not_be_written_is_said_to_be_read_only(store: Store, tmp_path: Path) -> None:
     Ledger(store, "c").write([intent()])
     store.close()
