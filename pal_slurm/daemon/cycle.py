@@ -26,6 +26,7 @@ from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import ReadPace, WriteBudget
 from pal_slurm.daemon.reasons import Reasons
 from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, expected, find, judge, orphans
+from pal_slurm.daemon.rights import Rights
 from pal_slurm.daemon.writer import Wish, Writer
 from pal_slurm.errors import NotLeader, SlurmUnavailable, StoreError, StoreGone
 from pal_slurm.guard import Refusal, Rules, check
@@ -73,6 +74,7 @@ class Cycle:
     declined: Declined = field(default_factory=Declined)
     lapsed: Lapsed = field(default_factory=Lapsed)
     reasons: Reasons = field(default_factory=Reasons)
+    rights: Rights = field(default_factory=Rights)
     lease_ends: dict[JobKey, int] | None = None  # what we last wrote, for jobs whose record does not show it
     not_before: dict[JobKey, float] | None = None  # pins taken back: no new one until then; None: ask the ledger
     last_rpc_us: int | None = None
@@ -100,6 +102,9 @@ class Cycle:
         # 1 leader?
         term = self.leader.hold(self.clock.now(), self.clock.monotonic())
         report.leader = True
+        if denied := self.rights.denied(self.clock.monotonic()):
+            report.end, report.note = "denied", denied
+            return
         # 2 one snapshot
         begun = self.clock.monotonic()
         snapshot = self._as_precise_as_allowed(self.slurm.snapshot())
@@ -202,7 +207,7 @@ class Cycle:
             return any(frozenset(pin.nodes) == expand(job.required_nodes) for pin in pins)
         if names_slots(job.request.per_node, job.request.per_job):
             return True
-        # Where pins name slots, one on a single node always does. The mark can't tell more: only SlurmUser may write it.
+        # Where pins name slots, one on a single node always does. The mark can't tell: only SlurmUser may write it.
         exact = self.rules.exact_slots and snapshot.cluster.slots and len(expand(job.required_nodes)) == 1
         return not exact and job.submit < self.books.ledger.since(snapshot.taken)
 
@@ -322,6 +327,9 @@ class Cycle:
         writer = Writer(self.slurm, self.books.ledger, self.leader, self.clock, self.config.cycle.max_age_s)
         results = writer.write(wishes[:allowed], fence, begun, passes, report)
         self.budget.spend(len(results))
+        self.rights.look(results, self.clock.monotonic())
+        if denied := self.rights.denied(self.clock.monotonic()):
+            report.end, report.note = "denied", denied
         return results
 
 

@@ -18,7 +18,7 @@ from pal_slurm.daemon.sdnotify import notify
 from pal_slurm.errors import PalError, StoreError
 
 log = logging.getLogger("pald")
-TROUBLE = ("unavailable", "store", "gone", "stale")
+TROUBLE = ("unavailable", "store", "gone", "stale", "denied")
 
 
 @dataclass
@@ -116,6 +116,8 @@ def _reload(pald: Pald, path: Path, dry_run: bool) -> None:
 def _alive(pald: Pald, report: CycleReport, clock: Clock) -> None:
     """job_submit.lua gives leases only while this file is fresh: not while we stand by, shadow, pause or fail."""
     name = pald.config.cycle.alive_file
+    if name and report.end == "denied":
+        Path(name).unlink(missing_ok=True)
     if not name or not report.leader or report.shadow or report.end != "ok":
         return
     path = Path(name)

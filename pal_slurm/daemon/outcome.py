@@ -18,7 +18,7 @@ _DID = {
 
 @dataclass
 class CycleReport:
-    end: str = "ok"  # ok, standby, paused, unavailable, store, gone, stale
+    end: str = "ok"  # ok, standby, paused, unavailable, store, gone, stale, denied
     note: str = ""
     leader: bool = False
     shadow: bool = False
@@ -39,7 +39,7 @@ class CycleReport:
 
     @property
     def sentence(self) -> str:
-        if self.end in ("standby", "unavailable", "store", "gone", "stale"):
+        if self.end in ("standby", "unavailable", "store", "gone", "stale", "denied"):
             return self.note
         parts = [f"{self.pending} pending, {self.leased} leased"]
         if self.expected:
