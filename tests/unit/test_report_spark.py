@@ -8,6 +8,7 @@ import pytest
 from pal_slurm.cli.shades import score_paint, shade
 from pal_slurm.report.history import together
 from pal_slurm.report.spark import sparklines
+from pal_slurm.report.text import Value
 from pal_slurm.store.history import History
 
 NAN = float("nan")
@@ -45,7 +46,7 @@ def test_cards_together_are_the_mean_of_their_logarithms() -> None:
 def test_colours_follow_the_scale_and_only_sure_drift_has_one() -> None:
     assert [shade(score) for score in (0.9, 1.0, 1.1, 1.2, 1.6)] == ["cyan", "green", None, "yellow", "red"]
     paint = score_paint(["A"])
-    row = {"A": 1.6, "A.drift": 0.1, "A.sure": True, "B.drift": 0.1, "B.sure": False, "node": "n1"}
+    row: dict[str, Value] = {"A": 1.6, "A.drift": 0.1, "A.sure": True, "B.drift": 0.1, "B.sure": False, "node": "n1"}
     assert paint(row, "A", " 1.600") == "\x1b[31m 1.600\x1b[0m"
     assert paint(row, "A.drift", "0.100") == "\x1b[31m0.100\x1b[0m"
     assert paint(row, "B.drift", "0.100") == "0.100"
