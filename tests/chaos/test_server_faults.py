@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ def server(request: pytest.FixtureRequest, servers: Servers) -> Iterator[Server]
     found = servers[request.param]
     yield found
     found.require()
+    gc.collect()  # here its warning is known; in a later test it would be that test's
 
 
 @pytest.fixture
