@@ -40,12 +40,16 @@ def test_a_node_lost_between_pin_and_start_costs_the_job_nothing(hosts: Hosts) -
 @pytest.mark.parametrize("how", ["restart", "killed in its first minutes"])
 def test_slurmctld_restarted_with_jobs_waiting_and_running_loses_none(hosts: Hosts, how: str) -> None:
     running = hosts.submit("--gres=gpu:4", wrap="sleep 25")
-    whole = hosts.submit(f"-N{len(hosts.nodes)}", "--gpus-per-node=4", wrap="srun true")  # waits for `running`
     hosts.wait_state(running, "RUNNING")
+    name = f"behind-{running}"
+    whole = hosts.submit("-J", name, f"-N{len(hosts.nodes)}", "--gpus-per-node=4", wrap="srun true")
     if how == "restart":
         hosts.do("restart", "slurmctld")
     else:
-        # Without these files, which it writes after minutes for the first time, slurmctld by itself never starts again.
+        # It saves jobs within seconds. Without the other files, which it writes after minutes for the first time,
+        # slurmctld by itself never starts again.
+        saved = ["grep", "-q", name, "/var/lib/slurm/state/job_state"]
+        wait_for(lambda: hosts.run("slurmctld", *saved).returncode == 0, "the jobs are saved")
         hosts.run("slurmctld", "sh", "-c", "rm -f /var/lib/slurm/state/*_usage*")
         hosts.do("kill", "slurmctld")
         hosts.do("start", "slurmctld")
