@@ -6,7 +6,7 @@ from pal_slurm.model.edit import Edit, EditKind, EditResult, Outcome
 from pal_slurm.model.intent import Intent
 from pal_slurm.model.job import Job, JobState, Lease, Request, Shape
 from pal_slurm.model.placement import Action, Decision, Placement, Reason
-from pal_slurm.model.scores import ScoreTable, neutral_scores
+from pal_slurm.model.scores import ScoreTable, bins_with_neutral, neutral_scores
 from pal_slurm.model.snapshot import Knowledge, Reservation, Snapshot
 from pal_slurm.model.speed import Factors, base_of, comm_of, factors, predict, step_time
 
@@ -15,6 +15,6 @@ __all__ = [
     "EditResult", "Factors", "FloatArray", "Hint", "IntArray", "Intent", "Job", "JobState", "Knowledge", "Lease",
     "Outcome",
     "Placement",
-    "Reason", "Request", "Reservation", "ScoreTable", "Shape", "Snapshot", "Tier", "base_of", "comm_of",
-    "factors", "homogeneous", "neutral_scores", "predict", "read_hint", "step_time",
+    "Reason", "Request", "Reservation", "ScoreTable", "Shape", "Snapshot", "Tier", "base_of",
+    "bins_with_neutral", "comm_of", "factors", "homogeneous", "neutral_scores", "predict", "read_hint", "step_time",
 ]  # fmt: skip

@@ -49,6 +49,27 @@ class ScoreTable:
         return values
 
 
+NEUTRAL_WITHIN = 0.01  # a bin whose mean is that near to 1.0 is also that of GPUs of which nothing is known
+
+
+def bins_with_neutral(labels: IntArray, centres: FloatArray, known: BoolArray) -> IntArray:
+    """Bins of all GPUs of one class, from those of the known ones: `labels` and the means of the bins, fastest first.
+
+    What is not known counts as 1.0, so it joins a bin of that speed or has one of its own: where only slow cards have
+    scores, the others must not pass for slow, nor the slow ones for median.
+    """
+    bins = np.zeros(known.shape, dtype=np.int16)
+    if not known.any():
+        return bins
+    own = int(np.abs(centres - 1.0).argmin())
+    if abs(centres[own] - 1.0) > NEUTRAL_WITHIN and not known.all():
+        own = int((centres < 1.0).sum())
+        labels = labels + (labels >= own)
+    bins[known] = labels
+    bins[~known] = own
+    return bins
+
+
 def neutral_scores(cluster: Cluster, classes: tuple[str, ...] = ("A", "B", "C")) -> ScoreTable:
     """Nothing is known: every GPU counts as the median."""
     shape = (len(classes), cluster.n_nodes, cluster.width)

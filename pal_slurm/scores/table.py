@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from pal_slurm.model import BoolArray, FloatArray, IntArray, ScoreTable
+from pal_slurm.model import BoolArray, FloatArray, IntArray, ScoreTable, bins_with_neutral
 from pal_slurm.scores.bins import bin_scores
 
 Binning = Callable[[FloatArray], tuple[IntArray, FloatArray]]
@@ -18,15 +18,11 @@ def binned(
     known: BoolArray | None = None,
     binning: Binning = bin_scores,
 ) -> ScoreTable:
-    """Bin each class by itself; devices that are not known stay at 1.0, in the bin whose mean is nearest."""
+    """Bin each class by itself; devices that are not known stay at 1.0."""
     known = np.ones(score.shape, dtype=np.bool_) if known is None else known
     values = np.where(known, score, 1.0)
     bins = np.zeros(score.shape, dtype=np.int16)
     for c in range(len(classes)):
-        mask = known[c]
-        if not mask.any():
-            continue
-        labels, centres = binning(values[c][mask])
-        bins[c][mask] = labels
-        bins[c][~mask] = int(np.abs(centres - 1.0).argmin())
+        if known[c].any():
+            bins[c] = bins_with_neutral(*binning(values[c][known[c]]), known[c])
     return ScoreTable(classes, values, bins, known.copy())

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, insert, select, update
 
-from pal_slurm.model import BoolArray, Cluster, FloatArray, IntArray, ScoreTable
+from pal_slurm.model import BoolArray, Cluster, FloatArray, IntArray, ScoreTable, bins_with_neutral
 from pal_slurm.store.engine import Store
 from pal_slurm.store.gpus import Sighting, record_sightings
 from pal_slurm.store.state import bump, mark_nights, revision
@@ -179,20 +179,16 @@ class ScoreRepo:
                 known[c, rows[at[good]], columns[at[good]]] = True
         bins = np.zeros(shape, dtype=np.int16)
         for c in range(len(classes)):
-            bins[c] = _bins(score[c], known[c], binning)
+            if known[c].any():
+                bins[c] = _bins(score[c], known[c], binning)
         return ScoreTable(classes, score, bins, known)
 
 
 def _bins(score: FloatArray, known: BoolArray, binning: Binning) -> IntArray:
-    """Bin numbers of one class; a GPU of which nothing is known counts with those nearest to the median."""
-    labels = np.zeros(score.shape, dtype=np.int16)
-    if not known.any():
-        return labels
+    """Bin numbers of one class; a GPU of which nothing is known counts as 1.0."""
     # Four decimals are more than anybody can measure; without them 100,000 GPUs are 100,000 points to cluster
-    known_labels, centres = binning(np.round(score[known], 4).astype(np.float64))
-    labels[known] = known_labels
-    labels[~known] = int(np.abs(centres - 1.0).argmin())
-    return labels
+    labels, centres = binning(np.round(score[known], 4).astype(np.float64))
+    return bins_with_neutral(labels, centres, known)
 
 
 def _trusted(score: FloatArray, measured_at: FloatArray, now: float, stale_after_s: float) -> BoolArray:

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from pal_slurm.model import homogeneous
-from pal_slurm.scores import bin_scores
+from pal_slurm.scores import alike, bin_scores
 from pal_slurm.store import Document, GpuRepo, Run, Score, ScoreRepo, Sighting, Store
 
 NOW = 1_800_000_000.0
@@ -35,14 +35,31 @@ def test_scores_come_out_where_their_gpus_sit(store: Store) -> None:
     assert (table.score[1] == 1.0).all()
 
 
-def test_an_unknown_gpu_shares_the_bin_nearest_to_the_median(store: Store) -> None:
+def test_an_unknown_gpu_shares_the_bin_of_the_median_ones(store: Store) -> None:
     repo = ScoreRepo(store)
     repo.add(
-        document("d", ("u1", "n1", 0, 0.8), ("u2", "n1", 1, 0.81), ("u3", "n1", 2, 1.01), ("u4", "n1", 3, 1.5)), NOW
+        document("d", ("u1", "n1", 0, 0.8), ("u2", "n1", 1, 0.81), ("u3", "n1", 2, 1.005), ("u4", "n1", 3, 1.5)), NOW
     )
-    table = repo.table(homogeneous(2, 4), ("A",), NOW, DAY, bin_scores)
+    table = repo.table(homogeneous(2, 4), ("A",), NOW, DAY, alike)
     assert table.bins[0, 1, 0] == table.bins[0, 0, 2]
     assert table.bins[0, 0, 0] != table.bins[0, 0, 3]
+
+
+def test_where_only_some_cards_have_scores_the_others_count_as_median_and_these_as_measured(store: Store) -> None:
+    repo = ScoreRepo(store)
+    repo.add(document("d", ("u1", "n1", 0, 0.7), ("u2", "n1", 1, 1.5)), NOW)
+    table = repo.table(homogeneous(4, 4), ("A",), NOW, DAY, alike)
+    counts_as = table.bin_value[0][table.bins[0]]
+    assert counts_as[0, :2].tolist() == [0.7, 1.5]
+    assert (counts_as[1:] == 1.0).all()
+    assert table.bins[0, 0, 0] < table.bins[0, 1, 0] < table.bins[0, 0, 1]
+
+
+def test_one_slow_card_alone_makes_no_other_slow(store: Store) -> None:
+    repo = ScoreRepo(store)
+    repo.add(document("d", ("u1", "n1", 0, 1.5)), NOW)
+    table = repo.table(homogeneous(2, 4), ("A",), NOW, DAY, alike)
+    assert table.bin_value[0][table.bins[0]].ravel().tolist() == [1.5] + 7 * [1.0]
 
 
 @pytest.mark.parametrize(
