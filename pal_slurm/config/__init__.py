@@ -90,11 +90,13 @@ def _secret(path: Path) -> str:
 def _text_of(path: Path) -> str:
     try:
         status = path.stat()
-        if status.st_size > MAX_BYTES:
-            raise ConfigError(f"is larger than {MAX_BYTES} bytes; that is no pal.yaml")
         if stat.S_ISREG(status.st_mode) and status.st_mode & stat.S_IWOTH:
             raise ConfigError(f"can be written by everybody; run: chmod o-w {path}")
-        return path.read_text(encoding="utf-8")
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+        if len(data) > MAX_BYTES:
+            raise ConfigError(f"is larger than {MAX_BYTES} bytes; that is no pal.yaml")
+        return data.decode("utf-8")
     except FileNotFoundError as error:
         raise ConfigError(f"does not exist; make one with: palctl config sample > {path}") from error
     except UnicodeDecodeError as error:

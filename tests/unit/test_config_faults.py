@@ -156,6 +156,11 @@ def test_a_missing_file_says_how_to_make_one(tmp_path: Path) -> None:
     assert "palctl config sample" in str(fault)
 
 
+def test_a_file_without_end_is_refused() -> None:
+    [fault] = check(Path("/dev/zero"))
+    assert "larger than 4000000 bytes" in str(fault)
+
+
 def test_a_file_that_everybody_may_write_is_refused(tmp_path: Path) -> None:
     path = write(tmp_path, "")
     path.chmod(0o666)

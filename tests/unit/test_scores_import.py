@@ -211,6 +211,12 @@ def test_standard_input_is_read(site: Site) -> None:
     assert values(site) == {("n1", 0, "A"): 1.2}
 
 
+def test_a_file_without_end_is_refused(site: Site) -> None:
+    result = site.palctl("scores", "import", "/dev/zero")
+    assert isinstance(result.exception, BadInput)
+    assert "larger than 64 MB" in str(result.exception)
+
+
 def test_a_missing_file_is_said_to_be_missing(site: Site) -> None:
     result = site.palctl("scores", "import", "/no/such/file")
     assert "No such file" in str(result.exception)

@@ -119,13 +119,10 @@ def _placed(file: Path) -> dict[tuple[str, int], dict[str, float]]:
     """Score by class of each (node, slot) of a file; run times become scores by the medians of their GPU model."""
     from statistics import median
 
+    from pal_slurm.cli.inputs import read_input
     from pal_slurm.cli.score_file import read_scores
 
-    try:
-        data = file.read_bytes()
-    except OSError as exc:
-        raise BadInput(f"{file} can't be read: {exc.strerror}.") from exc
-    entries = read_scores(data, str(file), tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), time.time())
+    entries = read_scores(read_input(str(file)), str(file), tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), time.time())
     times: dict[tuple[str, str], list[float]] = {}
     for entry in entries:
         if entry.seconds:

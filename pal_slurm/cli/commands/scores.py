@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from pathlib import Path
 
@@ -104,16 +103,14 @@ def import_scores(palctl: Palctl, file: Path) -> None:
 
     Fields: node, slot, uuid, model, class or app, score or seconds (run times), measured_at.
     """
+    from pal_slurm.cli.inputs import read_input
     from pal_slurm.cli.score_document import document_of
     from pal_slurm.cli.score_file import read_scores
     from pal_slurm.knowledge import known_apps
     from pal_slurm.store import GpuRepo, ScoreRepo
 
     name, now = str(file), time.time()
-    try:
-        data = sys.stdin.buffer.read() if name == "-" else file.read_bytes()
-    except OSError as error:
-        raise BadInput(f"{name}: can't be read: {error.strerror}") from error
+    data = read_input(name)
     entries = read_scores(data, name, palctl.config.classes.names, now)
     apps = known_apps(palctl.store, palctl.config)
     document = document_of(entries, data, name, apps, GpuRepo(palctl.store).current(), now)

@@ -26,14 +26,13 @@ def command() -> None:
 @pass_palctl
 def emit(palctl: Palctl, gres_conf: Path | None) -> None:
     """Print the gres.conf and slurm.conf lines of this site with slots. Changes nothing."""
+    from pal_slurm.cli.inputs import read_input
     from pal_slurm.slots.emit import emit as make
     from pal_slurm.slots.gres_conf import read_gres_conf
     from pal_slurm.slurm.cli_cluster import QUESTIONS, read_machine
 
     try:
-        text = gres_conf.read_text(encoding="utf-8") if gres_conf else ""
-    except OSError as error:
-        raise BadInput(f"{gres_conf} can't be read: {error.strerror}") from error
+        text = read_input(str(gres_conf)).decode() if gres_conf else ""
     except UnicodeDecodeError as error:
         raise BadInput(f"{gres_conf} is not UTF-8 text (byte {error.start}); give the gres.conf in use") from error
     machine = read_machine(_commands(palctl).show(QUESTIONS))
