@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -82,7 +83,7 @@ def test_the_budget_refills_with_time_and_never_beyond_its_burst() -> None:
 def test_reading_is_spaced_so_that_it_takes_at_most_its_share() -> None:
     pace = ReadPace(share=0.05)
     pace.took(wall_s=0.2, rpc_s=0.05)
-    assert pace.gap_s(least_s=0.1) == 1.0
+    assert pace.gap_s(least_s=0.1) == pytest.approx(1.25)  # 4 %: a minute that goes badly has room to the 5 %
 
 
 def test_a_slow_slurmctld_is_asked_less_and_less_often_until_it_recovers() -> None:
