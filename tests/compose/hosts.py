@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
@@ -190,12 +190,11 @@ class Hosts:
 
     def _idle(self) -> None:
         def resumed() -> bool:
-            states: Sequence[str] = self.client("sinfo", "-h", "-N", "-o", "%N %T").splitlines()
-            broken = [line.split()[0] for line in states if line.split()[1] != "idle"]
-            for node in broken:
-                if "drain" in " ".join(states):
+            nodes = [line.split() for line in self.client("sinfo", "-h", "-N", "-o", "%N %T").splitlines()]
+            for node, state in nodes:
+                if state.startswith(("drain", "down")):
                     self.run("login", "scontrol", "update", f"nodename={node}", "state=resume")
-            return not broken
+            return all(state == "idle" for _, state in nodes)
 
         wait_for(resumed, "all nodes idle", 120)
 

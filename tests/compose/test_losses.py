@@ -19,7 +19,8 @@ def test_a_pinned_job_whose_node_is_lost_runs_elsewhere_and_the_node_comes_back(
         hosts.wait_state(job, "RUNNING", within=240)
         assert set(hosts.gpu_indices(job)) & {"n1", "n3", "n4"}
         assert hosts.kinds(job) == ["unpin", "pin"]  # since it was queued anew
-    wait_for(lambda: hosts.node_state("n2") == "idle", "n2 is used again", 90)
+    # Of a node that it gave up and that did not start anew, slurmctld asks every few minutes only.
+    wait_for(lambda: hosts.node_state("n2") == "idle", "n2 is used again", 400)
     back = hosts.submit("--gres=gpu:2", "--comment=app:resnet", wrap="srun sleep 4")
     hosts.wait_state(back, "RUNNING")
     assert hosts.gpu_indices(back) == {"n2": "0,1"}
