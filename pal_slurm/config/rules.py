@@ -55,10 +55,12 @@ def _times(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _names(config: Config) -> Iterator[tuple[str, str]]:
-    classes = config.classes.names
-    for i, name in enumerate(classes):
-        if name in classes[:i]:
-            yield f"classes.names[{i}]", f"{name} is named twice"
+    named = config.classes.names
+    classes = tuple(dict.fromkeys(named))
+    for name in classes:
+        if named.count(name) > 1:
+            again = named.index(name, named.index(name) + 1)
+            yield f"classes.names[{again}]", f"{name} is named {_times_said(named.count(name))}; keep one"
     if config.classes.default not in classes:
         yield "classes.default", f"{config.classes.default} is none of the classes {', '.join(classes)}"
     for name, entry in config.apps.items():
@@ -73,6 +75,10 @@ def _names(config: Config) -> Iterator[tuple[str, str]]:
             yield f"apps.{name}.comm", f"{costs}: distance can't make it faster; order gpu <= node <= rack <= cluster"
 
 
+def _times_said(n: int) -> str:
+    return "twice" if n == 2 else f"{n} times"
+
+
 def _patterns(config: Config) -> Iterator[tuple[str, str]]:
     for i, entry in enumerate(config.patterns):
         if not (entry.tag or entry.job_name or entry.script):
@@ -80,9 +86,10 @@ def _patterns(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _profile(config: Config) -> Iterator[tuple[str, str]]:
+    classes = dict.fromkeys(config.classes.names)
     for name, cls in config.profile.kernels.items():
-        if cls not in config.classes.names and config.profile.kernels != ProfileSection().kernels:
-            yield "profile.kernels", f"{name} measures {cls}, which is none of {', '.join(config.classes.names)}"
+        if cls not in classes and config.profile.kernels != ProfileSection().kernels:
+            yield "profile.kernels", f"{name} measures {cls}, which is none of {', '.join(classes)}"
 
 
 def _places(config: Config) -> Iterator[tuple[str, str]]:

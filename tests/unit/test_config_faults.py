@@ -37,6 +37,8 @@ TYPOS = [
     ("policy:\n  backfill: maybe\n", 2, "policy.backfill", "must be true or false or null"),
     ("state_dir: var/lib\n", 1, "state_dir", "absolute path"),
     ("classes:\n  names: [A, b]\n", 2, "classes.names[1]", "must match"),
+    ("classes:\n  names: [A, A]\n", 2, "classes.names[1]", "A is named twice; keep one"),
+    ("classes:\n  names: [A, B, A, A]\n", 2, "classes.names[2]", "A is named 3 times; keep one"),
     ("classes:\n  default: D\n", 2, "classes.default", "none of the classes A, B, C"),
     ("apps:\n  re$net:\n    class: A\n", 2, "apps", "is no name"),
     ("apps:\n  bert:\n    class: E\n", 3, "apps.bert.class", "none of the classes"),
@@ -110,6 +112,15 @@ def test_twenty_typos_give_twenty_messages_that_name_line_key_and_remedy(tmp_pat
     for line, (number, key, remedy) in zip(lines, expected, strict=True):
         assert line.startswith(f"{path}:{number}: {key}: ")
         assert remedy in line
+
+
+def test_a_class_that_is_named_twice_is_listed_once_in_what_else_is_said(tmp_path: Path) -> None:
+    text = "classes:\n  names: [A, A]\n  default: D\napps:\n  bert: {class: Q}\nprofile:\n  kernels: {gemm: Z}\n"
+    faults = check(write(tmp_path, text))
+    assert [fault.key for fault in faults] == [
+        "classes.names[1]", "classes.default", "apps.bert.class", "profile.kernels"
+    ]  # fmt: skip
+    assert not [str(fault) for fault in faults if "A, A" in str(fault)]
 
 
 def test_a_mistake_of_form_hides_no_other_and_what_rests_on_it_is_not_judged(tmp_path: Path) -> None:
