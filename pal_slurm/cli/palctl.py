@@ -7,6 +7,7 @@ is quick.
 
 from __future__ import annotations
 
+import difflib
 import importlib
 import os
 import pkgutil
@@ -34,6 +35,17 @@ class Commands(click.Group):
         command = module.command
         assert isinstance(command, click.Command)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        known = self.list_commands(ctx)
+        word = args[0]
+        if word not in known and not word.startswith("-"):
+            near = difflib.get_close_matches(word, known, n=1)
+            hint = f"did you mean {near[0]!r}?" if near else f"there are: {', '.join(known)}"
+            ctx.fail(f"no command {word!r}; {hint}")
+        return super().resolve_command(ctx, args)
 
 
 @click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})

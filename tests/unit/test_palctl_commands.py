@@ -185,6 +185,21 @@ def test_an_empty_store_says_how_to_begin(run: Palctl) -> None:
     assert json.loads(run("scores", "--json").output) == []
 
 
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("jobz",), "no command 'jobz'; did you mean 'jobs'?"),
+        (("undoo", "--all"), "did you mean 'undo'?"),
+        (("xyzzy",), "no command 'xyzzy'; there are: alerts, apps, config,"),
+        (("status", "--jsn"), "--json"),
+    ],
+)
+def test_a_command_that_is_none_is_answered_with_the_nearest(run: Palctl, words: tuple[str, ...], said: str) -> None:
+    result = run(*words)
+    assert result.exit_code == 2
+    assert said in result.output
+
+
 def test_output_into_a_file_has_no_colour(with_scores: Palctl) -> None:
     assert "\x1b" not in with_scores("scores").output
 
