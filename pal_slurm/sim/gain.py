@@ -57,7 +57,7 @@ class GainReport:
     saved_gpu_hours: Interval  # share of the accounted GPU hours
     packed_gpu_hours: Interval  # the same by packing alone, blind to scores
     saved_jct: Interval  # share of the mean time from submission to end, against the packed replay
-    most: float  # share of GPU hours that no placement can exceed: all on median GPUs and near each other
+    most: float  # share of GPU hours that no placement can exceed: every job on the best GPUs, near each other
     verdict: str
     assumptions: tuple[str, ...]
 
@@ -153,7 +153,6 @@ def estimate(
     blind = interval([1.0 - outcome.gpu_seconds / used for outcome in packed.outcomes])
     pairs = zip(packed.outcomes, ours.outcomes, strict=True)
     jct = interval([1.0 - mine.avg_jct_s / theirs.avg_jct_s for theirs, mine in pairs])
-    ideal = sum(work.gpus * work.ideal_s() for work in load.works)
     span = max(ran.end for ran in rans) - min(ran.start for ran in rans)
     spreads = tuple(_spread(scores, cluster, c) for c in range(len(scores.classes)) if scores.known[c].any())
     return GainReport(
@@ -168,10 +167,21 @@ def estimate(
         saved_gpu_hours=hours,
         packed_gpu_hours=blind,
         saved_jct=jct,
-        most=1.0 - ideal / used,
+        most=max(0.0, 1.0 - _least_gpu_seconds(load, cluster, scores) / used),
         verdict=_verdict(hours, blind, spreads, used / 3600),
         assumptions=_assumptions(rans, apps, scores, locality, replays),
     )
+
+
+def _least_gpu_seconds(load: Workload, cluster: Cluster, scores: ScoreTable) -> float:
+    """Each job alone on the cluster: on as many of the best GPUs as it has, on as few nodes as hold them."""
+    ordered = np.sort(scores.score.reshape(len(scores.classes), -1), axis=1)
+    total = 0.0
+    for work in load.works:
+        worst = float(ordered[scores.index(work.app.cls), work.gpus - 1])
+        tier = cluster.tier_of(tuple(range(-(-work.gpus // cluster.width))), work.gpus)
+        total += work.gpus * step_time(work.ideal_s(), worst, comm_of(work.app, tier))
+    return total
 
 
 def _shifted(load: Workload, seed: int) -> Workload:

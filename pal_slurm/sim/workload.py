@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 
 from pal_slurm.errors import BadInput
 from pal_slurm.model import App, Job, JobState, Shape
@@ -24,6 +25,7 @@ class Work:
     user: str = ""
     requeue: bool = True  # may be moved once it runs
     per_node: int = 0  # GPUs on each of its nodes, if the user said so; 0: any split
+    line: int = 0  # of the trace file that holds it; 0: none does
 
     def ideal_s(self, model: str = "gpu") -> float:
         """Run time on median GPUs of that model with no cost of distance."""
@@ -52,6 +54,18 @@ def _shape(gpus: int, per_node: int) -> Shape:
 
 
 @dataclass(frozen=True, slots=True)
+class Source:
+    """The file that jobs were read from, and what it calls the fields that are judged when all are read."""
+
+    path: Path
+    gpus: str
+    id: str = "job_id"
+
+    def error(self, line: int, column: str, problem: str) -> BadInput:
+        return BadInput(f"{self.path}, line {line}, {column}: {problem}.")
+
+
+@dataclass(frozen=True, slots=True)
 class Workload:
     """Work in order of submission, and which part of it the results are about."""
 
@@ -59,6 +73,7 @@ class Workload:
     tracked: range  # positions in `works`; the run ends when all of these have ended
     skipped: int = 0  # rows that the reader counted instead of keeping
     notes: tuple[str, ...] = ()
+    source: Source | None = None
 
     def told(self, skipped: int, notes: Iterable[str]) -> Workload:
         """With what the reader has to say of it."""
@@ -79,18 +94,22 @@ class Workload:
         """Refuse jobs that the cluster could never hold."""
         for work in self.works:
             if work.gpus > n_gpus:
-                raise BadInput(
-                    f"Job {work.id} asks for {work.gpus} GPUs and the cluster has {n_gpus}; give a larger --cluster."
-                )
+                said = f"ob {work.id} asks for {work.gpus} GPUs and the cluster has {n_gpus}; give a larger --cluster"
+                if self.source is None:
+                    raise BadInput(f"J{said}.")
+                raise self.source.error(work.line, self.source.gpus, f"j{said}")
         return self
 
 
-def workload(works: Iterable[Work], tracked: range | None = None) -> Workload:
-    """Sort by submission (ties keep their order) and track everything unless told otherwise."""
+def workload(works: Iterable[Work], source: Source | None = None) -> Workload:
+    """Sort by submission (ties keep their order) and track everything."""
     ordered = tuple(sorted(works, key=lambda work: work.submit))
     if not ordered:
-        raise BadInput("The trace holds no job.")
+        raise BadInput("The trace holds no job." if source is None else f"{source.path} holds no job.")
     if len({work.id for work in ordered}) < len(ordered):
         twice, _ = Counter(work.id for work in ordered).most_common(1)[0]
-        raise BadInput(f"Job id {twice} comes twice in the trace.")
-    return Workload(ordered, range(len(ordered)) if tracked is None else tracked)
+        if source is None:
+            raise BadInput(f"Job id {twice} comes twice in the trace.")
+        first, again, *_ = sorted(work.line for work in ordered if work.id == twice)
+        raise source.error(again, source.id, f"{twice} comes twice, first in line {first}")
+    return Workload(ordered, range(len(ordered)), source=source)

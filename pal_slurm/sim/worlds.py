@@ -59,12 +59,14 @@ class Worlds:
 
     def _trace(self) -> tuple[Workload | None, Recipe | None]:
         sources = self._sources
+        if sources.fmt != "auto" and sources.fmt not in FORMATS:
+            raise ConfigError(f"There is no trace format {sources.fmt!r}; choose one of auto, {', '.join(FORMATS)}.")
         if sources.trace.partition(":")[0] == "synthetic":
+            if sources.fmt != "auto":
+                raise BadInput(f"{sources.trace} is drawn and no file of format {sources.fmt}; leave --format out.")
             self.kind = "synthetic"
             return None, parse_recipe(sources.trace)
         path = Path(sources.trace)
-        if sources.fmt != "auto" and sources.fmt not in FORMATS:
-            raise ConfigError(f"There is no trace format {sources.fmt!r}; choose one of auto, {', '.join(FORMATS)}.")
         with Table(path) as table:
             self.kind = table.sniff() if sources.fmt == "auto" else sources.fmt
         return read_trace(path, self.kind, sources.options).counting(sources.tracked), None

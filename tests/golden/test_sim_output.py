@@ -111,6 +111,8 @@ def test_a_picture_is_drawn(tmp_path: Path) -> None:
         (("nothing.csv",), "can't be read"),
         (("synthetic", "--known", "x.csv"), "--known says what is believed"),
         (("nothing.csv", "--format", "slurm"), "There is no trace format 'slurm'"),
+        (("synthetic:jobs=5", "--format", "bogus"), "no trace format 'bogus'; choose one of auto, jobs, "),
+        (("synthetic:jobs=5", "--format", "sacct"), "is drawn and no file of format sacct; leave --format out"),
         (("nothing.csv", "--json", "/no/such/x.json"), "there is no directory /no/such"),
         (("nothing.csv", "--plot", "/no/such/x.png"), "there is no directory /no/such"),
     ],
@@ -141,6 +143,19 @@ def test_the_page_of_a_month_with_and_without_a_slow_node(tmp_path: Path, slow: 
     result = run("gain", "--sacct", str(sacct), "--scores", str(scores), "--gpus-per-node", "4")
     assert result.exit_code == 0, result.output
     compare(name, result.output)
+
+
+def test_a_month_on_the_best_gpus_leaves_nothing_to_save_and_never_less(tmp_path: Path) -> None:
+    sacct, _ = month(tmp_path, 1.0)
+    scores = tmp_path / "fast.csv"
+    rows = [f"n{n},{slot},A,{0.99 if n < 4 else 1.0}" for n in range(1, 5) for slot in range(4)]
+    scores.write_text("node,slot,class,score\n" + "\n".join(rows) + "\n")
+    sacct.write_text(re.sub(r"\|n[1-4]\|", "|n1|", sacct.read_text().replace("|n4|", "|n1|", 1)))
+    words = ("gain", "--sacct", str(sacct), "--scores", str(scores), "--gpus-per-node", "4")
+    result = run(*words)
+    assert result.exit_code == 0, result.output
+    assert "The most that any placement could save              0.0 %\n" in result.output
+    assert json.loads(run(*words, "--json").output)["most"] == 0.0
 
 
 def test_accounting_without_gpu_jobs_is_an_error(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_sacct_tells_what_ran_where(tmp_path: Path) -> None:
         (JOBS + "1,5,1,0,1,A\n", "line 2, iterations: 0 must be more than 0"),
         (JOBS + "1,soon,1,10,1,A\n", "line 2, submit_s: 'soon' is not a number"),
         (JOBS + "1,5,1\n2,5,1,10,1,A\n", "line 2, class: the line has only 3 fields"),
-        (JOBS + "1,5,1,10,1,A\n1,6,1,10,1,A\n", "Job id 1 comes twice"),
+        (JOBS + "1,5,1,10,1,A\n1,6,1,10,1,A\n", "trace, line 3, job_id: 1 comes twice, first in line 2"),
         (JOBS, "holds no job"),
         ("timestamp,duration,num_gpus\nyesterday,5,1\n", "line 2, timestamp: 'yesterday' is not a time"),
         ("job_id,num_gpus,submit_time,duration,model\n0,4,98,1000.0,llama\n", "line 2, model: 'llama' is none of"),
@@ -133,8 +133,29 @@ def test_a_missing_file_says_so(tmp_path: Path) -> None:
 
 def test_a_job_larger_than_the_cluster_is_named(tmp_path: Path) -> None:
     load = read_trace(write(tmp_path, JOBS + "41,5,65,10,1,A\n"))
-    with pytest.raises(BadInput, match="Job 41 asks for 65 GPUs and the cluster has 64"):
+    with pytest.raises(BadInput, match=r"trace, line 2, gpus: job 41 asks for 65 GPUs and the cluster has 64"):
         load.fitting(64)
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        ("job_id,num_gpus,submit_time,duration,model\n0,4,98,10,bert\n1,9,9,10,bert\n", "line 3, num_gpus: job 1"),
+        ("timestamp,duration,num_gpus\n90,30,0\n95,30,9\n", "line 3, num_gpus: job 1"),
+        (
+            "job_id\tarrival_s\tmodel\tscale_factor\ttotal_steps\tv100_duration_s\n0\t12\tA3C\t9\t1000\t500\n",
+            "line 2, scale_factor: job 0",
+        ),
+        (SACCT + "\n1|100|200|300|gres/gpu=9|n[1-3]|e||\n", "line 3, AllocTRES: job 1"),
+    ],
+)
+def test_every_format_names_line_and_field_of_a_job_larger_than_the_cluster(
+    tmp_path: Path, text: str, where: str
+) -> None:
+    load = read_trace(write(tmp_path, text))
+    with pytest.raises(BadInput) as caught:
+        load.fitting(8)
+    assert f"trace, {where} asks for 9 GPUs and the cluster has 8; give a larger --cluster." in str(caught.value)
 
 
 def test_every_format_has_a_reader() -> None:

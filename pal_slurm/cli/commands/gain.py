@@ -154,7 +154,7 @@ def _print(report: GainReport, left_out: int) -> None:
         ["GPU hours saved, against accounting", _share(report.saved_gpu_hours)],
         ["- by packing alone, blind to scores", _share(report.packed_gpu_hours)],
         ["Time from submission to end saved, against packing", _share(report.saved_jct)],
-        ["No placement could save more GPU hours than", f"{100 * report.most:.1f} %".replace("-0.0", "0.0")],
+        ["The most that any placement could save", f"{100 * report.most:.1f} %"],
     ]
     for title, value in rows:
         click.echo(f"{title:52}{value}")

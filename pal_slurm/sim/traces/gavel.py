@@ -14,7 +14,7 @@ from pal_slurm.errors import BadInput
 from pal_slurm.model import App
 from pal_slurm.sim.traces.jobs import limit
 from pal_slurm.sim.traces.reading import AppShelf, Options, Row, Table, register
-from pal_slurm.sim.workload import Work, Workload, workload
+from pal_slurm.sim.workload import Source, Work, Workload, workload
 
 COLUMNS = ("job_id", "arrival_s", "model", "scale_factor", "total_steps", "v100_duration_s")
 # a .trace file has no header; these are its columns
@@ -59,11 +59,12 @@ class Gavel:
                 steps=steps,
                 app=app,
                 limit_s=limit(options, steps * max(app.base.values())),
+                line=row.line,
             )
 
         at = table.columns("\t", COLUMNS) if headed else TRACE
         rows = table.rows("\t", at, header=headed)
-        return workload(table.each(rows, parse)).told(table.skipped, table.notes)
+        return workload(table.each(rows, parse), Source(table.path, "scale_factor")).told(table.skipped, table.notes)
 
 
 def read_throughputs(path: Path) -> Speeds:

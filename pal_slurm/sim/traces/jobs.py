@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pal_slurm.sim.traces.reading import AppShelf, Options, Row, Table, register
-from pal_slurm.sim.workload import Work, Workload, workload
+from pal_slurm.sim.workload import Source, Work, Workload, workload
 
 COLUMNS = ("job_id", "submit_s", "gpus", "iterations", "s_per_iteration", "class")
 
@@ -26,10 +26,12 @@ class Jobs:
                 steps=steps,
                 app=shelf.get(cls, cls, s_per_step),
                 limit_s=limit(options, steps * s_per_step),
+                line=row.line,
             )
 
         at = table.columns(",", COLUMNS)
-        return workload(table.each(table.rows(",", at), parse)).told(table.skipped, table.notes)
+        source = Source(table.path, "gpus")
+        return workload(table.each(table.rows(",", at), parse), source).told(table.skipped, table.notes)
 
 
 def limit(options: Options, ideal_s: float) -> float | None:

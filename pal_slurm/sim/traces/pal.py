@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from pal_slurm.sim.traces.jobs import limit
 from pal_slurm.sim.traces.reading import AppShelf, Options, Row, Table, register
-from pal_slurm.sim.workload import Work, Workload, workload
+from pal_slurm.sim.workload import Source, Work, Workload, workload
 
 COLUMNS = ("job_id", "num_gpus", "submit_time", "duration", "model")
 
@@ -44,10 +44,12 @@ class Pal:
                 steps=steps,
                 app=shelf.get(model, cls, s_per_step),
                 limit_s=limit(options, steps * s_per_step),
+                line=row.line,
             )
 
         at = table.columns(",", COLUMNS)
-        return workload(table.each(table.rows(",", at), parse)).told(table.skipped, table.notes)
+        source = Source(table.path, "num_gpus")
+        return workload(table.each(table.rows(",", at), parse), source).told(table.skipped, table.notes)
 
 
 register("pal", Pal())

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 
 from pal_slurm.sim.traces.jobs import limit
 from pal_slurm.sim.traces.reading import AppShelf, Options, Row, Table, register
-from pal_slurm.sim.workload import Work, Workload, workload
+from pal_slurm.sim.workload import Source, Work, Workload, workload
 
 COLUMNS = ("timestamp", "duration", "num_gpus")
 
@@ -28,10 +28,11 @@ class Philly:
             submit = seconds(row, "timestamp")
             if gpus == 0 or duration == 0:
                 return None
-            return Work(row.line - 2, submit, gpus, duration, app, limit(options, duration))
+            return Work(row.line - 2, submit, gpus, duration, app, limit(options, duration), line=row.line)
 
         at = table.columns(",", COLUMNS)
-        load = workload(table.each(table.rows(",", at), parse)).told(table.skipped, table.notes)
+        source = Source(table.path, "num_gpus")
+        load = workload(table.each(table.rows(",", at), parse), source).told(table.skipped, table.notes)
         return load.from_zero()
 
 

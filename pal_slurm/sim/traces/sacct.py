@@ -17,9 +17,10 @@ from pal_slurm.sim.traces.jobs import limit
 from pal_slurm.sim.traces.pal import MODELS
 from pal_slurm.sim.traces.philly import seconds
 from pal_slurm.sim.traces.reading import AppShelf, Options, Row, Table, register
-from pal_slurm.sim.workload import Work, Workload, workload
+from pal_slurm.sim.workload import Source, Work, Workload, workload
 
 COLUMNS = ("JobID", "Submit", "Start", "End", "User")
+GPU_COLUMNS = ("AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")  # the first that tells is believed
 COMMAND = "sacct -a -X -P -S now-30days -o JobID,Submit,Start,End,AllocTRES,NodeList,Partition,User,Comment,Timelimit"
 _GPUS = re.compile(r"(?:^|,)(?:gres/)?gpu(?:=|:)(\d+)")
 _TYPED = re.compile(r"(?:^|,)(?:gres/)?gpu:[A-Za-z][\w.+-]*(?:=|:)(\d+)")
@@ -40,6 +41,7 @@ class Ran:
     user: str
     app: str | None
     limit_s: float | None
+    line: int
 
 
 class Sacct:
@@ -54,14 +56,16 @@ class Sacct:
             cls = MODELS[name.lower()][1] if name.lower() in MODELS else options.default_class
             run_s = ran.end - ran.start
             limit_s = ran.limit_s or limit(options, run_s)
-            works.append(Work(i + 1, ran.submit, ran.gpus, run_s, shelf.get(name, cls, 1.0), limit_s, ran.user))
-        return workload(works).told(table.skipped, table.notes).from_zero()
+            app = shelf.get(name, cls, 1.0)
+            works.append(Work(i + 1, ran.submit, ran.gpus, run_s, app, limit_s, ran.user, line=ran.line))
+        source = Source(table.path, next(name for name in GPU_COLUMNS if name in table.columns("|", COLUMNS)))
+        return workload(works, source).told(table.skipped, table.notes).from_zero()
 
 
 def read_rows(table: Table) -> Iterator[Ran]:
     """Every finished job that held GPUs."""
     at = table.columns("|", COLUMNS)
-    if not any(name in at for name in ("AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")):
+    if not any(name in at for name in GPU_COLUMNS):
         raise table.missing("AllocTRES", f"without it nobody knows how many GPUs a job had; use `{COMMAND}`")
     return table.each(table.rows("|", at), _ran)
 
@@ -86,11 +90,11 @@ def _ran(row: Row) -> Ran | None:
     hint = read_hint(row.text("Comment") if row.has("Comment") else None)
     limit_s = _limit(row) if row.has("Timelimit") else None
     nodes = row.text("NodeList") if row.has("NodeList") else ""
-    return Ran(name, submit, start, end, gpus, nodes, row.text("User"), hint.app, limit_s)
+    return Ran(name, submit, start, end, gpus, nodes, row.text("User"), hint.app, limit_s, row.line)
 
 
 def _gpus(row: Row) -> int:
-    for column in ("AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES"):
+    for column in GPU_COLUMNS:
         if row.has(column) and row.text(column):
             untyped = _GPUS.search(row.text(column))
             if untyped:
