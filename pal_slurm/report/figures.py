@@ -107,7 +107,7 @@ class Trend:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A GPU that surely changed against its fleet: the mean of its last week, and of the weeks before."""
+    """A GPU that surely changed against its fleet: the medians of the first and the last third of its nights."""
 
     node: str
     slot: int
@@ -115,8 +115,7 @@ class Drift:
     cls: str
     before: float
     after: float
-    nights_before: int
-    nights_after: int
+    nights: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from pal_slurm.errors import StoreError
 from pal_slurm.model import Cluster, ScoreTable
 from pal_slurm.report.figures import AppPoint, Fleet, Gpu, Mark, NightCount, Said, State, Worst
+from pal_slurm.report.history import day, night_of
 from pal_slurm.report.scores import outlier_rows
 from pal_slurm.report.spread import coverage, fresh, histograms, spreads
-from pal_slurm.report.trends import DAY_S, WEEK, day, drifts, night_of, own_history, trends
+from pal_slurm.report.trends import DAY_S, drifts, own_history, trends
 from pal_slurm.store import PlacedScore, ScoreRepo, Stay, Store
 from pal_slurm.store.clusters import known_clusters
 from pal_slurm.store.fleet import FleetRepo
+from pal_slurm.store.history import HistoryRepo
 from pal_slurm.store.nights import NightRepo
 
 WORST = 10
@@ -60,11 +62,7 @@ def fleet_of(store: Store, known: Known, apps: Sequence[AppPoint], nights: int, 
         spread=spreads(gpus, classes),
         histograms=histograms(gpus, classes),
         trends=trends(fleet.levels(first)),
-        drift=drifts(
-            fleet.means(first, newest - WEEK),
-            fleet.means(max(first, newest - WEEK + 1), newest),
-            {stay.uuid: stay for stay in known.stays},
-        ),
+        drift=drifts(HistoryRepo(store).fleet(classes, first), {stay.uuid: stay for stay in known.stays}),
         outliers=len({uuid for uuid, _ in outliers}),
         worst=_worst(repo, gpus, stored, outliers, now),
         apps=tuple(apps),

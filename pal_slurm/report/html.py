@@ -18,7 +18,7 @@ from pal_slurm.errors import ConfigError
 from pal_slurm.report import drawing, heat
 from pal_slurm.report.figures import Fleet, State
 from pal_slurm.report.text import shown
-from pal_slurm.report.trends import LEAST_NIGHTS
+from pal_slurm.scores.drift import LEAST_NIGHTS
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -53,7 +53,7 @@ def page(fleet: Fleet) -> str:
         worst=[(w, drawing.interval(w, slowest), drawing.history(w)) for w in fleet.worst],
         changed=len({drift.uuid for drift in fleet.drift}),
         drift=fleet.drift[:MOST_DRIFTS],
-        least_nights=2 * LEAST_NIGHTS,
+        least_nights=LEAST_NIGHTS,
         apps=fleet.apps[:MOST_APPS],
         plane=drawing.plane(fleet.apps[:MOST_APPS]),
         ticks=[(v, drawing.scale(0, 1, drawing.LEFT, drawing.RIGHT)(v)) for v in (0.0, 0.25, 0.5, 0.75, 1.0)],

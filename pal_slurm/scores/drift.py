@@ -23,13 +23,16 @@ class Drift(NamedTuple):
     change: FloatArray  # (R,) 0.05: 5 % slower at the end than at the beginning; NaN: fewer than two nights
     sure: BoolArray  # (R,)
     nights: IntArray  # (R,) that were measured
+    before: FloatArray  # (R,) the median ratio of the first third of its nights
+    after: FloatArray  # (R,) and of the last
 
 
 def drift(ratio: FloatArray) -> Drift:
     """`ratio`: (R, N), NaN where a night was not measured."""
     nights = np.isfinite(ratio).sum(axis=1)
     if ratio.size == 0:
-        return Drift(np.full(nights.size, np.nan), np.zeros(nights.size, dtype=np.bool_), nights)
+        nothing = np.full(nights.size, np.nan)
+        return Drift(nothing, np.zeros(nights.size, dtype=np.bool_), nights, nothing, nothing)
     measured_first = np.argsort(np.isnan(ratio), axis=1, kind="stable")
     logs = np.log(np.take_along_axis(ratio, measured_first, axis=1).astype(np.float64))
     third = np.maximum(np.minimum(LEAST_NIGHTS // 2, nights // 2), nights // 3)
@@ -43,7 +46,7 @@ def drift(ratio: FloatArray) -> Drift:
     error = _MEDIAN_ERROR * np.maximum(noise, usual) * np.sqrt(2.0 / np.maximum(third, 1))
     with np.errstate(invalid="ignore"):
         sure: BoolArray = tried & (np.abs(change) > np.maximum(SURE_SIGMAS * error, RESOLUTION))
-    return Drift(np.expm1(change), sure, nights)
+    return Drift(np.expm1(change), sure, nights, np.exp(before), np.exp(after))
 
 
 def _median(values: FloatArray, count: IntArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Nights of the whole fleet in few rows. In: nights. Out: levels per kernel, GPUs per night, a GPU's means.
+"""Nights of the whole fleet in few rows. In: nights. Out: levels per kernel, GPUs per night.
 
 The database adds up: a year of 10,000 GPUs is 15 million rows, and a report wants some hundred figures of them.
 """
@@ -26,16 +26,6 @@ class LevelRow(NamedTuple):
     stalls: int
     node_stalls: int
     seconds: float  # what the median GPU took
-
-
-class MeanRow(NamedTuple):
-    """Of a GPU's own scores in some nights: how many, their mean, and the mean of their squares."""
-
-    uuid: str
-    cls: str
-    nights: int
-    mean: float
-    square: float
 
 
 class FleetRepo:
@@ -74,20 +64,3 @@ class FleetRepo:
                 night: int(count)
                 for night, count in db.execute(query.group_by(nights.c.night).order_by(nights.c.night))
             }
-
-    def means(self, first: int, last: int) -> list[MeanRow]:
-        """Each GPU and class over the nights from `first` to `last`."""
-        c = nights.c
-        query = (
-            select(
-                gpus.c.uuid, c["class"], func.count(c.night.distinct()), func.avg(c.score), func.avg(c.score * c.score)
-            )
-            .join_from(nights, gpus)
-            .where(c.night >= first, c.night <= last, c.score > 0)
-            .group_by(gpus.c.uuid, c["class"])
-        )
-        with self._store.reading() as db:
-            return [
-                MeanRow(uuid, cls, int(n), float(mean), float(square))
-                for uuid, cls, n, mean, square in db.execute(query)
-            ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -12,11 +13,13 @@ from pal_slurm.errors import StoreError
 from pal_slurm.knowledge import score_table
 from pal_slurm.report.figures import Fleet, Gpu, Mark, State
 from pal_slurm.report.fleet import Known, fleet_of
+from pal_slurm.report.history import Look, Told, day, night_of
 from pal_slurm.report.inventory import cluster_of
 from pal_slurm.report.spread import histograms, spreads
-from pal_slurm.report.trends import day, drifts, night_of, trends
+from pal_slurm.report.trends import drifts, trends
 from pal_slurm.store import GpuRepo, ScoreRepo, Stay, Store
-from pal_slurm.store.fleet import LevelRow, MeanRow
+from pal_slurm.store.fleet import LevelRow
+from pal_slurm.store.history import History, HistoryRepo
 from tests.unit.spools import NOW
 from tests.web.fleets import NIGHTS, SLOW, fill
 
@@ -153,36 +156,32 @@ def test_one_night_makes_a_trend_without_a_shift() -> None:
     assert ([n.level for n in found.nights], found.shift) == ([1.0], None)
 
 
-def mean_row(*scores: float, uuid: str = "u") -> MeanRow:
-    return MeanRow(uuid, "A", len(scores), float(np.mean(scores)), float(np.mean(np.square(scores))))
+def history(ratio: np.ndarray[Any, np.dtype[np.float64]]) -> History:
+    rows = {f"u{row}": row for row in range(ratio.shape[0])}
+    runs = np.full((1, *ratio.shape), 5)
+    return History(("A",), 20_000, rows, ratio[None], runs, np.zeros_like(runs))
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "changed"),
-    [
-        ((1.0, 1.001, 0.999, 1.0), (1.05, 1.051, 1.049), True),
-        ((1.0, 1.001, 0.999, 1.0), (1.0, 1.08, 1.08, 1.08, 1.08), True),  # in the middle of the week
-        ((1.0, 1.001, 0.999, 1.0), (1.0, 1.0, 1.0, 1.0, 1.4), False),  # one odd night
-        ((1.0, 1.001, 0.999, 1.0), (1.015, 1.015, 1.015), False),  # nobody would notice
-        ((1.0, 1.1, 0.9, 1.0), (1.05, 1.06, 1.04), False),  # it was never steady
-        ((1.0, 1.0), (1.1, 1.1, 1.1), False),
-        ((1.0, 1.0, 1.0), (1.1, 1.1), False),
-    ],
-)
-def test_a_change_is_told_from_noise_and_odd_nights(
-    before: tuple[float, ...], after: tuple[float, ...], changed: bool
-) -> None:
-    sits = {"u": Stay("u", "m", "n1", 0, 0.0, None)}
-    others = [mean_row(1.0, 1.004, 0.996, uuid=f"o{i}") for i in range(5)]
-    assert bool(drifts([mean_row(*before), *others], [mean_row(*after), *others], sits)) == changed
-    assert drifts([mean_row(*before)], [mean_row(*after)], {}) == ()  # it sits nowhere
+def test_a_gpu_that_changed_is_shown_with_what_it_was_and_is_if_it_sits_anywhere() -> None:
+    ratio = np.random.default_rng(3).lognormal(0, 0.004, (40, 12))
+    ratio[7, 5:] *= 1.1
+    ratio[8, 5:] *= 0.8
+    ratio[9, 5:] *= 1.3  # taken out of its node since
+    sits = {f"u{row}": Stay(f"u{row}", "m", "n1", row, 0.0, None) for row in range(40) if row != 9}
+    first, second = drifts(history(ratio), sits)
+    assert (first.slot, first.uuid, first.cls, first.nights) == (8, "u8", "A", 12)
+    assert first.before == pytest.approx(1.0, abs=0.01)
+    assert first.after == pytest.approx(0.8, abs=0.01)
+    assert second.slot == 7
+    assert second.after / second.before == pytest.approx(1.1, abs=0.01)
 
 
-def test_a_noisy_fleet_has_no_drift() -> None:
-    """10,000 GPUs whose nights scatter by 1.5 %, all of them as steady as that."""
-    rng = np.random.default_rng(1)
-    nights = rng.lognormal(0, 0.015, (10_000, 28))
-    early, late = (
-        [mean_row(*row, uuid=str(i)) for i, row in enumerate(part)] for part in (nights[:, :21], nights[:, 21:])
-    )
-    assert drifts(early, late, {str(i): Stay(str(i), "m", "n", i, 0.0, None) for i in range(10_000)}) == ()
+def test_the_page_and_the_scores_since_then_name_the_same_gpus(store: Store, tmp_path: Path) -> None:
+    fill(store, tmp_path / "spool", NOW)
+    fleet = figures(store, nights=20)
+    since = HistoryRepo(store).fleet(fleet.classes, night_of(NOW) - 20)
+    told = Told(since, Look(blocks=True), want_nights=False)
+    sure = {(uuid, cls): found["drift"] for uuid in since.rows for cls in since.classes
+            if (found := told.of(uuid, cls))["sure"]}  # fmt: skip
+    assert sure == {(d.uuid, d.cls): round(d.after / d.before - 1, 4) for d in fleet.drift}
+    assert sure

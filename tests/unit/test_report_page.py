@@ -142,7 +142,7 @@ def every_text(t: str) -> Fleet:
         spread=(Spread(t, t, 1, 1.0, 1.0, 1.0, 1.4, 0.5),),
         histograms=(Histogram(t, 1, 0, 0, (Bar(0.995, 1.005, 1),)),),
         trends=(Trend(t, t, "node", t, nights, 1.1),),
-        drift=(Drift(t, 0, t, t, 1.0, 1.1, 3, 3),),
+        drift=(Drift(t, 0, t, t, 1.0, 1.1, 6),),
         outliers=1,
         worst=(
             Worst(t, 0, t, t, t, 1.4, 1.3, 1.5, 2, 10, 1, 1, 1.01, True, 3, 0.5, True, {t: 1.1},
