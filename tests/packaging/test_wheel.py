@@ -2,24 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
 import sys
 import tarfile
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+
+from tests.probe.test_probe_nvml import Node, compiled
 
 PROJECT = Path(__file__).parents[2]
 pytestmark = pytest.mark.slow  # each needs packages from the index
 
 
-def run(*words: str | Path, cwd: Path | None = None, path: str = "/nowhere") -> subprocess.CompletedProcess[str]:
+def run(
+    *words: str | Path, cwd: Path | None = None, path: str = "/nowhere", more: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
     """Without this project's source in sight; on a path without Slurm, unless told otherwise."""
     env = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "PAL_", "SLURM", "VIRTUAL"))}
-    env |= {"PATH": path}
+    env |= {"PATH": path, **(more or {})}
     return subprocess.run(
         list(map(str, words)), capture_output=True, text=True, timeout=900, check=False, cwd=cwd, env=env
     )
@@ -44,7 +50,7 @@ def installed(what: Path, home: Path) -> Path:
 
 @pytest.fixture(scope="session")
 def venv(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    [wheel] = dist.glob("*.whl")
+    [wheel] = dist.glob("pal_slurm-*.whl")
     return installed(wheel, tmp_path_factory.mktemp("empty") / "venv")
 
 
@@ -106,6 +112,45 @@ def test_the_wheel_brings_the_page_s_templates_and_says_what_they_need(venv: Pat
 def test_the_probe_runs_by_itself(venv: Path) -> None:
     done = run(venv / "bin" / "pal-probe", "kernels", cwd=venv)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.fixture(scope="session")
+def compute_node(dist: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    [wheel] = dist.glob("pal_slurm_probe-*.whl")
+    return installed(wheel, tmp_path_factory.mktemp("node") / "venv")
+
+
+def test_the_probe_s_own_wheel_brings_nothing_of_the_head_node(compute_node: Path) -> None:
+    listed = json.loads(run(compute_node / "bin" / "pip", "list", "--format", "json", cwd=compute_node).stdout)
+    names = {entry["name"] for entry in listed} - {"pip", "setuptools"}
+    assert names == {"pal-slurm-probe", "nvidia-ml-py", "numpy"}
+    [package] = compute_node.glob("lib/python*/site-packages/pal_slurm")
+    assert {path.name for path in package.iterdir() if path.name != "__pycache__"} == {
+        "__init__.py", "py.typed", "probe"
+    }  # fmt: skip
+    assert (compute_node / "share" / "pal-slurm" / "systemd" / "pal-probe.service").is_file()
+
+
+def test_the_probe_s_own_wheel_works(compute_node: Path, tmp_path: Path) -> None:
+    program = compute_node / "bin" / "pal-probe"
+    for words in (["--help"], ["--version"], ["bench", "--help"], ["kernels"]):
+        done = run(program, *words, cwd=tmp_path)
+        assert (done.returncode, done.stderr) == (0, ""), words
+    node = Node(compiled(tmp_path), tmp_path / "gpus")
+    done = run(program, "inventory", "-o", tmp_path / "doc.json", cwd=tmp_path, more=node.env)
+    assert done.returncode == 0, done.stderr
+    devices = json.loads((tmp_path / "doc.json").read_text())["devices"]
+    assert [(d["uuid"], d["serial"], d["source"]) for d in devices] == [
+        ("GPU-0", "165000", "nvml"), ("GPU-1", "165001", "nvml")
+    ]  # fmt: skip
+    assert run(program, "check", tmp_path / "doc.json", cwd=tmp_path).returncode == 0
+    (tmp_path / "gpu.json").write_text('{"node": "n1", "devices": [{"uuid": "GPU-9", "slot": 0, "model": "a100"}]}')
+    done = run(
+        program, "bench", "--devices", "fake:gpu.json", "-k", "gemm", "--rounds", "1", "--warm", "0", "--run", "0.05",
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["runs"], done.stdout
 
 
 def test_an_sdist_gives_the_same_package_as_the_wheel(dist: Path, venv: Path, tmp_path: Path) -> None:

@@ -25,15 +25,19 @@ CARD = {
 }  # fmt: skip
 
 
-@pytest.fixture(scope="session")
-def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def compiled(directory: Path) -> Path:
+    """A directory that holds libnvidia-ml.so.1."""
     compiler = shutil.which("cc") or shutil.which("gcc")
     if compiler is None:
         pytest.skip("NO C COMPILER: NVML is not tested at all on this machine; install gcc")
-    directory = tmp_path_factory.mktemp("nvml")
     flags = ["-shared", "-fPIC", "-O1", "-Wall", "-Wextra", "-Werror"]
     subprocess.run([compiler, *flags, "-o", str(directory / "libnvidia-ml.so.1"), str(SOURCE)], check=True)
     return directory
+
+
+@pytest.fixture(scope="session")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return compiled(tmp_path_factory.mktemp("nvml"))
 
 
 class Node:
