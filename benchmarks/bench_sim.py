@@ -100,10 +100,8 @@ def main() -> None:
     for policy in ("packed", "pal"):
         gc.disable()  # as palctl simulate does
         speed = best(lambda policy=policy: philly(policy), max)  # type: ignore[misc]
-        least = 10_000 if policy == "packed" else 0  # patience asks every waiting job whether a bad GPU will do
-        said = f"at least {least:,}" if least else "no limit"
         title = f"Philly, 82,247 jobs, 512 GPUs, {policy}: jobs per CPU s"
-        rows.append((title, f"{speed:,.0f}", said, speed >= least))
+        rows.append((title, f"{speed:,.0f}", "at least 10,000", speed >= 10_000))
     for name, found, limit, good in rows:
         print(f"{name:58}{found:>10}   {limit:18}{'' if good else 'MISSED'}")
     sys.exit(not all(good for *_, good in rows))

@@ -60,11 +60,11 @@ class Assigner:
         self._ideal: dict[tuple[int, int], tuple[App, float]] = {}  # by app and size: the best on an empty cluster
         self._steps: dict[int, tuple[Gpus, float]] = {}  # by job: what it held last, and how fast that is
 
-    def plan(self, claims: Sequence[Claim]) -> dict[int, Gpus]:
-        """GPUs for every claim, which come in the order; together they must fit."""
+    def plan(self, claims: Sequence[Claim], waiting: int = 0) -> dict[int, Gpus]:
+        """GPUs for every claim, which come in the order; together they must fit. `waiting`: jobs that get none now."""
         if not claims:
             return {}
-        state = _State(self, claims)
+        state = _State(self, claims, waiting)
         for claim in sorted((c for c in claims if not c.held), key=lambda c: state.urgency[c.job]):
             state.put(claim)
         for claim in state.unhappy()[:TRIES]:
@@ -72,12 +72,19 @@ class Assigner:
         self._steps = {job: self._steps[job] for job in state.where if job in self._steps}
         return state.where
 
-    def stakes(self, claims: Sequence[Claim]) -> dict[int, float]:
-        """Per job: the steps that it would do before the plan is made anew, weighted by its place in the order."""
+    def stakes(self, claims: Sequence[Claim], waiting: int) -> dict[int, float]:
+        """Per job: the steps that it would do before the plan is made anew, weighted by its place in the order.
+
+        A second that a job ends sooner is a second for itself, and its share of the cluster's GPUs of a second for each
+        job that waits.
+        """
+        each = waiting / np.count_nonzero(self.exists)
         bases = [self._base(claim.app) for claim in claims]
         horizon = max(BELIEVED_S, min(c.steps * base for c, base in zip(claims, bases, strict=True)))
         return {
-            claim.job: min(claim.steps, horizon / base) * (1.0 + SENIORITY * (1.0 - i / len(claims)))
+            claim.job: min(claim.steps, horizon / base)
+            * (1.0 + SENIORITY * (1.0 - i / len(claims)))
+            * (1.0 + each * claim.gpus)
             for i, (claim, base) in enumerate(zip(claims, bases, strict=True))
         }
 
@@ -168,10 +175,10 @@ class Assigner:
 class _State:
     """One plan in the making."""
 
-    def __init__(self, assigner: Assigner, claims: Sequence[Claim]) -> None:
+    def __init__(self, assigner: Assigner, claims: Sequence[Claim], waiting: int) -> None:
         self._assigner = assigner
         self.claims = {claim.job: claim for claim in claims}
-        self._stakes = assigner.stakes(claims)
+        self._stakes = assigner.stakes(claims, waiting)
         self.urgency = {claim.job: assigner.urgency(claim, self._stakes[claim.job]) for claim in claims}
         self._rank = {job: i for i, job in enumerate(sorted(self.claims, key=self.urgency.__getitem__))}
         self._free = assigner.exists.copy()

@@ -43,8 +43,8 @@ class Floor:
         # Kinds of jobs for which nothing can be asked for now, and those that not even Slurm could start somehow.
         self.unfit: set[Need] = set()
         self.nowhere: set[Need] = set()
-        # What was found for a kind of job, and after how many changes: nothing changed since, it is found again.
-        self.found: dict[tuple[object, Need, int], tuple[int, App, Placement]] = {}
+        # What was found last for a kind of job: after how many changes, by which placer, for which application.
+        self.found: dict[Need, tuple[int, object, App, Placement]] = {}
         self.needs = Needs(cluster, reservations, now)
         self._merits: dict[str | None, Merit] = {None: flat_merit(cluster)}
         self._sorted: dict[int, FloatArray] = {}
@@ -114,7 +114,8 @@ class Floor:
         """These GPUs, and the job's CPUs and memory there, are no longer free."""
         index = self.cluster.node_index
         for name, slots in zip(placement.nodes, placement.gpus, strict=True):
-            if not all(self.free[index[name]][list(slots)].tolist()):
+            free = self.free[index[name]]
+            if not all(free[slot] for slot in slots):
                 raise ValueError(f"GPUs {slots} of {name} are not all free; job {job.id} can't take them")
         self.hold(job, placement)
 
@@ -124,19 +125,22 @@ class Floor:
         for name, slots in zip(placement.nodes, placement.gpus, strict=True):
             row = index[name]
             cpus, mem_mb = self.demand(job, nodes, row)
-            if slots:
-                self.free[row][list(slots)] = False
+            free = self.free[row]
+            for slot in slots:
+                free[slot] = False
             self._recount(row, -cpus, -mem_mb)
 
     def give(self, job: Job, placement: Placement) -> None:
         """The job is gone: what it held is free again, unless its node can't be used."""
         index, nodes = self.cluster.node_index, len(placement.nodes)
         for name, slots in zip(placement.nodes, placement.gpus, strict=True):
-            row, columns = index[name], list(slots)
+            row = index[name]
             cpus, mem_mb = self.demand(job, nodes, row)
-            if columns and self.free[row][columns].any():
+            free, usable = self.free[row], self.usable[row]
+            if any(free[slot] for slot in slots):
                 raise ValueError(f"GPUs {slots} of {name} are free already; job {job.id} can't give them back")
-            self.free[row][columns] = self.usable[row][columns]
+            for slot in slots:
+                free[slot] = usable[slot]
             self._recount(row, cpus, mem_mb)
         self.unfit.clear()
         self.nowhere.clear()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pal_slurm.model import BoolArray, Cluster, Job, Request, Reservation, Shape
+from pal_slurm.model import BoolArray, Cluster, Job, Request, Reservation, Shape, Tier
 from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.policy.features import feature_mask
 
@@ -32,6 +32,7 @@ class Need:
     shape: Shape
     ways: tuple[tuple[int, int, int, int], ...]  # (nodes, GPUs, CPUs, MB on each)
     sites: tuple[Site, ...]
+    narrowest: Tier  # the span that it would have on an idle cluster
 
 
 def usual_ways(shape: Shape, width: int, most_nodes: int) -> tuple[tuple[int, int, int, int], ...]:
@@ -63,7 +64,8 @@ class Needs:
         """None: the job asks for what we can't express, or has constraints that we can't honour exactly."""
         if job.shape is None or job.exclusive:
             return None
-        kind = (job.shape, job.partitions, job.features, job.excluded_nodes, job.reservation, self._reach(job))
+        reach = self._reach(job) if self._windows else 0
+        kind = (job.shape, job.partitions, job.features, job.excluded_nodes, job.reservation, reach)
         if kind not in self._kinds:
             common = self._common_mask(job)
             self._kinds[kind] = None if common is None else self._work_out(job, job.shape, common)
@@ -101,7 +103,22 @@ class Needs:
             if any(s.mask is not None and bool((s.mask == mask).all()) for s in sites):
                 continue  # the partition named first serves the same nodes
             sites.append(Site(name if len(job.partitions) > 1 else None, mask))
-        return Need(shape, usual_ways(shape, self._cluster.width, self._cluster.n_nodes), tuple(map(_simplify, sites)))
+        ways = usual_ways(shape, self._cluster.width, self._cluster.n_nodes)
+        return Need(shape, ways, tuple(map(_simplify, sites)), self._narrowest(ways, sites))
+
+    def _narrowest(self, ways: Sequence[tuple[int, int, int, int]], sites: Sequence[Site]) -> Tier:
+        """Counts GPUs only; CPUs and memory that never suffice are for those who look for a place."""
+        cluster, best = self._cluster, Tier.CLUSTER
+        have = np.where(cluster.node_ok, cluster.gpu_exists.sum(axis=1), 0)
+        for site in sites:
+            for nodes, gpus, _, _ in ways:
+                fits = have >= gpus if site.mask is None else (have >= gpus) & site.mask
+                if nodes == 1 and fits.any():
+                    return Tier.GPU if gpus == 1 else Tier.NODE
+                racks = cluster.rack[fits]
+                if len(racks) and np.unique(racks, return_counts=True)[1].max() >= nodes:
+                    best = Tier.RACK
+        return best
 
     def _common_mask(self, job: Job) -> BoolArray | None:
         cluster = self._cluster

@@ -14,7 +14,20 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from pal_slurm.model import Action, App, Decision, Job, Knowledge, Placement, Reason, Snapshot, Tier, factors, predict
+from pal_slurm.model import (
+    Action,
+    App,
+    Decision,
+    Job,
+    Knowledge,
+    Placement,
+    Reason,
+    Snapshot,
+    Tier,
+    comm_of,
+    factors,
+    predict,
+)
 from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.policy.backfill import Backfill, Reserved
 from pal_slurm.policy.composition import Composition
@@ -158,11 +171,15 @@ class _Planner:
         """Why it should rather wait than start there; not where nobody could use meanwhile what it leaves."""
         if not self.composition.backfill:
             return None
-        slowdown = factors(app, where, self.snapshot.cluster, self.knowledge.scores).worst_score
+        f = factors(app, where, self.snapshot.cluster, self.knowledge.scores)
+        need = self.floor.needs.of(job)
+        span_cost = 1.0 if need is None else f.comm / float(comm_of(app, need.narrowest))
         since = self.circumstances.declining.get(job.id, self.now)
-        faster = self.floor.faster(app.cls, slowdown)
-        offer = Offer(tier, slowdown, self.now - job.submit, self.now - since, faster)
-        return self.composition.patience.waits(job, offer)
+        faster = self.floor.faster(app.cls, f.worst_score)
+        slowdown = f.worst_score * span_cost
+        offer = Offer(tier, slowdown, self.now - job.submit, self.now - since, faster, span_cost)
+        wait = self.composition.patience.waits(job, offer)
+        return None if wait is None else wait.reason
 
     def wait(self, job: Job, app: App, floor: Floor, turn: Turn) -> Reason:
         """It does not fit where it may start. Reserve for it, if it is its turn; say why."""

@@ -10,6 +10,7 @@ What can be asked for: any GPUs of one node; on several nodes the same slots on 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,8 +23,7 @@ from pal_slurm.policy.tables import COST_MASK, NEVER, RANK_SHIFT
 Way = tuple[int, int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """One placement and why it may be the best: compared by step time, then span, then what it costs others."""
 
     step: float
@@ -50,17 +50,16 @@ class Ranking:
         need = floor.needs.of(job)
         if need is None or need in floor.unfit:
             return None
-        kind = (self, need, id(app))
-        last = floor.found.get(kind)
-        if last is not None and last[0] == len(floor.changed):
-            return last[2]
+        last = floor.found.get(need)
+        if last is not None and last[:3] == (len(floor.changed), self, app):
+            return last[3]
         best = self._best(need, app, floor)
         if best is None:
             floor.unfit.add(need)
             return None
         names = floor.cluster.node_names
         where = Placement(tuple(names[row] for row in best.rows), best.slots, best.exact, best.partition)
-        floor.found[kind] = (len(floor.changed), app, where)  # the app is kept with it, so that its id stays its own
+        floor.found[need] = (len(floor.changed), self, app, where)
         return where
 
     def _best(self, need: Need, app: App, floor: Floor) -> Candidate | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from pal_slurm.model import App, Job, Placement, Reason, Tier
 from pal_slurm.policy.floor import Floor
@@ -36,20 +36,27 @@ class Placer(Protocol):
         """What fits best now, or None: nothing that the job may be given and that can be asked for is free."""
 
 
-@dataclass(frozen=True, slots=True)
-class Offer:
+class Offer(NamedTuple):
     """The start that a job could have now."""
 
     tier: Tier
-    slowdown: float  # its step time there, over that on median GPUs of the same span
+    slowdown: float  # its step time there, over that on median GPUs of the narrowest span that it could have
     waited_s: float  # since it was submitted
     declined_s: float = 0.0  # since it first had an offer and did not take it
     faster: float = math.inf  # GPUs of the cluster, taken ones too, that are less slow than the offer's slowest
+    span_cost: float = 1.0  # what of the slowdown comes from GPUs further apart than that narrowest span
+
+
+class Wait(NamedTuple):
+    """It does not take the offer."""
+
+    reason: Reason
+    most_s: float  # how long it declines such offers, from the first on
 
 
 class Patience(Protocol):
-    def waits(self, job: Job, offer: Offer) -> Reason | None:
-        """Why a job that could start now should rather wait; None: it starts."""
+    def waits(self, job: Job, offer: Offer) -> Wait | None:
+        """Why, and how long, a job that could start now should rather wait; None: it starts."""
 
 
 class Preemption(Protocol):

@@ -38,11 +38,14 @@ class InMoves:
         self._admission = admission(fill, order, cluster.n_gpus, moving=moving)
         self._held: dict[int, Run] = {}
         self._changed = False
+        self._here = 0  # jobs that hold GPUs or wait
 
     def arrive(self, run: Run) -> None:
+        self._here += 1
         self._admission.arrive(run)
 
     def ended(self, run: Run, gpus: Gpus) -> None:
+        self._here -= 1
         del self._held[run.work.id]
         self._admission.ended(run)
         self._changed = True
@@ -61,7 +64,7 @@ class InMoves:
         claims = [
             Claim(job, run.work.gpus, run.work.app, run.steps_left(stage.now), run.gpus) for job, run in chosen.items()
         ]
-        for job, gpus in self._assigner.plan(claims).items():
+        for job, gpus in self._assigner.plan(claims, self._here - len(chosen)).items():
             self._held[job] = chosen[job]
             if chosen[job].gpus != gpus:
                 stage.start(chosen[job], gpus)

@@ -3,7 +3,7 @@
 The floor, the order and the placement are the very objects that pald uses; the floor lives as long as the run does.
 Jobs that start run to their end (preemption `none`). Holes are filled as EASY backfill does: the head of the line gets
 a reservation from the time limits of what runs, and a later job starts only where that reservation stands. A job whose
-patience bids it wait is passed over, and asked again at every event and after `ASK_AGAIN_S` at the latest.
+patience bids it wait is passed over, and asked again when something better comes free or its patience ends.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pal_slurm.model import App, Cluster, Job, Knowledge, Placement, ScoreTable, Tier
+from pal_slurm.model import App, Cluster, Job, Knowledge, Placement, ScoreTable, Tier, comm_of
 from pal_slurm.policy.composition import Composition
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.patience.none import NoPatience
@@ -25,7 +25,7 @@ from pal_slurm.sim.line import Key, Line, Place
 from pal_slurm.sim.truth import Gpus, Truth
 from pal_slurm.sim.workload import Work
 
-ASK_AGAIN_S = 30.0  # as often as pald looks when nothing happens
+LOOK_S = 30.0  # pald looks at least so often, and then sees whose patience has ended
 
 
 class Release(NamedTuple):
@@ -34,6 +34,15 @@ class Release(NamedTuple):
     at: float
     job: int
     nodes: tuple[tuple[int, int], ...]  # (row, GPUs there)
+
+
+class Refused(NamedTuple):
+    """An offer that a job declined."""
+
+    app: App
+    worst: float  # it is asked again when a better GPU than the worst of these comes free,
+    together: int  # or when so many are free on one node (0: that is not what it waits for),
+    until: float  # or when its patience ends
 
 
 class Held(NamedTuple):
@@ -54,14 +63,10 @@ class Reserved(NamedTuple):
         """When somebody who stays beyond it takes these (row, GPUs)."""
         free, tally = self.free.copy(), self.tally.copy()
         for row, taken in nodes:
-            add(free, tally, row, -taken)
+            tally[free[row]] -= 1
+            free[row] -= taken
+            tally[free[row]] += 1
         return Reserved(self.at, free, tally, self.spare - gpus)
-
-
-def add(free: list[int], tally: list[int], row: int, gpus: int) -> None:
-    tally[free[row]] -= 1
-    free[row] += gpus
-    tally[free[row]] += 1
 
 
 class InSeams:
@@ -76,11 +81,10 @@ class InSeams:
         self._composition = composition
         self._patient = composition.backfill and not isinstance(composition.patience, NoPatience)
         self._known = Truth(cluster, known)
-        self._declined: set[Key] = set()  # of those who wait in line, who had an offer at this moment and declined
         self._since: dict[int, float] = {}  # when each job first declined one
-        self._refused: dict[Key, tuple[App, float]] = {}  # who declined last time, and the slowdown of the offer
-        self._offered: tuple[Placement, App, Tier, float, int] | None = None  # last, and what it is worth there
-        self._ask_all_at = 0.0
+        self._refused: dict[Key, Refused] = {}  # who declined and is not to be asked now
+        self._soonest = NEVER  # when the first of them gives in
+        self._offered: tuple[Placement, App, Tier, float, float, int] | None = None  # last, and what it is worth there
         self._freed: list[int] = []  # GPUs that came free since
         self._floor = Floor(cluster, Knowledge(known))
         self._line = Line()
@@ -88,6 +92,7 @@ class InSeams:
         self._held: dict[int, Held] = {}
         self._releases: list[Release] = []
         self._ways: dict[tuple[int, int], tuple[tuple[int, int], ...]] = {}  # kind of job -> (nodes, GPUs on each)
+        self._spans: dict[tuple[int, int], Tier] = {}
 
     def arrive(self, run: Run) -> None:
         progress = Progress(0.0, run.work.ideal_s())
@@ -112,40 +117,40 @@ class InSeams:
         self.wake_at = NEVER
         if not self._free:
             return
-        self._pass_over(stage.now)
-        head = self._line.head(self._declined)
+        self._ask_again(stage.now)
+        head = self._line.head(self._refused)
         while head is not None and head.run.work.gpus <= self._free:
             placement = self._place(head)
             if placement is None:
                 break
             if not self._declines(head, placement, stage.now):
                 self._start(stage, head, placement)
-            head = self._line.head(self._declined)
+            head = self._line.head(self._refused)
         if head is not None and self._free and self._composition.backfill:
             self._fill(stage, head)
-        if self._declined:
-            self.wake_at = self._ask_all_at
+        self.wake_at = self._soonest
 
-    def _pass_over(self, now: float) -> None:
-        """Who declined is asked again when a better GPU than that of the offer came free, and all are now and then."""
-        if now >= self._ask_all_at:
-            self._refused.clear()
-            self._ask_all_at = now + ASK_AGAIN_S
+    def _ask_again(self, now: float) -> None:
+        """Who declined, where something better than the offer is free since, or its patience has ended."""
+        if not self._freed and now < self._soonest:
+            return
         best: dict[str, float] = {}
-        for key, (app, slowdown) in list(self._refused.items()):
+        most = int(self._floor.n_free.max())
+        for key, (app, worst, together, until) in list(self._refused.items()):
             if app.cls not in best:
                 best[app.cls] = min((self._known.worst(app, (gpu,)) for gpu in self._freed), default=math.inf)
-            if best[app.cls] < slowdown:
+            better = most >= together if together else best[app.cls] < worst
+            if better or until <= now:
                 del self._refused[key]
         self._freed.clear()
-        self._declined = set(self._refused)
+        self._soonest = min((refused.until for refused in self._refused.values()), default=NEVER)
 
     def _fill(self, stage: Stage, head: Place) -> None:
         if self._line.smallest() > self._free:
             return
         reserved = self._reserve(head.run.work, stage.now)
         window_s = reserved.at - stage.now
-        fillers = self._line.fillers(head.key, window_s, self._declined)
+        fillers = self._line.fillers(head.key, window_s, self._refused)
         barred: set[int] = set()  # sizes that can't be placed now, or not without delaying the head
         while (filler := fillers.next(self._free, reserved.spare, barred)) is not None:
             placement = self._place(filler)
@@ -169,17 +174,21 @@ class InSeams:
         run, app = place.run, place.run.work.app
         if self._offered is None or self._offered[0] is not placement or self._offered[1] is not app:
             gpus = self._flat(placement)
-            slowdown = self._known.worst(app, gpus)
-            faster = self._floor.faster(app.cls, slowdown)
-            self._offered = (placement, app, self._known.tier(gpus), slowdown, faster)
-        _, _, tier, slowdown, faster = self._offered
-        declined_s = now - self._since.get(run.work.id, now)
-        offer = Offer(tier, slowdown, now - run.work.submit, declined_s, faster)
-        if self._composition.patience.waits(run.job, offer) is None:
+            worst, tier = self._known.worst(app, gpus), self._known.tier(gpus)
+            span_cost = float(comm_of(app, tier)) / float(comm_of(app, self._narrowest(run)))
+            self._offered = (placement, app, tier, worst, span_cost, self._floor.faster(app.cls, worst))
+        _, _, tier, worst, span_cost, faster = self._offered
+        since = self._since.get(run.work.id, now)
+        offer = Offer(tier, worst * span_cost, now - run.work.submit, now - since, faster, span_cost)
+        wait = self._composition.patience.waits(run.job, offer)
+        if wait is None:
             return False
         self._since.setdefault(run.work.id, now)
-        self._declined.add(place.key)
-        self._refused[place.key] = (app, slowdown)
+        until = math.ceil((since + wait.most_s) / LOOK_S) * LOOK_S
+        apart = span_cost > 1.0
+        together = run.work.gpus if apart and run.work.gpus <= self._cluster.width else 0
+        self._refused[place.key] = Refused(app, math.inf if apart else worst, together, until)
+        self._soonest = min(self._soonest, until)
         return True
 
     def _reserve(self, head: Work, now: float) -> Reserved:
@@ -189,7 +198,10 @@ class InSeams:
         count, need = self._free, head.gpus
         for i, release in enumerate(self._releases):
             for row, gpus in release.nodes:
-                add(free, tally, row, gpus)
+                before = free[row]
+                tally[before] -= 1
+                tally[before + gpus] += 1
+                free[row] = before + gpus
                 count += gpus
             together = i + 1 < len(self._releases) and self._releases[i + 1].at == release.at
             if count >= need and not together and self._fits(head, tally):
@@ -204,6 +216,15 @@ class InSeams:
             assert shape is not None
             self._ways[kind] = tuple(shape.ways(self._cluster.width))
         return any(sum(tally[gpus:]) >= nodes for nodes, gpus in self._ways[kind])
+
+    def _narrowest(self, run: Run) -> Tier:
+        """The span that it would have on an idle cluster."""
+        kind = (run.work.gpus, run.work.per_node)
+        if kind not in self._spans:
+            need = self._floor.needs.of(run.job)
+            assert need is not None  # simulated jobs have no constraints
+            self._spans[kind] = need.narrowest
+        return self._spans[kind]
 
     def _place(self, place: Place) -> Placement | None:
         work = place.run.work

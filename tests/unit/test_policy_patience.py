@@ -11,7 +11,12 @@ from hypothesis import strategies as st
 from pal_slurm.daemon.declined import Declined
 from pal_slurm.model import (
     Action,
+    App,
+    Apps,
+    BoolArray,
     Cluster,
+    FloatArray,
+    IntArray,
     Job,
     JobState,
     Knowledge,
@@ -27,7 +32,7 @@ from pal_slurm.model import (
 from pal_slurm.policy import compose
 from pal_slurm.policy.patience.choosy import MOST_S, SHARE
 from pal_slurm.policy.plan import Circumstances, plan
-from pal_slurm.policy.seams import Offer, patiences
+from pal_slurm.policy.seams import Offer, Wait, patiences
 
 CHOOSY = patiences.get("choosy")
 JOB = Job(
@@ -41,6 +46,11 @@ def known(cluster: Cluster, score: float) -> Knowledge:
     scores[0, 0, 0] = 1.0
     bins = (scores > 1.0).astype(np.int16)
     return Knowledge(ScoreTable(("A",), scores, bins, np.ones_like(scores, dtype=bool)))
+
+
+def _alike(cluster: Cluster) -> tuple[FloatArray, IntArray, BoolArray]:
+    ones = np.ones((1, cluster.n_nodes, cluster.width))
+    return ones, ones.astype(np.int16) * 0, ones.astype(bool)
 
 
 def test_median_gpus_are_taken_at_once() -> None:
@@ -59,12 +69,36 @@ def test_a_job_that_can_get_nothing_better_does_not_wait_for_it() -> None:
     assert made.decisions[0].action is Action.PIN
 
 
+def test_gpus_far_apart_are_declined_like_slow_ones() -> None:
+    pair = replace(JOB, shape=Shape(max_nodes=2, gpus=2))
+    far = Offer(Tier.CLUSTER, 2.0, 0.0, faster=0, span_cost=2.0)
+    assert CHOOSY.waits(pair, far) == Wait(Reason.BETTER_SPAN_SOON, SHARE * 500)
+    assert CHOOSY.waits(pair, far._replace(declined_s=SHARE * 500)) is None
+
+
+def test_a_job_that_fits_on_one_node_waits_for_one_and_a_larger_one_does_not() -> None:
+    cluster = homogeneous(3, 2)
+    cluster = replace(cluster, gpu_free=np.array([[True, False]] * 3))
+    app = App("far", "A", comm=(1.0, 1.0, 1.7, 1.7))
+    known = Knowledge(ScoreTable(("A",), *_alike(cluster)), Apps({}, app))
+    pair = replace(JOB, shape=Shape(max_nodes=2, gpus=2))
+    three = replace(JOB, id=2, shape=Shape(max_nodes=3, gpus=3))
+    for job, action, reason in (
+        (pair, Action.WAIT, Reason.BETTER_SPAN_SOON),
+        (three, Action.PIN, Reason.BEST_SPAN),
+    ):
+        made = plan(Snapshot(100.0, cluster, (job,)), known, compose("pal"))
+        assert [(d.action, d.reason) for d in made.decisions] == [(action, reason)]
+    late = Circumstances(declining={1: 100.0 - SHARE * 1000 * (1 - 1 / 1.7)})
+    assert plan(Snapshot(100.0, cluster, (pair,)), known, compose("pal"), late).decisions[0].action is Action.PIN
+
+
 @given(st.floats(1.06, 10.0), st.integers(60, 10**6))
 def test_it_waits_for_a_part_of_what_the_bad_gpu_would_cost_and_not_longer(slowdown: float, limit: int) -> None:
     job = replace(JOB, time_limit_s=limit)
     lost = limit * (1 - 1 / slowdown)
     worth = min(MOST_S, SHARE * lost)
-    assert CHOOSY.waits(job, Offer(Tier.GPU, slowdown, 0.0, 0.99 * worth)) is Reason.BETTER_GPUS_SOON
+    assert CHOOSY.waits(job, Offer(Tier.GPU, slowdown, 0.0, 0.99 * worth)) == Wait(Reason.BETTER_GPUS_SOON, worth)
     assert CHOOSY.waits(job, Offer(Tier.GPU, slowdown, 0.0, worth + 1e-6)) is None
     assert worth <= lost
 
@@ -86,7 +120,7 @@ def test_the_daemon_remembers_since_when_a_job_declines() -> None:
     snapshot = Snapshot(100.0, replace(cluster, gpu_free=np.array([[False, True]])), (JOB,))
     declined = Declined()
     actions = []
-    for now in (100.0, 150.0, 199.0, 201.0):  # 0.3 * 1000 s * (1 - 1/1.5) = 100 s
+    for now in (100.0, 150.0, 266.0, 267.0):  # 0.5 * 1000 s * (1 - 1/1.5) = 166.7 s
         view = replace(snapshot, taken=now)
         made = plan(view, known(cluster, 1.5), compose("pal"), Circumstances(declining=declined.since(view)))
         declined.look(made.decisions, view)

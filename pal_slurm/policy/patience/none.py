@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from pal_slurm.model import Job, Reason
-from pal_slurm.policy.seams import Offer, patiences
+from pal_slurm.model import Job
+from pal_slurm.policy.seams import Offer, Wait, patiences
 
 
 class NoPatience:
-    def waits(self, job: Job, offer: Offer) -> Reason | None:
+    def waits(self, job: Job, offer: Offer) -> Wait | None:
         return None
 
 
