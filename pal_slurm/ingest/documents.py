@@ -57,7 +57,9 @@ def store_document(document: Document, digest: str, classes: Classes, known: fro
         for uuid in run.uuids
     ]
     sightings = [
-        Sighting(d.uuid, d.node, d.slot, d.model, document.ended_at) for d in document.devices if d.slot is not None
+        Sighting(d.uuid, d.node, d.slot, d.model, document.ended_at, d.serial or "")
+        for d in document.devices
+        if d.slot is not None
     ]
     return StoreDocument(digest, "probe", sightings, runs, ())
 

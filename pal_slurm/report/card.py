@@ -100,7 +100,8 @@ def sentences(card: Card, counts: Mapping[str, Counts], now: float) -> Iterator[
         where = f"sits nowhere; until {clock(last.until)} it sat in {shown(last.node)}:{last.slot}"
     else:
         where = "was never seen in a slot"
-    yield f"{shown(who.uuid)}: {model}; it {where}."
+    serial = f", serial number {shown(who.serial)}" if who.serial else ""
+    yield f"{shown(who.uuid)}: {model}{serial}; it {where}."
     if who.uuid.startswith(STAND_IN):
         yield "It stands for a slot whose card has not named itself yet, and gives way to the card that does."
     last_seen = f"last seen {clock(who.last_seen)}" if who.last_seen else "never seen in a slot"
@@ -253,7 +254,8 @@ def plain(card: Card, counts: Mapping[str, Counts], now: float) -> dict[str, Val
         )
     kernels = zip(kernel_rows(card, Look(blocks=False)), _by_kernel(card.nights), strict=True)
     return {
-        "uuid": who.uuid, "model": who.model or None, "first_seen": who.first_seen, "last_seen": who.last_seen or None,
+        "uuid": who.uuid, "model": who.model or None, "serial": who.serial,
+        "first_seen": who.first_seen, "last_seen": who.last_seen or None,
         "driver": told[-1].driver if told else None, "power_cap_w": told[-1].power_cap_w if told else None,
         "setups": [
             {"driver": s.driver, "power_cap_w": s.power_cap_w, "first": day(s.first), "last": day(s.last)} for s in told

@@ -21,6 +21,7 @@ class Identity:
     id: int
     uuid: str
     model: str
+    serial: str | None
     first_seen: float
     last_seen: float
 
@@ -83,7 +84,7 @@ class CardRepo:
     def identity(self, uuid: str) -> Identity | None:
         with self._store.reading() as db:
             row = db.execute(select(gpus).where(gpus.c.uuid == uuid)).first()
-        return None if row is None else Identity(row.id, row.uuid, row.model, row.first_seen, row.last_seen)
+        return None if row is None else Identity(row.id, row.uuid, row.model, row.serial, row.first_seen, row.last_seen)
 
     def in_slot(self, node: str, slot: int) -> list[Stay]:
         """Who sat there, oldest first."""

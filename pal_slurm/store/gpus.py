@@ -17,13 +17,14 @@ from pal_slurm.store.tables import gpu_slots, gpus
 
 @dataclass(frozen=True, slots=True)
 class Sighting:
-    """A GPU seen in a slot. `model` may be empty: not told."""
+    """A GPU seen in a slot. `model` and `serial` may be empty: not told."""
 
     uuid: str
     node: str
     slot: int
     model: str = ""
     at: float | None = None  # when it was seen there; None: now
+    serial: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +88,10 @@ def record_sightings(db: Connection, sightings: Iterable[Sighting], now: float) 
     again = [{"id_": ids[s.uuid], "seen": at} for s, at in seen.items()]
     if again:
         db.execute(update(gpus).where(gpus.c.id == bindparam("id_")).values(last_seen=bindparam("seen")), again)
-    named = [{"id_": ids[s.uuid], "told": s.model} for s in seen if s.model]
-    if named:
-        db.execute(update(gpus).where(gpus.c.id == bindparam("id_")).values(model=bindparam("told")), named)
+    for column in (gpus.c.model, gpus.c.serial):
+        named = [{"id_": ids[s.uuid], "told": told} for s in seen if (told := getattr(s, column.name))]
+        if named:
+            db.execute(update(gpus).where(gpus.c.id == bindparam("id_")).values({column: bindparam("told")}), named)
     _move(db, seen, ids)
     return ids
 

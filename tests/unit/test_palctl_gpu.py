@@ -173,6 +173,15 @@ def test_a_card_that_was_taken_out_is_still_told_of(moved: Palctl, store: Store)
     assert "It has no score" in spare
 
 
+def test_its_serial_number_is_told_where_its_driver_tells_it(run: Palctl, tmp_path: Path) -> None:
+    made = document("n1", fleet(1), tonight())
+    put(tmp_path / "spool", replace(made, devices=(replace(made.devices[0], serial="1320021"), *made.devices[1:])))
+    assert run("ingest").exit_code == 0
+    assert f"{card('n1', 0)}: NVIDIA A100, serial number 1320021; it sits in n1:0" in run("gpu", "n1:0").output
+    assert "serial" not in run("gpu", "n1:1").output
+    assert [told(run("gpu", f"n1:{slot}", "--json"))["serial"] for slot in (0, 1)] == ["1320021", None]
+
+
 def test_a_stand_in_says_what_it_is(run: Palctl, tmp_path: Path) -> None:
     (tmp_path / "s.csv").write_text("node,slot,class,score\nn1,0,A,1.2\n")
     run("scores", "import", str(tmp_path / "s.csv"))

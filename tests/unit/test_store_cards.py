@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from pal_slurm.store import GpuRepo, JobOutcome, OutcomeRepo, Sighting, Store
@@ -33,6 +34,22 @@ def test_identity_places_nights_and_scores(store: Store, tmp_path: Path) -> None
     ]
     (score,) = repo.scores(identity)
     assert (score.cls, score.source, score.nights) == ("A", "probe", 2)
+
+
+def test_a_serial_number_is_kept_from_whoever_told_it_and_goes_with_its_card(store: Store, tmp_path: Path) -> None:
+    truth, spool = fleet(2), tmp_path / "spool"
+    inventory = replace(document("n2", truth, NIGHT - DAY), kind="inventory", kernels=(), runs=())
+    devices = tuple(replace(device, serial=f"16500{device.slot}") for device in inventory.devices)
+    put(spool, replace(inventory, devices=devices))
+    take(store, spool, NOW - DAY)
+    put(spool, document("n1", truth, cards={("n1", 3): card("n2", 1)}))  # a tool that knows no serial numbers
+    take(store, spool)
+    repo = CardRepo(store)
+    found = {uuid: identity.serial for uuid in repo.uuids() if (identity := repo.identity(uuid))}
+    assert found == {card("n1", slot): None for slot in range(3)} | {
+        card("n2", slot): f"16500{slot}" for slot in range(4)
+    }
+    assert [stay.node for stay in GpuRepo(store).life(card("n2", 1))] == ["n2", "n1"]
 
 
 def test_jobs_by_outcome_and_by_sample(store: Store) -> None:
