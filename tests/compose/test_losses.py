@@ -89,6 +89,7 @@ def test_with_pald_gone_every_job_starts_and_the_dead_mans_timer_frees_the_queue
         for job in waiting:
             hosts.wait_state(job, "COMPLETED", within=180)
         assert all("pin" not in hosts.kinds(job) for job in waiting)
+        wait_for(lambda: hosts.silence() > 61, "pald has been silent for a minute", 90)
         late = hosts.submit("--gres=gpu:1", wrap="sleep 1")  # no sign of life, no lease: as in plain Slurm
         assert "pal1{" not in hosts.fields(late).get("AdminComment", "")
         hosts.wait_state(late, "COMPLETED")
