@@ -50,9 +50,9 @@ def main() -> None:
             per_trace = [geomean(jct[:, i]) for i in range(len(TRACES))]
             least = geomean(bound.ravel())
             way = (1 - geomean(jct.ravel())) / (1 - least) if least < 1 else float("nan")
-            worst = max(geomean(span[:, i]) for i in range(len(TRACES)))
+            worst, at = max((geomean(span[:, i]), w) for i, w in enumerate(TRACES))
             cells = [fill, name, *(f"{r:.3f}" for r in per_trace), spread_of(jct.ravel())]
-            rows.append([*cells, f"{least:.3f}", f"{100 * way:.0f} %", f"{worst:.3f}"])
+            rows.append([*cells, f"{least:.3f}", f"{100 * way:.0f} %", f"{worst:.3f} (w{at})"])
     head = ["fill", "profile", *(f"w{w}" for w in TRACES), "geomean JCT / PAL", "bound", "of the way", "worst makespan"]
     markdown(head, rows)
 

@@ -10,6 +10,7 @@ than a move costs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -76,7 +77,7 @@ class Assigner:
         """Per job: the steps that it would do before the plan is made anew, weighted by its place in the order.
 
         A second that a job ends sooner is a second for itself, and its share of the cluster's GPUs of a second for each
-        job that waits.
+        job that waits; with a logarithm, because the more wait, the fewer of them wait for this end.
         """
         each = waiting / np.count_nonzero(self.exists)
         bases = [self._base(claim.app) for claim in claims]
@@ -84,7 +85,7 @@ class Assigner:
         return {
             claim.job: min(claim.steps, horizon / base)
             * (1.0 + SENIORITY * (1.0 - i / len(claims)))
-            * (1.0 + each * claim.gpus)
+            * (1.0 + math.log1p(each * claim.gpus))
             for i, (claim, base) in enumerate(zip(claims, bases, strict=True))
         }
 
