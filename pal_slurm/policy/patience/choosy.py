@@ -15,7 +15,7 @@ from pal_slurm.policy.seams import Offer, Wait, patiences
 
 BAD = 1.05  # a slowdown that is worth a thought
 SHARE = 0.5
-MOST_S = 86400.0
+MOST_S = 1800.0  # idle GPUs that nobody may have for longer: no gain on average is worth that to who waits
 
 
 class Choosy:
