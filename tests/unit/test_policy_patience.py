@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -30,7 +31,7 @@ from pal_slurm.model import (
     homogeneous,
 )
 from pal_slurm.policy import compose
-from pal_slurm.policy.patience.choosy import MOST_S, SHARE
+from pal_slurm.policy.patience.choosy import MOST_OF_WAIT, MOST_S, SHARE
 from pal_slurm.policy.plan import Circumstances, plan
 from pal_slurm.policy.seams import Offer, Wait, patiences
 
@@ -93,14 +94,28 @@ def test_a_job_that_fits_on_one_node_waits_for_one_and_a_larger_one_does_not() -
     assert plan(Snapshot(100.0, cluster, (pair,)), known, compose("pal"), late).decisions[0].action is Action.PIN
 
 
-@given(st.floats(1.06, 10.0), st.integers(60, 10**6))
-def test_it_waits_for_a_part_of_what_the_bad_gpu_would_cost_and_not_longer(slowdown: float, limit: int) -> None:
+@given(st.floats(1.06, 10.0), st.integers(60, 10**6), st.floats(0.0, 10**6))
+def test_it_waits_for_a_part_of_what_the_bad_gpu_would_cost_and_not_longer(
+    slowdown: float, limit: int, queued: float
+) -> None:
     job = replace(JOB, time_limit_s=limit)
     lost = limit * (1 - 1 / slowdown)
-    worth = min(MOST_S, SHARE * lost)
-    assert CHOOSY.waits(job, Offer(Tier.GPU, slowdown, 0.0, 0.99 * worth)) == Wait(Reason.BETTER_GPUS_SOON, worth)
-    assert CHOOSY.waits(job, Offer(Tier.GPU, slowdown, 0.0, worth + 1e-6)) is None
+    worth = min(max(MOST_S, MOST_OF_WAIT * queued), SHARE * lost)
+
+    def after(declined: float) -> Wait | None:
+        return CHOOSY.waits(job, Offer(Tier.GPU, slowdown, queued + declined, declined))
+
+    waits = after(0.99 * worth)
+    assert waits and waits.reason is Reason.BETTER_GPUS_SOON and waits.most_s == pytest.approx(worth)
+    assert after(1.01 * worth + 1e-3) is None
     assert worth <= lost
+
+
+def test_a_job_is_kept_half_an_hour_or_a_tenth_longer_than_it_has_waited() -> None:
+    job = replace(JOB, time_limit_s=30 * 86_400)
+    for queued, most in ((0.0, 1800.0), (3600.0, 1800.0), (50 * 3600.0, 5 * 3600.0)):
+        waits = CHOOSY.waits(job, Offer(Tier.GPU, 1.5, queued))
+        assert waits and waits.most_s == most
 
 
 def test_the_gpu_that_one_job_declines_goes_to_one_that_does_not_mind() -> None:
