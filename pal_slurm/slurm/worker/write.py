@@ -12,7 +12,7 @@ from typing import Any
 
 from .link import Args
 
-AGAIN_S = 0.02
+AGAIN_S = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 
 def apply(pyslurm: Any, update: Args) -> dict[str, object]:
@@ -29,12 +29,14 @@ def apply(pyslurm: Any, update: Args) -> dict[str, object]:
 
 
 def _update(pyslurm: Any, target: str, texts: dict[str, str], numbers: dict[str, int]) -> list[tuple[str, int, str]]:
-    try:
-        refused: list[tuple[str, int, str]] = pyslurm.Job.update_fields(target, texts, numbers)
-    except pyslurm.RPCError as error:
-        # slurmctld says EAGAIN now and then to an update of the partition where there is no slurmdbd.
-        if error.errno != errno.EAGAIN:
-            raise
-        time.sleep(AGAIN_S)
-        refused = pyslurm.Job.update_fields(target, texts, numbers)
-    return refused
+    # slurmctld says EAGAIN now and then to an update of the partition where there is no slurmdbd.
+    for pause in AGAIN_S:
+        try:
+            refused: list[tuple[str, int, str]] = pyslurm.Job.update_fields(target, texts, numbers)
+            return refused
+        except pyslurm.RPCError as error:
+            if error.errno != errno.EAGAIN:
+                raise
+        time.sleep(pause)
+    last: list[tuple[str, int, str]] = pyslurm.Job.update_fields(target, texts, numbers)
+    return last
