@@ -13,33 +13,17 @@ import resource
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-from sqlalchemy import Connection
+from timed_store import timed_store
 
 from pal_slurm.config import Config
 from pal_slurm.ingest.run import ingest
 from pal_slurm.probe.document import Device, Document, Kernel, Run, Telemetry, to_json
-from pal_slurm.store import Store, open_store
 
 KERNELS = {"resnet": "A", "transformer": "B", "pagerank": "C", "gemm": "A"}
 TELEMETRY = Telemetry(25, 1400.0, 1300.0, 1500.0, 300.0, 320.0, 60.0, 62.0, 0.9, 0.3)
 FIRST = 1_790_000_000.0 // 86_400 * 86_400
-
-
-class Timed(Store):
-    """Remembers its longest write transaction: that is how long others wait to write."""
-
-    longest = 0.0
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        begun = time.monotonic()
-        with super().writing() as db:
-            yield db
-        Timed.longest = max(Timed.longest, time.monotonic() - begun)
 
 
 def write_night(spool: Path, nodes: int, gpus: int, at: float, rng: random.Random) -> None:
@@ -68,8 +52,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="pal-bench-") as directory:
         spool = Path(directory) / "spool"
         spool.mkdir()
-        plain = open_store(f"sqlite:///{directory}/pal.sqlite", create=True)
-        store = Timed(plain.engine, plain.shown, Path(directory) / "pal.sqlite")
+        store = timed_store(directory)
         for night in range(options.nights):
             write_night(spool, options.nodes, options.gpus, FIRST + night * 86_400 + 7_200, rng)
             begun = time.monotonic()
@@ -78,7 +61,7 @@ def main() -> int:
             print(f"night {night + 1}: {done.runs} runs, {done.rescored.scores} scores in {took:.1f} s")
         store.close()
     most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss >> 10
-    print(f"longest write transaction {Timed.longest:.1f} s, {most} MB of memory")
+    print(f"longest write transaction {store.longest:.1f} s, {most} MB of memory")
     return 0
 
 

@@ -8,12 +8,11 @@ from __future__ import annotations
 import argparse
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 
-from sqlalchemy import Connection, insert
+from sqlalchemy import insert
+from timed_store import timed_store
 
-from pal_slurm.store import Store, open_store
+from pal_slurm.store import Store
 from pal_slurm.store.backup import backup
 from pal_slurm.store.retention import Keep, rules, sweep
 from pal_slurm.store.space import give_back
@@ -21,19 +20,6 @@ from pal_slurm.store.tables import gpus, runs
 
 GPUS, NOW = 10_000, 1_790_000_000.0
 DAY = 86_400.0
-
-
-class Timed(Store):
-    """Remembers its longest write transaction: that is how long others wait to write."""
-
-    longest = 0.0
-
-    @contextmanager
-    def writing(self) -> Iterator[Connection]:
-        begun = time.monotonic()
-        with super().writing() as db:
-            yield db
-        self.longest = max(self.longest, time.monotonic() - begun)
 
 
 def fill(store: Store, rows: int) -> None:
@@ -59,10 +45,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=1_000_000)
     rows = parser.parse_args().runs
     with tempfile.TemporaryDirectory() as directory:
-        opened = open_store(f"sqlite:///{directory}/pal.sqlite", create=True)
-        fill(opened, rows)
-        store = Timed(opened.engine, opened.shown, opened.path)
+        store = timed_store(directory)
         assert store.path is not None
+        fill(store, rows)
+        store.longest = 0.0
         begun = time.monotonic()
         size = backup(store, store.path.with_name("copy.sqlite"))
         print(f"backup: {size / 1e6:.0f} MB in {time.monotonic() - begun:.1f} s")

@@ -7,14 +7,14 @@ setup a missing browser fails them.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
 from pal_slurm.cli.palctl import palctl
-from pal_slurm.store import open_store
+from pal_slurm.store import Store, open_store
 from tests.web.browser import BROWSER, DRIVER, Browser
 from tests.web.fleets import fill, fill_hostile, fill_large
 
@@ -41,10 +41,16 @@ def browser(session_browser: Browser) -> Browser:
     return session_browser
 
 
-def write_page(directory: Path) -> Path:
-    """What `palctl report --html` writes of the database in that directory."""
-    config, page = directory / "pal.yaml", directory / "fleet.html"
-    config.write_text(f"state_dir: {directory}\n")
+Fill = Callable[[Store, Path, float], None]
+
+
+def page_of(home: Path, fill_store: Fill) -> Path:
+    """What `palctl report --html` writes of a database that was filled so."""
+    store = open_store(f"sqlite:///{home}/pal.sqlite", create=True)
+    fill_store(store, home / "spool", time.time())
+    store.close()
+    config, page = home / "pal.yaml", home / "fleet.html"
+    config.write_text(f"state_dir: {home}\n")
     done = CliRunner().invoke(palctl, ["--config", str(config), "report", "--html", str(page)])
     assert done.exit_code == 0, done.output
     return page
@@ -53,28 +59,16 @@ def write_page(directory: Path) -> Path:
 @pytest.fixture(scope="session")
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """16 nodes with four GPUs."""
-    home = tmp_path_factory.mktemp("small")
-    store = open_store(f"sqlite:///{home}/pal.sqlite", create=True)
-    fill(store, home / "spool", time.time())
-    store.close()
-    return write_page(home)
+    return page_of(tmp_path_factory.mktemp("small"), fill)
 
 
 @pytest.fixture(scope="session")
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """250 nodes with eight GPUs."""
-    home = tmp_path_factory.mktemp("large")
-    store = open_store(f"sqlite:///{home}/pal.sqlite", create=True)
-    fill_large(store, home / "spool", time.time())
-    store.close()
-    return write_page(home)
+    return page_of(tmp_path_factory.mktemp("large"), fill_large)
 
 
 @pytest.fixture(scope="session")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Four GPUs; whatever can be a text is one that means harm."""
-    home = tmp_path_factory.mktemp("hostile")
-    store = open_store(f"sqlite:///{home}/pal.sqlite", create=True)
-    fill_hostile(store, home / "spool", time.time())
-    store.close()
-    return write_page(home)
+    return page_of(tmp_path_factory.mktemp("hostile"), fill_hostile)

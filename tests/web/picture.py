@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 from PIL import Image
 
-from pal_slurm.store import open_store
 from tests.web.browser import Browser
-from tests.web.conftest import write_page
+from tests.web.conftest import page_of
 from tests.web.fleets import fill
 
 SIZE = (1120, 1160)
@@ -26,12 +24,9 @@ COLOURS = 96  # of a palette: flat areas and small letters need no more
 def main(to: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="pal-picture-") as directory:
         home = Path(directory)
-        store = open_store(f"sqlite:///{home}/pal.sqlite", create=True)
-        fill(store, home / "spool", time.time())
-        store.close()
         browser = Browser(home / "profile")
         try:
-            browser.open(write_page(home), SIZE)
+            browser.open(page_of(home, fill), SIZE)
             browser.picture(home / "whole.png", SIZE[1])
         finally:
             browser.close()
