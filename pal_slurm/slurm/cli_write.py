@@ -16,6 +16,7 @@ from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Edit, EditResult, Job, Outcome
 from pal_slurm.slurm.cli_read import QueueReader
 from pal_slurm.slurm.cli_run import Commands, printable
+from pal_slurm.slurm.insist import insist
 from pal_slurm.slurm.judge import judge
 from pal_slurm.slurm.port import Capabilities
 from pal_slurm.slurm.prepare import Ready, prepare_all, record_of
@@ -69,7 +70,7 @@ class Writer:
             else:
                 done[place] = ready
         if writes:
-            self._write(sorted(writes.values(), key=lambda write: write.ready.turn))
+            insist(sorted(writes.values(), key=lambda write: write.ready.turn), self._write, lambda write: write.said)
             for place, result in zip(writes, self._judge(list(writes.values())), strict=True):
                 done[place] = result
         return [done[place] for place in range(len(edits))]

@@ -21,6 +21,7 @@ from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Edit, EditResult, Job, JobState, Outcome, Snapshot
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.cli_cluster import racks_of
+from pal_slurm.slurm.insist import insist
 from pal_slurm.slurm.judge import judge
 from pal_slurm.slurm.nodes import Site, to_cluster, to_reservation
 from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
@@ -141,21 +142,27 @@ class PyslurmSlurm:
             return [EditResult(edit, Outcome.UNKNOWN, f"nothing was written: {error}") for edit in edits], str(error)
         made = prepare_all(edits, stands, caps, may_name_nodes, self._clock())
         ready = sorted((item for item in made if isinstance(item, Ready)), key=lambda item: item.turn)
+        answers: dict[int, str] = {}
+        try:
+            insist(ready, lambda some: answers.update(self._send(some)), lambda item: answers[id(item)])
+            after = self._records(home for item in ready for home in item.homes)
+        except SlurmUnavailable as error:
+            broken = str(error)
+            return [_unknown(item, broken) if isinstance(item, Ready) else item for item in made], broken
+        judged = {id(item): _verdict(item, answers[id(item)], after, self._clock()) for item in ready}
+        return [judged[id(item)] if isinstance(item, Ready) else item for item in made], ""
+
+    def _send(self, ready: Sequence[Ready]) -> dict[int, str]:
+        """What slurmctld said of each update, by its identity."""
         answers: list[Answer] = []
 
         def take(part: msgspec.Raw) -> None:
             answers.append(read(ANSWER, part))
 
-        try:
-            self._call("apply", {"updates": list(map(_update, ready))}, on_part=take, extra_s=EDIT_S * len(ready))
-            if len(answers) != len(ready):
-                raise SlurmUnavailable(f"the pyslurm worker answered {len(answers)} of {len(ready)} updates")
-            after = self._records(home for item in ready for home in item.homes)
-        except SlurmUnavailable as error:
-            broken = str(error)
-            return [_unknown(item, broken) if isinstance(item, Ready) else item for item in made], broken
-        judged = _judged(ready, answers, after, self._clock())
-        return [judged[id(item)] if isinstance(item, Ready) else item for item in made], ""
+        self._call("apply", {"updates": list(map(_update, ready))}, on_part=take, extra_s=EDIT_S * len(ready))
+        if len(answers) != len(ready):
+            raise SlurmUnavailable(f"the pyslurm worker answered {len(answers)} of {len(ready)} updates")
+        return {id(item): answer.said for item, answer in zip(ready, answers, strict=True)}
 
     def _records(self, ids: Iterable[int]) -> list[Job]:
         """All records of these jobs and arrays."""
@@ -234,15 +241,9 @@ def _update(ready: Ready) -> dict[str, object]:
     }
 
 
-def _judged(
-    ready: Sequence[Ready], answers: Sequence[Answer], after: Sequence[Job], now: float
-) -> dict[int, EditResult]:
-    """The result of each, by its identity."""
-    results = {}
-    for item, answer in zip(ready, answers, strict=True):
-        found = record_of(item.before.id, item.edit.task, after)
-        results[id(item)] = judge(item.edit, item.asked, item.before, found, answer.said, now)
-    return results
+def _verdict(ready: Ready, said: str, after: Sequence[Job], now: float) -> EditResult:
+    found = record_of(ready.before.id, ready.edit.task, after)
+    return judge(ready.edit, ready.asked, ready.before, found, said, now)
 
 
 def _unknown(ready: Ready, why: str) -> EditResult:
