@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import logging
-import threading
 from dataclasses import dataclass, field
 
-from pal_slurm.errors import PalError
+from pal_slurm.daemon.beside import Beside
 from pal_slurm.store import DecisionRepo, Store
 from pal_slurm.store.retention import Keep, rules, sweep
 
@@ -21,28 +20,19 @@ class Forgetter:
     cluster: str
     decisions: DecisionRepo
     due: float | None = None
-    _work: threading.Thread | None = field(default=None, repr=False)
+    beside: Beside = field(default_factory=lambda: Beside("forgetting"))
 
     def look(self, now: float, keep: Keep) -> bool:
         """Begin to remove what is old, when it is time and the last time is over."""
         if self.due is None or self.due > now + EVERY_S:  # the second: the clock was set back
             self.due = now + FIRST_S
-        if now < self.due or (self._work and self._work.is_alive()):
+        if now < self.due or self.beside.busy:
             return False
         self.due = now + EVERY_S
         self.decisions.forget_written()
-        self._work = threading.Thread(target=self._forget, args=(now, keep), name="forgetting", daemon=True)
-        self._work.start()
+        self.beside.begin(lambda: self._forget(now, keep))
         return True
 
-    def wait(self, seconds: float = 10.0) -> None:
-        if self._work:
-            self._work.join(seconds)
-
     def _forget(self, now: float, keep: Keep) -> None:
-        try:
-            removed = sum(sweep(self.store, rule) for rule in rules(keep, now, self.cluster))
-        except PalError as error:
-            log.warning("forgetting: %s", error)
-        else:
-            log.log(logging.INFO if removed else logging.DEBUG, "forgetting: %d old rows removed", removed)
+        removed = sum(sweep(self.store, rule) for rule in rules(keep, now, self.cluster))
+        log.log(logging.INFO if removed else logging.DEBUG, "forgetting: %d old rows removed", removed)

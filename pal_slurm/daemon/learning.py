@@ -1,18 +1,17 @@
 """pald's ear. In: the spool of pal.yaml, once a minute. Out: scores in the store that jobs and nights have changed.
 
 It works in a thread beside the cycle, because a night of a large fleet takes longer than a cycle may. The next cycle
-sees new scores by the revision of the store. What goes wrong here is a line in the log and tried again.
+sees new scores by the revision of the store.
 """
 
 from __future__ import annotations
 
 import logging
-import threading
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pal_slurm.config import Config
-from pal_slurm.errors import PalError
+from pal_slurm.daemon.beside import Beside
 from pal_slurm.ingest.learn import TierOf
 from pal_slurm.ingest.run import Ingested, ingest
 from pal_slurm.ingest.spool import Fate, SpoolBusy
@@ -28,36 +27,25 @@ class Learner:
     config: Config
     cluster: str
     looked_at: float | None = None
-    _work: threading.Thread | None = field(default=None, repr=False)
+    beside: Beside = field(default_factory=lambda: Beside("learning"))
 
     def look(self, cluster: Cluster, now: float) -> bool:
         """Begin to take in what waits, when it is time and the last time is over."""
         settings = self.config.learning
-        if not settings.enabled or not self.config.profile.spool or (self._work and self._work.is_alive()):
+        if not settings.enabled or not self.config.profile.spool or self.beside.busy:
             return False
         if self.looked_at is not None and 0.0 <= now - self.looked_at < settings.interval_s:
             return False
         self.looked_at = now
-        self._work = threading.Thread(
-            target=self._take_in, args=(self.config, _tiers(cluster), now), name="learning", daemon=True
-        )
-        self._work.start()
+        config, tier_of = self.config, _tiers(cluster)
+        self.beside.begin(lambda: self._take_in(config, tier_of, now))
         return True
-
-    def wait(self, seconds: float = 10.0) -> None:
-        """Until what was begun is over; whatever is not will be done by the next pald."""
-        if self._work:
-            self._work.join(seconds)
 
     def _take_in(self, config: Config, tier_of: TierOf, now: float) -> None:
         try:
             _tell(ingest(self.store, config, Path(config.profile.spool), now, self.cluster, tier_of=tier_of))
         except SpoolBusy:
             return  # palctl ingest, or a profile run, does it right now
-        except (PalError, OSError) as error:
-            log.warning("learning: %s", error)
-        except Exception:
-            log.exception("learning: a fault of ours; nothing was half stored")
 
 
 def _tell(done: Ingested) -> None:

@@ -140,11 +140,11 @@ def test_pald_listens_beside_its_cycle(profiled: Store, spool: Path) -> None:
     cluster = cluster_of(GpuRepo(profiled).current())
     put_night(spool, fleet(4, slow={("n2", 2): 1.7}), NIGHT + 86_400)
     assert ear.look(cluster, NIGHT + 90_000)
-    ear.wait()
+    ear.beside.wait()
     assert not ear.look(cluster, NIGHT + 90_010)
     put_night(spool, fleet(4, slow={("n2", 2): 1.7}), NIGHT + 2 * 86_400)
     assert ear.look(cluster, NIGHT + 2 * 86_400 + 4000)
-    ear.wait()
+    ear.beside.wait()
     assert {(s.node, s.slot): s.score for s in ScoreRepo(profiled).placed()}["n2", 2] == pytest.approx(1.7, rel=0.05)
 
 
@@ -154,5 +154,5 @@ def test_a_spool_that_is_gone_costs_pald_a_line_in_its_log(
     config = msgspec.structs.replace(Config(), profile=ProfileSection(spool=str(tmp_path / "gone")))
     ear = Learner(profiled, config, "c")
     ear.look(cluster_of(GpuRepo(profiled).current()), NIGHT)
-    ear.wait()
+    ear.beside.wait()
     assert "can't be" in caplog.text

@@ -116,10 +116,10 @@ def test_pald_forgets_ten_minutes_after_its_start_and_then_once_an_hour(store: S
     filled(store, NOW - 91 * DAY)
     decisions.record([WHY])
     begun = [forgetter.look(NOW + after, KEEP) for after in (0.0, FIRST_S - 1, FIRST_S)]
-    forgetter.wait(60)
+    forgetter.beside.wait(60)
     assert begun == [False, False, True]
     assert not any(count(store, rule) for rule in rules(KEEP, NOW))
     assert decisions.record([WHY]) == 1  # its row is gone: it is written again
     assert not forgetter.look(NOW + FIRST_S + EVERY_S - 1, KEEP)
     assert forgetter.look(NOW + FIRST_S + EVERY_S, KEEP)
-    forgetter.wait(60)
+    forgetter.beside.wait(60)

@@ -1,0 +1,42 @@
+"""Work beside the cycle, which it must not hold up. In: a piece of work. Out: done in a thread, one at a time.
+
+What goes wrong in it is a line in the log, and the next time comes.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from pal_slurm.errors import PalError
+
+log = logging.getLogger("pald")
+
+
+@dataclass
+class Beside:
+    name: str
+    _thread: threading.Thread | None = field(default=None, repr=False)
+
+    @property
+    def busy(self) -> bool:
+        return self._thread is not None and self._thread.is_alive()
+
+    def begin(self, work: Callable[[], None]) -> None:
+        self._thread = threading.Thread(target=self._run, args=(work,), name=self.name, daemon=True)
+        self._thread.start()
+
+    def wait(self, seconds: float = 10.0) -> None:
+        """Until what was begun is over; whatever is not will be done by the next pald."""
+        if self._thread:
+            self._thread.join(seconds)
+
+    def _run(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except (PalError, OSError) as error:
+            log.warning("%s: %s", self.name, error)
+        except Exception:
+            log.exception("%s: a fault of ours; nothing is half done", self.name)
