@@ -134,6 +134,7 @@ def test_the_daemon_remembers_since_when_a_job_declines() -> None:
     cluster = homogeneous(1, 2)
     snapshot = Snapshot(100.0, replace(cluster, gpu_free=np.array([[False, True]])), (JOB,))
     declined = Declined()
+    assert declined.since(replace(snapshot, pending=())) == {}  # it led before the job came
     actions = []
     for now in (100.0, 150.0, 266.0, 267.0):  # 0.5 * 1000 s * (1 - 1/1.5) = 166.7 s
         view = replace(snapshot, taken=now)
@@ -143,3 +144,14 @@ def test_the_daemon_remembers_since_when_a_job_declines() -> None:
     assert actions == [Action.WAIT, Action.WAIT, Action.WAIT, Action.PIN]
     declined.look((), replace(snapshot, pending=()))
     assert declined.since(snapshot) == {}
+
+
+def test_a_job_is_not_kept_longer_however_often_pald_starts_anew() -> None:
+    cluster = homogeneous(1, 2)
+    snapshot = Snapshot(0.0, replace(cluster, gpu_free=np.array([[False, True]])), (replace(JOB, submit=100),))
+    actions = []
+    for now in (150.0, 200.0, 266.0, 267.0):
+        declined, view = Declined(), replace(snapshot, taken=now)
+        made = plan(view, known(cluster, 1.5), compose("pal"), Circumstances(declining=declined.since(view)))
+        actions.append(made.decisions[0].action)
+    assert actions == [Action.WAIT, Action.WAIT, Action.WAIT, Action.PIN]
