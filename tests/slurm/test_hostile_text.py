@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import pytest
 
 from pal_slurm.model import Edit, EditKind, Job, Outcome
 from pal_slurm.slurm.port import Slurm
-from tests.slurm.backends import backend_of
+from tests.slurm.backends import LATER, ThroughCli, ThroughPyslurm
 from tests.slurm.minicluster import Minicluster
 
-LATER = "--begin=now+1hour"
 # What a comment may hold, and whether it costs the hint. NUL can't be tried: no command line can carry one.
 COMMENTS: Mapping[str, tuple[bytes, bool]] = {
     "newline": (b"app:x\nmore", True),
@@ -38,10 +37,6 @@ EVIL = b"evil\nJobId=%d JobName=x UserId=root(0) JobState=RUNNING   Nodes=n1 CPU
 
 
 class Hostile:
-    @pytest.fixture
-    def slurm(self, minicluster: Minicluster) -> Iterator[Slurm]:
-        raise NotImplementedError
-
     def test_a_comment_costs_its_own_job_the_hint_and_nothing_else(
         self, slurm: Slurm, minicluster: Minicluster
     ) -> None:
@@ -116,19 +111,13 @@ class Hostile:
         assert slurm.jobs([job])[job].hint.app == "resnet"
 
 
-class TestThroughCli(Hostile):
-    @pytest.fixture
-    def slurm(self, minicluster: Minicluster) -> Iterator[Slurm]:
-        with backend_of(minicluster, "cli") as slurm:
-            yield slurm
+class TestThroughCli(ThroughCli, Hostile):
+    pass
 
 
 @pytest.mark.slurm("26.05")
-class TestThroughPyslurm(Hostile):
-    @pytest.fixture
-    def slurm(self, minicluster: Minicluster) -> Iterator[Slurm]:
-        with backend_of(minicluster, "pyslurm") as slurm:
-            yield slurm
+class TestThroughPyslurm(ThroughPyslurm, Hostile):
+    pass
 
 
 def assert_plain(job: Job, app: str, gpus: int) -> None:

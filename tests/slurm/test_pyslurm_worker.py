@@ -1,6 +1,6 @@
 """The pyslurm worker on a real slurmctld: killed, hung, misconfigured, of another version; each time one sentence.
 
-What the backend promises when all is well is in test_contract.py; here is what it does when something is not.
+What the backend promises when all is well is in test_contract*.py; here is what it does when something is not.
 """
 
 from __future__ import annotations
