@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pal_slurm.errors import BadInput
-
 if TYPE_CHECKING:
     from pal_slurm.sim.compare import Column, Interval
     from pal_slurm.sim.engine import Progress
@@ -86,8 +84,6 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
 def write_json(path: Path, value: object) -> None:
     import msgspec
 
-    text = msgspec.json.format(msgspec.json.encode(value), indent=2)
-    try:
-        path.write_bytes(text + b"\n")
-    except OSError as exc:
-        raise BadInput(f"{path} can't be written: {exc.strerror}.") from exc
+    from pal_slurm.cli.whole_file import write_whole
+
+    write_whole(path, msgspec.json.format(msgspec.json.encode(value), indent=2).decode() + "\n")

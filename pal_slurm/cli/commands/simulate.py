@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import click
 
 from pal_slurm.cli.outcomes import print_columns, progress_bar, write_json
-from pal_slurm.errors import BadInput
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -81,6 +80,7 @@ def command(
     TRACE is a file, or synthetic[:jobs=500,per_hour=12,arrivals=poisson|diurnal,most_gpus=16,class_a=0.5].
     Without --scores or --profile the cluster's spread is synthetic, like that measured on V100 nodes.
     """
+    from pal_slurm.cli.whole_file import check_target
     from pal_slurm.sim.clusters import parse_cluster
     from pal_slurm.sim.compare import as_json, compare
     from pal_slurm.sim.engine import Rules
@@ -89,9 +89,8 @@ def command(
     from pal_slurm.sim.traces import Options
     from pal_slurm.sim.worlds import Sources, Worlds
 
-    for path in (json_file, plot_file):  # said now, and not after hours of simulating
-        if path is not None and not path.absolute().parent.is_dir():
-            raise BadInput(f"{path} can't be written: there is no directory {path.absolute().parent}.")
+    for path in filter(None, (json_file, plot_file)):  # said now, and not after hours of simulating
+        check_target(str(path))
     published = any(name.startswith("artifact/") for name in policies)
     specs = _specs(policies or ("packed", "pal"), order, placement, fill or ("none" if published else "easy"))
     cluster = parse_cluster(cluster_text)
