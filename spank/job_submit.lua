@@ -274,11 +274,10 @@ local function pald_is_alive(s, now)
 	return beat ~= nil and math.abs(now - beat) <= ALIVE_FOR
 end
 
--- Whom a lease would hurt. A begin time that has passed asks for nothing, so it is no exemption.
-local function exempt(job, s, now)
+-- Whom a lease would hurt.
+local function exempt(job, s)
 	return (given(job.immediate) ~= nil)
 		or job.cron_job == true -- Slurm lets nobody edit a scrontab job later, and it has a begin time of its own
-		or ((given(job.begin_time) or 0) > now)
 		or (job.reservation ~= nil and job.reservation ~= "")
 		or (s.preempt_qos[job.qos or job.default_qos or ""] == true)
 		or (spank_word(job, KEEP_OFF) ~= nil)
@@ -286,8 +285,12 @@ local function exempt(job, s, now)
 end
 
 -- The mark: who holds the job until when, and what to give back. Nil when a value could be misread.
-function pal.mark(job, lease_end)
+-- `own`: the user's own begin time, where it is still to come.
+function pal.mark(job, lease_end, own)
 	local parts = { ("b=%d"):format(lease_end) }
+	if own then
+		parts[2] = ("u=%d"):format(own)
+	end
 	local function add(key, value)
 		if value == nil or value == "" then
 			return true
@@ -403,11 +406,17 @@ local function lease(job, s, set)
 	for _, field in ipairs(TRES_FIELDS) do
 		gpus = gpus or pal.wants_gpus(job[field])
 	end
-	if not gpus or not pald_is_alive(s, now) or exempt(job, s, now) then
+	if not gpus or not pald_is_alive(s, now) or exempt(job, s) then
 		return
 	end
 	local lease_end = lease_end_of(job, s, now)
-	local mark = pal.mark(job, lease_end)
+	-- A begin time that has passed asks for nothing. One that is soon is no way round the queue: the lease covers it.
+	local own = given(job.begin_time)
+	own = own and own > now and own or nil
+	if own and own > lease_end then
+		lease_end = own
+	end
+	local mark = pal.mark(job, lease_end, own)
 	if not mark then
 		return
 	end

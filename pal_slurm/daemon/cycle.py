@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pal_slurm.config import Config
+from pal_slurm.daemon.begins import Begins
 from pal_slurm.daemon.canary import outside
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.daemon.declined import Declined
@@ -20,13 +21,14 @@ from pal_slurm.daemon.knowledge import KnowledgeKeeper
 from pal_slurm.daemon.lapsed import Lapsed
 from pal_slurm.daemon.leader import Leader
 from pal_slurm.daemon.learning import Learner
-from pal_slurm.daemon.leases import LeaseRules, is_leased, lease_again, renewals
+from pal_slurm.daemon.leases import LeaseRules, is_leased, lease_again, renewals, waits_for_us
 from pal_slurm.daemon.observe import Observer, Pins
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import ReadPace, WriteBudget
 from pal_slurm.daemon.reasons import Reasons
 from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, expected, find, judge, orphans
 from pal_slurm.daemon.rights import Rights
+from pal_slurm.daemon.rivals import Rivals
 from pal_slurm.daemon.writer import Wish, Writer
 from pal_slurm.errors import NotLeader, SlurmUnavailable, StoreError, StoreGone
 from pal_slurm.guard import Refusal, Rules, check
@@ -72,12 +74,17 @@ class Cycle:
     leases: LeaseRules
     heads: HeadWatch = field(default_factory=HeadWatch)
     declined: Declined = field(default_factory=Declined)
-    lapsed: Lapsed = field(default_factory=Lapsed)
+    begins: Begins = field(default_factory=Begins)
+    lapsed: Lapsed = field(init=False)
+    rivals: Rivals = field(default_factory=Rivals)
     reasons: Reasons = field(default_factory=Reasons)
     rights: Rights = field(default_factory=Rights)
     lease_ends: dict[JobKey, int] | None = None  # what we last wrote, for jobs whose record does not show it
     not_before: dict[JobKey, float] | None = None  # pins taken back: no new one until then; None: ask the ledger
     last_rpc_us: int | None = None
+
+    def __post_init__(self) -> None:
+        self.lapsed = Lapsed(self.begins)
 
     def run(self) -> CycleReport:
         """One cycle; whatever goes wrong with Slurm, the store or the leadership is told in its sentence."""
@@ -107,7 +114,7 @@ class Cycle:
             return
         # 2 one snapshot
         begun = self.clock.monotonic()
-        snapshot = self._as_precise_as_allowed(self.slurm.snapshot())
+        snapshot = self.begins.told(self._as_precise_as_allowed(self.slurm.snapshot()), self.books.ledger)
         report.read_s = self.clock.monotonic() - begun
         passes = self._passes(report.read_s)
         self._count(snapshot, report)
@@ -124,17 +131,20 @@ class Cycle:
         if (pause := paused(self.config, self.books.switches)) is not None:
             report.end, report.note = "paused", f"paused: {pause.reason}"
             wishes += [
-                Wish(let_go(j, snapshot.taken), j.submit) for j in snapshot.pending if is_leased(j, snapshot.taken)
+                Wish(let_go(j, snapshot.taken), j.submit) for j in snapshot.pending if waits_for_us(j, snapshot.taken)
             ]
             self._write(wishes, term.fence, begun, passes, report)
             return
         # 4 candidates, 5 plan
         undone = {w.edit.job for w in wishes}
         view = replace(snapshot, pending=tuple(j for j in snapshot.pending if j.id not in undone))
+        lapsed = self.lapsed.look(view, self.books.ledger)
+        self.rivals.look(view, lapsed)
         known = Circumstances(
             released=expected(fates),
-            overdue=self.heads.overdue(view.taken),
-            lapsed=self.lapsed.look(view, self.books.ledger),
+            let_go=self.heads.let_go(view, self.rivals),
+            rivals=lambda job, since: self.rivals.about(job, since, view.cluster),
+            lapsed=lapsed,
             outside=outside(view.pending, self.config),
             declining=self.declined.since(view),
         )
@@ -223,6 +233,8 @@ class Cycle:
             if t.job is None or t.fate not in (Fate.UNDO, Fate.SURRENDER):
                 continue
             again = None if t.fate is Fate.SURRENDER else self._later(t.job, now)
+            if t.job.lease is not None and t.job.lease.begins_later(now):
+                again = t.job.lease.not_before
             edit = give_back(t.job, again, t.intent.edit.original)
             wishes[t.job.id] = Wish(edit, t.job.submit, t.intent.decision)
         for job in lost:
@@ -327,6 +339,8 @@ class Cycle:
         writer = Writer(self.slurm, self.books.ledger, self.leader, self.clock, self.config.cycle.max_age_s)
         results = writer.write(wishes[:allowed], fence, begun, passes, report)
         self.budget.spend(len(results))
+        pairs = zip(results, wishes, strict=False)
+        self.rivals.let_go(w.key for r, w in pairs if r.edit.until is None and _let_go(r))
         self.rights.look(results, self.clock.monotonic())
         if denied := self.rights.denied(self.clock.monotonic()):
             report.end, report.note = "denied", denied

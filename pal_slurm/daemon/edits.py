@@ -19,9 +19,9 @@ def start(decision: Decision, job: Job) -> Edit:
     number, task = address(job, decision.task)
     original = job.request
     if decision.action is Action.PLAIN or decision.placement is None:
-        return Edit(number, EditKind.PLAIN, task, original=original)
+        return Edit(number, EditKind.PLAIN, task, original=original, seen=job)
     where = decision.placement
-    return Edit(number, EditKind.PIN, task, where.nodes, where.slots, None, where.partition, original)
+    return Edit(number, EditKind.PIN, task, where.nodes, where.slots, None, where.partition, original, seen=job)
 
 
 def give_back(job: Job, until: int | None, original: Request | None = None) -> Edit:
@@ -35,6 +35,7 @@ def let_go(job: Job, now: float) -> Edit:
     if job.restarts > 0 and job.required_nodes and is_leased(job, now):
         # The pin of its first run stands; when it begins is Slurm's word, for its node has to forget the first run.
         return give_back(job, job.eligible)
+    later = job.lease.not_before if job.lease and job.lease.begins_later(now) else None  # the user's own begin time
     if is_leased(job, now) and not names_slots(job.request.per_node, job.request.per_job):
-        return Edit(job.id, EditKind.PLAIN)
-    return give_back(job, None)
+        return Edit(job.id, EditKind.PLAIN if later is None else EditKind.RENEW, until=later)
+    return give_back(job, later)

@@ -47,6 +47,13 @@ def is_leased(job: Job, now: float) -> bool:
     return job.eligible is None or job.eligible > now
 
 
+def waits_for_us(job: Job, now: float) -> bool:
+    """Leased, and not just for its user's own begin time: without us it would start sooner."""
+    if not is_leased(job, now):
+        return False
+    return job.lease is None or not job.lease.begins_later(now) or job.eligible not in (None, job.lease.not_before)
+
+
 def renewals(
     waiting: Iterable[tuple[int, Job]],
     written: Mapping[tuple[int, int], int],
@@ -60,19 +67,20 @@ def renewals(
     Where many end together (hundreds of jobs were submitted at once), some are renewed sooner: so many that `rate`
     edits a second are enough for each of the rest to be in time.
     """
-    ends = [(end, rank, job) for rank, job in waiting if (end := lease_end(job, written.get(job.key))) is not None]
+    leased = [(rank, job) for rank, job in waiting if job.lease is not None and not job.lease.moved]
+    ends = [(end, rank, job) for rank, job in leased if (end := lease_end(job, written.get(job.key))) is not None]
     ends.sort(key=lambda entry: entry[0])
     due = sum(end - now <= slack_s for end, _, _ in ends)
     late = (k - rate * (end - now - slack_s) for k, (end, _, _) in enumerate(ends[due:], due + 1))
     return [
-        Edit(job.id, EditKind.RENEW, until=_end(rank, job, rules, now, slack_s))
+        Edit(job.id, EditKind.RENEW, until=_end(rank, job, rules, now, slack_s), seen=job)
         for _, rank, job in ends[: math.ceil(max(due, *late, 0))]
     ]
 
 
 def lease_again(job: Job, rank: int, rules: LeaseRules, now: float, slack_s: float) -> Edit:
     """For a job whose lease ran out."""
-    return Edit(job.id, EditKind.LEASE, until=_end(rank, job, rules, now, slack_s))
+    return Edit(job.id, EditKind.LEASE, until=_end(rank, job, rules, now, slack_s), seen=job)
 
 
 def _end(rank: int, job: Job, rules: LeaseRules, now: float, slack_s: float) -> int:

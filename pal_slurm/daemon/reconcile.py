@@ -97,6 +97,8 @@ def _judge_pin(intent: Intent, job: Job, view: View) -> Transition:
         return Transition(intent, Fate.UNDO, job, "a pin that was cut short")
     if not stands:
         return Transition(intent, Fate.THEIRS, job, f"its node list is now {job.required_nodes or 'empty'}")
+    if job.lease is not None and job.lease.begins_later(view.now):
+        return Transition(intent, Fate.UNDO, job, "somebody gave it a later begin time")
     back = Fate.SURRENDER if view.undos.get(job.key, 0) + 1 >= MOST_UNDOS else Fate.UNDO
     if job.reason.startswith(LIMIT_REASONS):
         return Transition(intent, Fate.SURRENDER, job, job.reason)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pal_slurm.daemon.edits import let_go
-from pal_slurm.daemon.leases import is_leased
+from pal_slurm.daemon.leases import waits_for_us
 from pal_slurm.daemon.reconcile import pinned_by_us
 from pal_slurm.errors import BadInput
 from pal_slurm.model import Edit, EditResult, Job, Snapshot
@@ -23,7 +23,7 @@ PAUSE_S = 0.5  # between batches: 100 edits a second at most, also when pald is 
 
 def ours(snapshot: Snapshot) -> list[Job]:
     """Pending jobs that wait under a lease or bear a pin of ours, in Slurm's order: the head is freed first."""
-    return [job for job in snapshot.pending if pinned_by_us(job) or is_leased(job, snapshot.taken)]
+    return [job for job in snapshot.pending if pinned_by_us(job) or waits_for_us(job, snapshot.taken)]
 
 
 def one(snapshot: Snapshot, job_id: int) -> list[Job]:

@@ -34,6 +34,10 @@ class Wish:
     decision: Decision | None = None
     by: float | None = None  # epoch: a start is not sent later, its lease is about to end
 
+    @property
+    def key(self) -> tuple[int, int]:
+        return (self.edit.job, self.submit)
+
 
 @dataclass
 class Writer:

@@ -89,6 +89,8 @@ class _Batch:
             raise No(Cause.HELD, "somebody holds it")
         if job.dependency:
             raise No(Cause.NOT_ELIGIBLE, "it waits for other jobs")
+        if job.lease.not_before is not None and job.lease.not_before > now:
+            raise No(Cause.NOT_ELIGIBLE, "its user wants it to begin later")
         end = job.lease.end if job.eligible is None else job.eligible
         if end <= now:
             raise No(Cause.NO_LEASE, "its lease has run out; Slurm may be starting it")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pal_slurm.model.job import Job, Request
@@ -26,6 +26,7 @@ class Edit:
     until: int | None = None
     partition: str | None = None
     original: Request | None = None  # PIN, UNPIN: what to restore
+    seen: Job | None = field(default=None, compare=False, repr=False)  # as it stood when this was decided
 
 
 class Outcome(StrEnum):

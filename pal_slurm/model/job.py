@@ -74,6 +74,11 @@ class Lease:
     end: int
     original: Request
     own_nodes: bool = False  # the user gave a node list: one that stands now is not a pin of ours
+    not_before: int | None = None  # the user's own begin time: nobody starts it sooner
+    moved: bool = False  # its begin time is neither lua's nor ours any more: it is kept as it is until it has come
+
+    def begins_later(self, now: float) -> bool:
+        return self.not_before is not None and self.not_before > now
 
 
 @dataclass(frozen=True)
@@ -123,6 +128,17 @@ class Job:
     def key(self) -> tuple[int, int]:
         """A job id may come round again; with its submit time it is one job for ever."""
         return (self.id, self.submit)
+
+    def said_alike(self, other: Job) -> bool:
+        """Whether nobody has edited it between two looks: what Slurm itself changes does not count."""
+        began = self.eligible == other.eligible or None in (self.eligible, other.eligible)  # none: a dependency
+        return began and self._said == other._said
+
+    @property
+    def _said(self) -> tuple[object, ...]:
+        return (
+            self.request, self.required_nodes, self.excluded_nodes, self.features, self.reservation, self.time_limit_s,
+        )  # fmt: skip
 
     @property
     def pending(self) -> bool:

@@ -66,6 +66,10 @@ class Backfill:
         if self._held is not None:
             self._held.hold(job, placement)
 
+    def emptied(self) -> Floor:
+        """The floor if everything that can be used at all were free."""
+        return self._up_to_date().at(self.floor, math.inf)
+
     def wants_reservation(self, job: Job) -> bool:
         return self._count[job.partitions] < self._most
 

@@ -10,8 +10,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from pal_slurm.model import (
@@ -46,12 +47,18 @@ class Plan:
     victims: tuple[Job, ...] = ()  # running jobs that the preemption seam would stop for the head
 
 
+def nobody(job: Job, since: float) -> bool:
+    """No job starts without our leave."""
+    return False
+
+
 @dataclass(frozen=True, slots=True)
 class Circumstances:
     """What a plan must know beside the snapshot; the daemon fills it from its ledger."""
 
     released: Mapping[int, Placement] = field(default_factory=dict)  # job id -> pinned, not started yet
-    overdue: frozenset[int] = frozenset()  # heads kept waiting past their planned start: let them go plain
+    let_go: Mapping[int, Reason] = field(default_factory=dict)  # heads that go plain, so that Slurm reserves for them
+    rivals: Callable[[Job, float], bool] = nobody  # whether jobs that aren't leased have been about since then
     lapsed: frozenset[int] = frozenset()  # whose lease ran out: leased again where Slurm can't start them
     outside: frozenset[int] = frozenset()  # rollout: ours, but not yet to be placed
     progress: Mapping[int, Progress] = field(default_factory=dict)
@@ -70,7 +77,7 @@ def plan(
 class _Planner:
     def __init__(self, snapshot: Snapshot, knowledge: Knowledge, composition: Composition, c: Circumstances) -> None:
         self.snapshot, self.knowledge, self.composition, self.circumstances = snapshot, knowledge, composition, c
-        self.now = snapshot.taken
+        self.now, self.scores = snapshot.taken, knowledge.scores
         waiting = frozenset(self.app(job).cls for job in snapshot.pending if job.gpu_job)
         self.floor = Floor(
             snapshot.cluster, knowledge, now=self.now, reservations=snapshot.reservations, waiting=waiting
@@ -79,6 +86,7 @@ class _Planner:
         self.tasks_out = tasks_out(snapshot)
         self.limits = {job.array_id: job.array_limit for job in snapshot.pending if job.array_limit is not None}
         self.victims: tuple[Job, ...] = ()
+        self.ideal: Floor | None = None  # all that can be used at all is free
         self.closed = False  # no backfill: behind the first job that waits, nobody starts
 
     def app(self, job: Job) -> App:
@@ -111,9 +119,9 @@ class _Planner:
             yield Decision(job.id, None, Action.LEAVE, reason, rank=rank)
         elif turn is Turn.LATER:
             yield Decision(job.id, None, Action.WAIT, reason, rank=rank)
-        elif job.id in self.circumstances.overdue:
+        elif job.id in self.circumstances.let_go:
             first = job.array_tasks[0] if job.array_tasks else job.array_task
-            yield Decision(job.id, first, Action.PLAIN, Reason.PAST_PLANNED_START, rank=rank)
+            yield Decision(job.id, first, Action.PLAIN, self.circumstances.let_go[job.id], rank=rank)
         else:
             yield from self.start(job, rank, turn, reason)
 
@@ -179,7 +187,19 @@ class _Planner:
         slowdown = f.worst_score * span_cost
         offer = Offer(tier, slowdown, self.now - job.submit, self.now - since, faster, span_cost)
         wait = self.composition.patience.waits(job, offer)
+        if wait is None or self.circumstances.rivals(job, since):
+            return None  # what it declines would be a gift to those that take their turn from nobody
+        best = self.best_there_is(job, app)
+        offer = offer._replace(slowdown=min(slowdown, predict(app, where, self.snapshot.cluster, self.scores) / best))
+        wait = self.composition.patience.waits(job, offer)
         return None if wait is None else wait.reason
+
+    def best_there_is(self, job: Job, app: App) -> float:
+        """Its step time if everything were free: waiting brings nothing beyond that."""
+        if self.ideal is None:
+            self.ideal = self.backfill.emptied()
+        where = self.composition.placement.place(job, app, self.ideal)
+        return math.inf if where is None else predict(app, where, self.snapshot.cluster, self.scores)
 
     def wait(self, job: Job, app: App, floor: Floor, turn: Turn) -> Reason:
         """It does not fit where it may start. Reserve for it, if it is its turn; say why."""

@@ -32,6 +32,8 @@ def turn_of(job: Job, now: float) -> tuple[Turn, Reason]:
     if job.lease is None or (job.eligible is not None and job.eligible <= now):
         waits_for_more = job.eligible is None or job.eligible > now or job.reason.startswith(BLOCKED_REASONS)
         return (Turn.ASIDE if waits_for_more else Turn.THEIRS), Reason.FOREIGN
+    if job.lease.begins_later(now):
+        return Turn.LATER, Reason.NOT_ELIGIBLE
     if job.dependency:  # Slurm lists what is still unmet; the reason says None after each renewal
         return Turn.LATER, Reason.NOT_ELIGIBLE
     if job.hint.off:

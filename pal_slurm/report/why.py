@@ -94,6 +94,8 @@ _REASONS = {
     Reason.NEUTRAL: "Nothing is known that could tell one free GPU from another, so it is packed.",
     Reason.PAST_PLANNED_START: "Jobs that pald does not lease kept it waiting past its planned start; it is released "
     "as it is, so that Slurm's backfill reserves for it.",
+    Reason.OVERTAKEN: "Jobs that pald does not lease would start ahead of it; it is released as it is, so that Slurm "
+    "itself keeps its turn.",
     Reason.LEASE_RAN_OUT: "Its lease ran out before pald renewed it, and Slurm can't start it for now: it is leased "
     "again, to be placed in its turn.",
     Reason.FOREIGN: "It bears no lease of ours, so pald does not touch it.",

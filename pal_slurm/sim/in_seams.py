@@ -86,6 +86,9 @@ class InSeams:
         self._soonest = NEVER  # when the first of them gives in
         self._offered: tuple[Placement, App, Tier, float, float, int] | None = None  # last, and what it is worth there
         self._freed: list[int] = []  # GPUs that came free since
+        self._scores = known
+        self._ideal: Floor | None = None  # nothing is taken there, ever
+        self._best: dict[tuple[int, int, str], float] = {}
         self._floor = Floor(cluster, Knowledge(known))
         self._line = Line()
         self._free = cluster.n_gpus
@@ -108,7 +111,8 @@ class InSeams:
         del self._releases[bisect_left(self._releases, held.release)]
 
     def learn(self, known: ScoreTable) -> None:
-        self._known = Truth(self._cluster, known)
+        self._known, self._scores = Truth(self._cluster, known), known
+        self._ideal, self._best = None, {}
         self._floor = Floor(self._cluster, Knowledge(known))
         for held in self._held.values():
             self._floor.take(held.job, held.placement)
@@ -181,6 +185,9 @@ class InSeams:
         since = self._since.get(run.work.id, now)
         offer = Offer(tier, worst * span_cost, now - run.work.submit, now - since, faster, span_cost)
         wait = self._composition.patience.waits(run.job, offer)
+        if wait is not None:
+            over_best = self._known.step(app, self._flat(placement)) / self._best_there_is(run)
+            wait = self._composition.patience.waits(run.job, offer._replace(slowdown=min(offer.slowdown, over_best)))
         if wait is None:
             return False
         self._since.setdefault(run.work.id, now)
@@ -190,6 +197,16 @@ class InSeams:
         self._refused[place.key] = Refused(app, math.inf if apart else worst, together, until)
         self._soonest = min(self._soonest, until)
         return True
+
+    def _best_there_is(self, run: Run) -> float:
+        """Its step time if everything were free: waiting brings nothing beyond that."""
+        app = run.work.app
+        kind = (run.work.gpus, run.work.per_node, app.name)
+        if kind not in self._best:
+            self._ideal = self._ideal or Floor(self._cluster, Knowledge(self._scores))
+            placement = self._composition.placement.place(run.job, app, self._ideal)
+            self._best[kind] = math.inf if placement is None else self._known.step(app, self._flat(placement))
+        return self._best[kind]
 
     def _reserve(self, head: Work, now: float) -> Reserved:
         """The first moment at which the head fits if every running job uses its whole time limit."""

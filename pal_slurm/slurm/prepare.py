@@ -72,6 +72,8 @@ def _prepare(
     if not job.pending:
         outcome = Outcome.STARTED if job.state is JobState.RUNNING else Outcome.GONE
         return EditResult(edit, outcome, "it waits no more", job)
+    if edit.seen is not None and not edit.seen.said_alike(job):
+        return EditResult(edit, Outcome.REFUSED, "somebody edited it since it was looked at", job)
     asked = rewrite(edit, job, caps)
     if isinstance(asked, Refused):
         return EditResult(edit, Outcome.REFUSED, asked.why, job)

@@ -271,16 +271,17 @@ def read_mark(admin_comment: str) -> Lease | None:
         return None
     # The end differs from job to job, the rest seldom does.
     made = _made("".join(match.group(1, 3)))
-    return Lease(int(match[2]), made[0], own_nodes=made[1]) if made else None
+    return replace(made, end=int(match[2])) if made else None
 
 
 @lru_cache(maxsize=4096)
-def _made(text: str) -> tuple[Request, bool] | None:
-    """The original request in a mark, and whether it named nodes."""
+def _made(text: str) -> Lease | None:
+    """What a mark says beside the end: the original request, and whether it named nodes or a begin time."""
     fields = dict(part.partition("=")[::2] for part in text.split(";") if part)
     least, _, most = fields.get("N", "").partition("-")
     try:
         nodes = (int(least or 1), int(most or 0))
+        not_before = int(fields["u"]) if "u" in fields else None
     except ValueError:
         return None
     original = Request(
@@ -293,4 +294,4 @@ def _made(text: str) -> tuple[Request, bool] | None:
         partition=fields.get("P", ""),
         features=fields.get("f", ""),
     )
-    return original, fields.get("r") == "1"
+    return Lease(0, original, fields.get("r") == "1", not_before)

@@ -181,13 +181,22 @@ function cases.only_managed_partitions_count()
 	assert(leased(submit({ partition = "cpu" })), "no list: all are managed")
 end
 
+function cases.a_begin_time_of_the_users_own_is_kept_in_the_mark()
+	fresh()
+	local now = os.time()
+	local soon = submit({ begin_time = now + 5 })
+	same(soon.admin_comment, ("pal1{b=%d;u=%d;n=gres/gpu:2}"):format(soon.begin_time, now + 5))
+	assert(soon.begin_time >= now + 20, "it jumps no queue")
+	local far = submit({ begin_time = now + 4000 })
+	same(far.begin_time, now + 4000)
+	same(far.admin_comment, ("pal1{b=%d;u=%d;n=gres/gpu:2}"):format(now + 4000, now + 4000))
+end
+
 function cases.jobs_that_a_lease_would_hurt_are_left_alone()
 	fresh("preempt_qos = high, urgent\n")
-	local later = os.time() + 3600
 	local alone = {
 		immediate = { immediate = 1 },
 		scrontab = { cron_job = true },
-		begin = { begin_time = later },
 		reservation = { reservation = "maint" },
 		qos = { qos = "urgent" },
 		default_qos = { default_qos = "high" },

@@ -42,7 +42,7 @@ def test_an_ordinary_user_is_refused(hosts: Hosts, words: str) -> None:
 
 def test_a_user_can_not_forge_a_mark_and_the_token_of_one_is_not_the_token_of_another(hosts: Hosts) -> None:
     done = hosts.run("login", "sbatch", "--admin-comment=pal1{b=1}", "--wrap", "true", user="alice")
-    job = hosts.submit("--gres=gpu:1", "--begin=now+1hour")
+    job = hosts.submit("-n1", "--begin=now+1hour")
     forged = hosts.run("login", "scontrol", "update", f"jobid={job}", "admincomment=pal1{b=1}", user="alice")
     assert done.returncode != 0 and forged.returncode != 0
     assert hosts.fields(job).get("AdminComment", "") == ""

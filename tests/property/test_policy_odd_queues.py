@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pal_slurm.guard import Permit, Rules, check
-from pal_slurm.model import Action, Hint, Job, JobState, Lease, Request, Shape, Snapshot
+from pal_slurm.model import Action, Hint, Job, JobState, Lease, Reason, Request, Shape, Snapshot
 from pal_slurm.policy import Circumstances, Composition, compose, plan
 from tests.property.worlds import NOW, World, askable, jobs, reservations, worlds
 
@@ -83,7 +83,7 @@ def test_a_plan_comes_and_its_starts_are_safe_whatever_stands_in_the_queue(
     if queue[0].shape is not None and data.draw(st.booleans()):
         where = next(iter(askable(world, replace(queue[0], features="", excluded_nodes="", partitions=()))), None)
         released = {queue[0].id: where} if where else {}
-    overdue = frozenset({queue[-1].id}) if data.draw(st.booleans()) else frozenset()
+    overdue = {queue[-1].id: Reason.OVERTAKEN} if data.draw(st.booleans()) else {}
     look = Snapshot(NOW, world.cluster, queue, running, windows)
     made = plan(look, world.knowledge, composition, Circumstances(released, overdue))
     by_id = {job.id: job for job in queue}

@@ -104,5 +104,48 @@ def test_a_head_kept_waiting_past_its_planned_start_is_released_plain_and_slurm_
         daemon.close()
 
 
+@pytest.mark.slurm("26.05", "24.11", slow=("22.05",))
+@pytest.mark.parametrize("way", ["a begin time", "no lease at all"])
+def test_a_stream_of_jobs_that_takes_no_turn_does_not_starve_a_big_one(
+    minicluster: Minicluster, tmp_path: Path, way: str
+) -> None:
+    with Pald(minicluster, tmp_path) as pald:
+        pald.start()
+        eight = ("--gres=gpu:1", "-t", "10")
+        busy = [minicluster.submit(*eight, wrap="sleep 8") for _ in range(8)]
+        for job in busy:
+            minicluster.wait_state(job, "RUNNING", "COMPLETED")
+        big = minicluster.submit("-N8", "--gpus-per-node=4", *LONG, wrap="sleep 3")
+        stream: list[int] = []
+
+        def next_of_stream() -> bool:
+            if way == "a begin time":
+                stream.extend(minicluster.submit(*eight, "--begin=now+1", wrap="sleep 8") for _ in range(4))
+            else:
+                with plain(minicluster):
+                    stream.extend(minicluster.submit(*eight, wrap="sleep 8") for _ in range(4))
+            time.sleep(0.7)
+            return minicluster.state(big) != "PENDING"
+
+        wait_for(next_of_stream, "the big job's turn has come", 60)
+        minicluster.wait_state(big, "RUNNING", "COMPLETED")
+        if way == "no lease at all":
+            (free,) = pald.intents(big, EditKind.PLAIN)
+            assert free.decision and free.decision.reason is Reason.OVERTAKEN
+
+
+@pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
+def test_nobody_waits_on_an_idle_cluster_for_what_can_not_come(minicluster: Minicluster, tmp_path: Path) -> None:
+    with Pald(minicluster, tmp_path) as pald:
+        assert pald.once() == 0
+        pald.scores({f"n{n}:{slot}": 1.0 + 0.1 * ((3 * n + slot) % 7) for n in range(1, 9) for slot in range(4)})
+        pald.start()
+        for shape in (("--gpus=16", "-N1-8"), ("--gpus=32", "-N1-8"), ("-N3", "--gpus-per-node=4"), ("--gres=gpu:4",)):
+            job = minicluster.submit(*shape, *LONG, wrap="true")
+            wait_for(lambda job=job: bool(pald.intents(job)), "a decision that is written to Slurm")  # type: ignore[misc]
+            assert pald.intents(job)[0].edit.kind is EditKind.PIN  # not one renewal
+            minicluster.wait_state(job, "COMPLETED")
+
+
 def planned(cluster: Minicluster, job: int) -> str:
     return cluster.client("squeue", "-h", "-j", str(job), "-O", "SchedNodes:64").strip().replace("(null)", "")

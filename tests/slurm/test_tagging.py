@@ -182,7 +182,6 @@ def test_a_gpu_job_waits_under_a_lease_with_a_mark(tagged: Tagged) -> None:
     [
         ["-n1"],
         ["--gres=gpu:1", "-p", "other"],
-        ["--gres=gpu:1", "--begin=now+1hour"],
         ["--gres=gpu:1", "--deadline=now+70minutes", "-t60"],
         ["--gres=gpu:1", "--dead=now+70minutes", "-t60"],
     ],
@@ -201,6 +200,15 @@ def test_these_jobs_get_no_lease(tagged: Tagged, options: list[str]) -> None:
 def test_these_jobs_are_leased_all_the_same(tagged: Tagged, options: list[str]) -> None:
     job = tagged.submit("--gpus=1", *options)
     assert int(tagged.mark(job)["b"]) > time.time()
+
+
+def test_a_begin_time_of_the_users_own_stands_in_the_mark(tagged: Tagged) -> None:
+    before = int(time.time())
+    far, soon = (tagged.submit("--gpus=1", f"--begin=now+{s}") for s in (3600, 1))
+    assert tagged.mark(far)["b"] == tagged.mark(far)["u"] and int(tagged.mark(far)["u"]) >= before + 3600
+    begin = time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(int(tagged.mark(far)["u"])))
+    assert tagged.field(far, "StartTime") == begin
+    assert int(tagged.mark(soon)["b"]) >= before + LONG > int(tagged.mark(soon)["u"])
 
 
 def test_a_deadline_in_the_script_is_seen(tagged: Tagged) -> None:

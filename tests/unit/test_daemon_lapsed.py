@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pal_slurm.daemon.begins import Begins
 from pal_slurm.daemon.lapsed import MOST_TIMES, Lapsed
 from pal_slurm.daemon.reconcile import Fate, judge
 from pal_slurm.model import Edit, EditKind, Intent, Job, JobState, Lease, Outcome, Request, Snapshot, homogeneous
@@ -24,7 +25,12 @@ def lapsed(number: int = 7, **more: Any) -> Job:
 
 
 def found(ledger: Ledger, *jobs: Job) -> set[int]:
-    return set(Lapsed().look(Snapshot(NOW, CLUSTER, jobs), ledger))
+    return look(Lapsed(Begins()), ledger, *jobs)
+
+
+def look(watch: Lapsed, ledger: Ledger, *jobs: Job, now: float = NOW) -> set[int]:
+    told = watch.begins.told(Snapshot(now, CLUSTER, jobs), ledger)
+    return set(watch.look(told, ledger))
 
 
 def write(ledger: Ledger, *edits: Edit, outcome: Outcome | None = Outcome.DONE) -> None:
@@ -79,11 +85,11 @@ def test_it_is_leased_again_only_so_often(store: Store) -> None:
 
 
 def test_each_job_is_asked_for_once_and_again_when_its_begin_time_changed(store: Store) -> None:
-    ledger, watch = Ledger(store, "c"), Lapsed()
-    assert watch.look(Snapshot(NOW, CLUSTER, (lapsed(),)), ledger) == set()
+    ledger, watch = Ledger(store, "c"), Lapsed(Begins())
+    assert look(watch, ledger, lapsed()) == set()
     write(ledger, renewed(), renewed(until=999))
-    assert watch.look(Snapshot(NOW, CLUSTER, (lapsed(),)), ledger) == set()
-    assert watch.look(Snapshot(NOW, CLUSTER, (lapsed(eligible=999),)), ledger) == {7}
+    assert look(watch, ledger, lapsed()) == set()
+    assert look(watch, ledger, lapsed(eligible=999)) == {7}
 
 
 @pytest.mark.parametrize(("eligible", "fate"), [(1040, Fate.STANDS), (990, Fate.NEVER_WAS)])

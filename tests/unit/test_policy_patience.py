@@ -155,3 +155,21 @@ def test_a_job_is_not_kept_longer_however_often_pald_starts_anew() -> None:
         made = plan(view, known(cluster, 1.5), compose("pal"), Circumstances(declining=declined.since(view)))
         actions.append(made.decisions[0].action)
     assert actions == [Action.WAIT, Action.WAIT, Action.WAIT, Action.PIN]
+
+
+def test_nobody_waits_for_what_no_free_gpu_could_give() -> None:
+    """Slow GPUs in every choice of slots: what is offered on an idle cluster is the best there is."""
+    cluster = homogeneous(16, 4, rack_size=8)
+    scores = 1.0 + 0.1 * (np.arange(64).reshape(1, 16, 4) % 7)
+    table = ScoreTable(("A",), scores, np.rint(scores * 10).astype(np.int16), np.ones_like(scores, dtype=bool))
+    wide = replace(JOB, shape=Shape(1, 16, gpus=32))
+    made = plan(Snapshot(100.0, cluster, (wide,)), Knowledge(table), compose("pal"))
+    assert [d.action for d in made.decisions] == [Action.PIN]
+
+
+def test_nobody_declines_what_jobs_that_are_not_leased_would_take() -> None:
+    cluster = replace(homogeneous(1, 2), gpu_free=np.array([[False, True]]))
+    snapshot = Snapshot(100.0, cluster, (JOB,))
+    assert plan(snapshot, known(cluster, 1.5), compose("pal")).decisions[0].action is Action.WAIT
+    beside = Circumstances(rivals=lambda job, since: True)
+    assert plan(snapshot, known(cluster, 1.5), compose("pal"), beside).decisions[0].action is Action.PIN

@@ -273,7 +273,7 @@ def test_pins_that_have_not_started_hold_their_gpus_and_are_not_decided_again() 
 
 def test_a_head_that_is_overdue_goes_plain() -> None:
     busy = [running(8, {"n1": (0,)}, NOW + 600)]
-    result = made(ONE, [waiting(1, 4)], busy, circumstances=Circumstances(overdue=frozenset({1})))
+    result = made(ONE, [waiting(1, 4)], busy, circumstances=Circumstances(let_go={1: Reason.PAST_PLANNED_START}))
     assert told(result) == [(1, "plain", "past-planned-start")]
 
 

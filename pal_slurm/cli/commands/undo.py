@@ -5,10 +5,14 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
+
+if TYPE_CHECKING:
+    from pal_slurm.model import Snapshot
 
 
 @click.command()
@@ -41,7 +45,7 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
             return
     slurm = connect(ctl.config)
     try:
-        snapshot = slurm.snapshot()
+        snapshot = _with_users_begins(ctl, slurm.snapshot())
         jobs = ours(snapshot) if job is None else one(snapshot, job)
         if dry_run:
             for found in jobs:
@@ -62,3 +66,15 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
     click.echo(f"{fine} of {len(results)} jobs are as they were" if results else "nothing of ours is in the queue")
     if any(r.outcome in (Outcome.REFUSED, Outcome.UNKNOWN) for r in results):
         sys.exit(75)
+
+
+def _with_users_begins(ctl: Palctl, snapshot: Snapshot) -> Snapshot:
+    """Begin times that are their users' own are told by the ledger; without it only those that no lease ever has."""
+    from pal_slurm.daemon.begins import Begins, beyond_a_lease
+    from pal_slurm.errors import PalError
+    from pal_slurm.store import Ledger
+
+    try:
+        return Begins().told(snapshot, Ledger(ctl.store, ctl.cluster))
+    except PalError:
+        return beyond_a_lease(snapshot)

@@ -1,0 +1,116 @@
+"""Whose a begin time is, and what follows: no earlier start, no renewal, no undo."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pal_slurm.daemon.begins import LONGEST_LEASE_S, Begins, beyond_a_lease
+from pal_slurm.daemon.edits import let_go
+from pal_slurm.daemon.leases import LeaseRules, renewals, waits_for_us
+from pal_slurm.daemon.reconcile import Fate, judge
+from pal_slurm.guard import Refusal, Rules, check
+from pal_slurm.model import (
+    Action,
+    Decision,
+    Edit,
+    EditKind,
+    Intent,
+    Job,
+    JobState,
+    Lease,
+    Outcome,
+    Reason,
+    Request,
+    Snapshot,
+    homogeneous,
+)
+from pal_slurm.policy.turn import Turn, turn_of
+from pal_slurm.store import Ledger, Store
+from tests.unit.test_daemon_reconcile import view
+
+BEGUN = 900.0  # the ledger
+NOW = 1000.0
+MARK = Lease(990, Request())
+
+
+def job(number: int = 7, **more: Any) -> Job:
+    return replace(Job(number, JobState.PENDING, 950, "u", gpu_job=True, lease=MARK, eligible=1100), **more)
+
+
+def told(store: Store, *jobs: Job, watch: Begins | None = None, now: float = NOW) -> list[Job]:
+    ledger = Ledger(store, "c")
+    ledger.since(BEGUN)
+    return list((watch or Begins()).told(Snapshot(now, homogeneous(1, 4), jobs), ledger).pending)
+
+
+def own(made: Job) -> int | None:
+    return made.lease.not_before if made.lease else None
+
+
+def test_what_neither_lua_nor_we_wrote_is_the_users(store: Store) -> None:
+    written = Edit(8, EditKind.RENEW, until=1100)
+    Ledger(store, "c").write([Intent(0, 950, written, 1, 960.0, outcome=Outcome.DONE)])
+    by_lua = job(9, lease=Lease(1100, Request()))
+    theirs, ours, luas = told(store, job(), job(8), by_lua)
+    assert (own(theirs), own(ours), own(luas)) == (1100, None, None)
+
+
+@pytest.mark.parametrize(
+    ("facts", "is_theirs"),
+    [
+        ({"submit": 850}, False),  # older than the ledger, and within a lease: a ledger that was lost may know it
+        ({"submit": 850, "eligible": int(NOW) + LONGEST_LEASE_S + 1}, True),
+        ({"restarts": 1}, False),  # Slurm's own begin time after a requeue
+        ({"eligible": 995}, False),  # "now"
+        ({"eligible": None}, False),
+    ],
+)
+def test_in_doubt_it_is_ours(store: Store, facts: dict[str, Any], is_theirs: bool) -> None:
+    (made,) = told(store, job(**facts))
+    assert made.lease is not None and made.lease.moved is is_theirs
+
+
+def test_without_a_ledger_only_what_no_lease_ever_has_is_the_users() -> None:
+    near, far = job(eligible=int(NOW) + 600), job(8, eligible=int(NOW) + 601)
+    made = beyond_a_lease(Snapshot(NOW, homogeneous(1, 4), (near, far))).pending
+    assert [own(found) for found in made] == [None, NOW + 601]
+
+
+def test_nobody_starts_it_sooner_nor_renews_it_nor_lets_it_go(store: Store) -> None:
+    (made,) = told(store, job())
+    assert turn_of(made, NOW) == (Turn.LATER, Reason.NOT_ELIGIBLE)
+    start = Decision(made.id, None, Action.PLAIN, Reason.CANT_PIN)
+    (verdict,) = check([start], Snapshot(NOW, homogeneous(1, 4), (made,)), Rules(True, True, 3.0))
+    assert isinstance(verdict, Refusal)
+    assert renewals([(0, made)], {}, LeaseRules(), 1099.0, 15.0) == []
+    assert not waits_for_us(made, NOW)
+
+
+def test_once_it_has_come_the_mark_counts_again(store: Store) -> None:
+    watch = Begins()
+    told(store, job(), watch=watch)
+    (made,) = told(store, job(), watch=watch, now=1101.0)
+    assert made.lease == MARK and not watch.let_go(made)
+
+
+def test_the_marks_own_begin_time_is_renewed_shortly_before_it_comes_and_given_back() -> None:
+    marked = job(lease=Lease(1100, Request(), not_before=1100))
+    assert not waits_for_us(marked, NOW)
+    (edit,) = renewals([(0, marked)], {}, LeaseRules(), 1090.0, 15.0)
+    assert edit.until is not None and edit.until > 1100
+    renewed = replace(marked, eligible=edit.until)
+    assert turn_of(renewed, 1095.0)[0] is Turn.LATER and turn_of(renewed, 1100.0)[0] is not Turn.LATER
+    assert waits_for_us(renewed, 1095.0)
+    assert let_go(renewed, 1095.0) == Edit(7, EditKind.RENEW, until=1100)
+    assert let_go(renewed, 1101.0) == Edit(7, EditKind.PLAIN)
+
+
+def test_a_pin_whose_job_is_to_begin_later_is_taken_back() -> None:
+    lease = replace(MARK, not_before=1100, moved=True)
+    pinned = job(required_nodes="n1", request=Request(per_node="gres/gpu:g1:1"), lease=lease, reason="BeginTime")
+    edit = Edit(7, EditKind.PIN, nodes=("n1",), slots=(1,))
+    intent = Intent(1, 950, edit, fence=1, written_at=NOW - 5, outcome=Outcome.DONE)
+    assert judge(intent, view(pinned)).fate is Fate.UNDO

@@ -1,0 +1,103 @@
+"""Jobs that start without our leave: whom they count against, and what the head of the queue gets for it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pal_slurm.daemon.heads import HeadWatch
+from pal_slurm.daemon.rivals import Rivals
+from pal_slurm.model import Job, JobState, Lease, Placement, Reason, Request, Shape, Snapshot, homogeneous
+from pal_slurm.policy.backfill import Reserved
+
+NOW = 1000.0
+CLUSTER = replace(
+    homogeneous(4, 4),
+    partitions={"gpu": np.array([True, True, False, False]), "other": np.array([False, False, True, True])},
+)
+HEAD = Job(
+    5, JobState.PENDING, 900, "u", partitions=("gpu",), priority=10, gpu_job=True, shape=Shape(2, 2, gpus_per_node=4),
+    lease=Lease(1100, Request()), eligible=1100,
+)  # fmt: skip
+RIVAL = Job(
+    9, JobState.PENDING, 950, "v", partitions=("gpu",), priority=9, gpu_job=True, eligible=950, reason="Resources"
+)
+RUNS = replace(RIVAL, state=JobState.RUNNING, start=1001, nodes=("n1",), gpus=((0,),), reason="None")
+
+
+def about(*others: Job, since: float = NOW, ours: tuple[Job, ...] = (), lapsed: tuple[int, ...] = ()) -> bool:
+    rivals = Rivals()
+    rivals.let_go(job.key for job in ours)
+    rivals.look(snapshot(*others), frozenset(lapsed))
+    return rivals.about(HEAD, since, CLUSTER)
+
+
+def snapshot(*others: Job, cluster: Any = CLUSTER) -> Snapshot:
+    return Snapshot(NOW, cluster, (HEAD, *(j for j in others if j.pending)), tuple(j for j in others if not j.pending))
+
+
+def test_one_that_waits_for_slurm_behind_it_or_has_started_since_is_a_rival() -> None:
+    assert about(RIVAL)
+    assert about(RUNS)
+    assert not about()
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"start": 999},  # it ran already
+        {"priority": 11},  # it comes first in Slurm's own order
+        {"nodes": ("n3",)},
+        {"reservation": "mine"},
+        {"gpu_job": False},  # it leaves enough CPUs
+    ],
+)
+def test_these_that_run_are_not(facts: dict[str, Any]) -> None:
+    assert not about(replace(RUNS, **facts))
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        {"lease": Lease(1100, Request()), "eligible": 1100},  # it waits for us as well
+        {"eligible": 1100},
+        {"reason": "QOSMaxJobsPerUserLimit"},
+        {"reason": "JobHeldUser"},
+        {"partitions": ("other",)},
+        {"gpu_job": False},
+        {"priority": 11},
+    ],
+)
+def test_these_that_wait_are_not(facts: dict[str, Any]) -> None:
+    assert not about(replace(RIVAL, **facts))
+
+
+def test_what_we_let_go_ourselves_or_lease_again_is_no_rival() -> None:
+    assert not about(RIVAL, ours=(RIVAL,))
+    assert not about(RUNS, ours=(RUNS,))
+    task = replace(RUNS, id=12, array_id=9, array_task=3)
+    assert not about(task, ours=(RIVAL,))
+    assert not about(RIVAL, lapsed=(9,))
+
+
+def test_a_job_without_gpus_is_a_rival_where_it_leaves_gpus_without_cpus() -> None:
+    rivals = Rivals()
+    cpu_job = replace(RUNS, gpu_job=False, gpus=())
+    starved = replace(CLUSTER, cpus_free=np.array([3, 64, 64, 64]))
+    rivals.look(snapshot(cpu_job, cluster=starved), frozenset())
+    assert rivals.about(HEAD, NOW, starved)
+
+
+def test_a_head_beside_rivals_goes_plain_long_before_its_planned_start() -> None:
+    watch, rivals = HeadWatch(), Rivals()
+    watch.look([Reserved(5, NOW + 86_400, Placement(("n1",), ((0,),), False))], snapshot())
+    rivals.look(snapshot(), frozenset())
+    assert watch.let_go(snapshot(), rivals) == {}
+    rivals.look(snapshot(RUNS), frozenset())
+    assert watch.let_go(snapshot(RUNS), rivals) == {5: Reason.OVERTAKEN}
+    late = replace(snapshot(), taken=NOW + 86_400 + 61)
+    rivals.look(late, frozenset())
+    assert watch.let_go(late, rivals) == {5: Reason.PAST_PLANNED_START}
