@@ -136,7 +136,9 @@ def test_tasks_find_the_application_and_its_class(tagged: Tagged) -> None:
     script = "#!/bin/sh\n#SBATCH --pal-app=resnet\n"
     script += 'echo "$PAL_APP $PAL_CLASS"\nsrun sh -c \'echo "$PAL_APP $PAL_CLASS"\'\n'
     script += "srun --pal-app=nobody-knows sh -c 'echo \"$PAL_APP [$PAL_CLASS]\"'\n"
-    assert tagged.output(script=script).splitlines() == ["resnet A", "resnet A", "nobody-knows []"]
+    # On a busy machine srun says that the node has not yet forgotten the step before.
+    said = [line for line in tagged.output(script=script).splitlines() if not line.startswith("srun: ")]
+    assert said == ["resnet A", "resnet A", "nobody-knows []"]
     assert tagged.comment(tagged.submit("--export=NIL", "--pal-app=resnet")) == "app:resnet"
 
 
