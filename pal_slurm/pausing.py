@@ -36,7 +36,7 @@ def paused(config: Config, switches: Switches | None) -> Pause | None:
     path = Path(config.pause_file())
     try:
         since, _, reason = path.read_text(encoding="utf-8", errors="replace").strip().partition(" ")
-        return Pause(reason, float(since) if since.isdigit() else 0.0)
+        return Pause(reason, float(since) if since.isascii() and since.isdigit() else 0.0)
     except FileNotFoundError:
         pass
     except OSError as error:

@@ -108,9 +108,19 @@ def _places(config: Config) -> Iterator[tuple[str, str]]:
     ):
         if path and not path.startswith("/"):
             yield key, f"{path!r} must be an absolute path: pald may start in any directory"
-    host, _, port = config.metrics.listen.rpartition(":")
-    if config.metrics.listen and (not host or not port.isdigit() or not 0 < int(port) < 65536):
-        yield "metrics.listen", f"{config.metrics.listen!r} must be ADDRESS:PORT, for example 127.0.0.1:9752"
+    if why := _no_address(config.metrics.listen):
+        yield "metrics.listen", f"{config.metrics.listen!r} {why}"
+
+
+def _no_address(listen: str) -> str:
+    if listen.startswith("unix:"):
+        path = listen.removeprefix("unix:")
+        if not path.startswith("/"):
+            return "must hold an absolute path, for example unix:/run/pal-slurm/metrics.sock"
+        return "" if len(path.encode()) < 108 else "is longer than a socket's path may be (107 bytes)"
+    host, _, port = listen.rpartition(":")
+    fine = host and port.isascii() and port.isdigit() and 0 < int(port[:9]) < 65536
+    return "" if fine or not listen else "must be ADDRESS:PORT, for example 127.0.0.1:9752, or unix:PATH"
 
 
 def _policy(config: Config) -> Iterator[tuple[str, str]]:

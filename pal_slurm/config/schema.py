@@ -221,9 +221,13 @@ class LearningSection(Section, frozen=True):
 
 
 class MetricsSection(Section, frozen=True):
-    listen: Annotated[str, why("ADDRESS:PORT for Prometheus; empty: none. 9341 belongs to Slurm's own exporters.")] = (
-        "127.0.0.1:9752"
-    )
+    listen: Annotated[
+        str,
+        why(
+            "ADDRESS:PORT for Prometheus, or unix:PATH, a socket for pald's group; empty: none. 9341 belongs to "
+            "Slurm's own exporters."
+        ),
+    ] = "127.0.0.1:9752"
 
 
 class Config(Section, frozen=True):

@@ -10,6 +10,8 @@ from pal_slurm.config import Config, database_url
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.daemon.connect import connect
 from pal_slurm.daemon.cycle import Books, Cycle
+from pal_slurm.daemon.faults import Faults
+from pal_slurm.daemon.figures import Figures
 from pal_slurm.daemon.forgetting import Forgetter
 from pal_slurm.daemon.knowledge import KnowledgeKeeper
 from pal_slurm.daemon.leader import Leader
@@ -28,6 +30,7 @@ from pal_slurm.store import (
     Leadership,
     Ledger,
     OutcomeRepo,
+    Said,
     Store,
     Switches,
     open_store,
@@ -46,6 +49,10 @@ class Pald:
     waker: Waker
     metrics: Metrics
     setup: SchedulerSetup
+    faults: Faults
+    figures: Figures
+    said: Said
+    told: tuple[str, ...] | None = None  # what `palctl status` shows of us; None: not known
 
     def describe(self) -> str:
         caps = self.slurm.capabilities()
@@ -75,13 +82,17 @@ class Pald:
         except StoreError as e:
             log.warning("another pald can take over only when our time has run out: %s", e)
         finally:
-            self.slurm.close()
-            self.store.close()
+            for close in (self.figures.close, self.slurm.close, self.store.close):
+                with self.faults.contained("end"):
+                    close()
 
 
 def build(config: Config, clock: Clock) -> Pald:
     composition = composition_of(config)
-    Path(config.state_dir).mkdir(parents=True, exist_ok=True)
+    try:
+        Path(config.state_dir).mkdir(parents=True, exist_ok=True)
+    except OSError as e:
+        raise ConfigError(f"state_dir: can't make {config.state_dir}: {e.strerror}") from e
     store = open_store(database_url(config), create=True)
     try:
         slurm = connect(config)
@@ -92,15 +103,17 @@ def build(config: Config, clock: Clock) -> Pald:
         setup = slurm.setup()
         name = setup.cluster_name
         leader = Leader(Path(config.lock_file()), Leadership(store, name), config.leader.ttl_s)
+        metrics = Metrics()
+        faults = Faults(metrics.fault)
         ledger, decisions, outcomes = Ledger(store, name), DecisionRepo(store, name), OutcomeRepo(store, name)
         books = Books(
             ledger=ledger,
             decisions=decisions,
             switches=Switches(store),
             observer=Observer(outcomes),
-            forgetter=Forgetter(store, name, decisions),
+            forgetter=Forgetter(store, name, decisions, faults),
             knowledge=KnowledgeKeeper(store, config),
-            learner=Learner(store, config, name),
+            learner=Learner(store, config, name, faults),
         )
         cycle = Cycle(
             slurm=slurm,
@@ -113,8 +126,21 @@ def build(config: Config, clock: Clock) -> Pald:
             pace=ReadPace(config.budget.read_share),
             budget=budget_of(config),
             leases=leases_of(config),
+            faults=faults,
         )
-        return Pald(config, slurm, store, leader, cycle, Waker(clock, slurm, wake_file_of(config)), Metrics(), setup)
+        return Pald(
+            config=config,
+            slurm=slurm,
+            store=store,
+            leader=leader,
+            cycle=cycle,
+            waker=Waker(clock, slurm, wake_file_of(config)),
+            metrics=metrics,
+            setup=setup,
+            faults=faults,
+            figures=Figures(config.metrics.listen, metrics.text, faults),
+            said=Said(store, name),
+        )
     except BaseException:
         slurm.close()
         store.close()

@@ -1,12 +1,13 @@
 """The cycle, as numbered prose. In: the port, the books, a policy. Out: a CycleReport, whose sentence is logged.
 
 leader? -> one snapshot -> reconcile -> candidates -> plan -> guard -> intent -> apply -> observe -> outcome.
-One job's failure is an outcome row, never an exception out of the cycle.
+One job's failure is an outcome row, never an exception out of the cycle; a fault of ours is an end like any other.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from pal_slurm.config import Config
@@ -15,6 +16,7 @@ from pal_slurm.daemon.canary import outside
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.daemon.declined import Declined
 from pal_slurm.daemon.edits import address, give_back, let_go, start
+from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.forgetting import Forgetter
 from pal_slurm.daemon.heads import HeadWatch
 from pal_slurm.daemon.knowledge import KnowledgeKeeper
@@ -30,7 +32,7 @@ from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, expec
 from pal_slurm.daemon.rights import Rights
 from pal_slurm.daemon.rivals import Rivals
 from pal_slurm.daemon.writer import Wish, Writer
-from pal_slurm.errors import NotLeader, SlurmUnavailable, StoreError, StoreGone
+from pal_slurm.errors import NotLeader, PalError, SlurmUnavailable, StoreError, StoreGone
 from pal_slurm.guard import Refusal, Rules, check
 from pal_slurm.knowledge import keep_of
 from pal_slurm.model import Action, Decision, EditKind, EditResult, Job, Outcome, Placement, Reason, Snapshot
@@ -82,13 +84,15 @@ class Cycle:
     lease_ends: dict[JobKey, int] | None = None  # what we last wrote, for jobs whose record does not show it
     not_before: dict[JobKey, float] | None = None  # pins taken back: no new one until then; None: ask the ledger
     last_rpc_us: int | None = None
+    faults: Faults = field(default_factory=Faults)
+    owed: tuple[list[Wish], int, float, Passes] | None = None  # pins to take back, until they are written
 
     def __post_init__(self) -> None:
         self.lapsed = Lapsed(self.begins)
 
     def run(self) -> CycleReport:
         """One cycle; whatever goes wrong with Slurm, the store or the leadership is told in its sentence."""
-        report = CycleReport(shadow=self.config.actuator == "shadow")
+        report, self.owed = CycleReport(shadow=self.config.actuator == "shadow"), None
         begun = self.clock.monotonic()
         try:
             self._steps(report)
@@ -101,9 +105,22 @@ class Cycle:
             report.end, report.note = "gone", f"{e}; pald ends, to be started anew"
         except StoreError as e:
             report.end, report.note = "store", f"{e}; nothing is written to Slurm without a record"
+        except MemoryError:
+            raise
+        except Exception as e:
+            said = self.faults.happened("cycle", e)
+            self._pay(report)
+            report.end, report.note = "fault", said
+        self.faults.cycle_ended(well=report.end != "fault")
         report.took_s = self.clock.monotonic() - begun
         report.ended = self.clock.now()
         return report
+
+    def _pay(self, report: CycleReport) -> None:
+        """After a fault: what is to be undone does not wait until our planner works again."""
+        if self.owed and not report.edits:
+            with self.faults.contained("undoing"), suppress(PalError):
+                self._write(*self.owed, report)
 
     def _steps(self, report: CycleReport) -> None:
         # 1 leader?
@@ -121,13 +138,17 @@ class Cycle:
         # 3 reconcile what we did before
         fates, lost = self._reconcile(snapshot, passes)
         report.expected = len(expected(fates))
+        wishes = self._undos(fates, lost, snapshot, report)
+        self.owed = (list(wishes), term.fence, begun, passes)
         knowledge = self.books.knowledge.read(snapshot.cluster, snapshot.taken)
         snapshot = Patterns(self.config.patterns).tagged(snapshot, knowledge.apps.known)
         report.scores_known = knowledge.scores.share_known(snapshot.cluster)
-        self.books.observer.look(snapshot.running, snapshot.cluster, knowledge, _pins(fates), snapshot.taken)
-        self.books.learner.look(snapshot.cluster, snapshot.taken)
-        self.books.forgetter.look(snapshot.taken, keep_of(self.config))
-        wishes = self._undos(fates, lost, snapshot, report)
+        with self.faults.contained("observing"):
+            self.books.observer.look(snapshot.running, snapshot.cluster, knowledge, _pins(fates), snapshot.taken)
+        with self.faults.contained("learning"):
+            self.books.learner.look(snapshot.cluster, snapshot.taken)
+        with self.faults.contained("forgetting"):
+            self.books.forgetter.look(snapshot.taken, keep_of(self.config))
         if (pause := paused(self.config, self.books.switches)) is not None:
             report.end, report.note = "paused", f"paused: {pause.reason}"
             wishes += [
@@ -152,7 +173,8 @@ class Cycle:
         decisions = made.decisions
         self.heads.look(made.reserved, view)
         self.declined.look(decisions, view)
-        self.books.decisions.record(self.reasons.new(decisions, view, knowledge, self.config.actuator))
+        with self.faults.contained("reasons"):
+            self.books.decisions.record(list(self.reasons.new(decisions, view, knowledge, self.config.actuator)))
         if report.shadow:
             report.would.update(d.action for d in decisions if d.action is not Action.LEAVE)
             return

@@ -6,11 +6,13 @@ import logging
 from dataclasses import dataclass, field
 
 from pal_slurm.daemon.beside import Beside
+from pal_slurm.daemon.faults import Faults
 from pal_slurm.store import DecisionRepo, Store
 from pal_slurm.store.retention import Keep, rules, sweep
 
 EVERY_S = 3600.0
 FIRST_S = 600.0  # after the start
+AGAIN_S = 60.0  # when no thread was to be had
 log = logging.getLogger("pald")
 
 
@@ -19,8 +21,12 @@ class Forgetter:
     store: Store
     cluster: str
     decisions: DecisionRepo
+    faults: Faults = field(default_factory=Faults)
     due: float | None = None
-    beside: Beside = field(default_factory=lambda: Beside("forgetting"))
+    beside: Beside = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.beside = Beside("forgetting", self.faults)
 
     def look(self, now: float, keep: Keep) -> bool:
         """Begin to remove what is old, when it is time and the last time is over."""
@@ -28,10 +34,12 @@ class Forgetter:
             self.due = now + FIRST_S
         if now < self.due or self.beside.busy:
             return False
-        self.due = now + EVERY_S
+        self.due = now + AGAIN_S
         self.decisions.forget_written()
-        self.beside.begin(lambda: self._forget(now, keep))
-        return True
+        begun = self.beside.begin(lambda: self._forget(now, keep))
+        if begun:
+            self.due = now + EVERY_S
+        return begun
 
     def _forget(self, now: float, keep: Keep) -> None:
         removed = sum(sweep(self.store, rule) for rule in rules(keep, now, self.cluster))

@@ -7,6 +7,7 @@ refuses the fence of a leader that was replaced.
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import socket
@@ -52,9 +53,10 @@ class Leader:
             holder = os.read(fd, 200).decode(errors="replace").strip() or "another process"
             os.close(fd)
             raise NotLeader(f"standing by: {holder} holds {self.lock_file}") from e
-        os.ftruncate(fd, 0)
-        os.write(fd, self.owner.encode())
         self._fd = fd
+        with contextlib.suppress(OSError):  # a full disk: the lock is ours all the same, and does not say whose
+            os.ftruncate(fd, 0)
+            os.write(fd, self.owner.encode())
 
     def resign(self) -> None:
         """Let another take over at once."""

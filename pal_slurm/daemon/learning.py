@@ -12,6 +12,7 @@ from pathlib import Path
 
 from pal_slurm.config import Config
 from pal_slurm.daemon.beside import Beside
+from pal_slurm.daemon.faults import Faults
 from pal_slurm.ingest.learn import TierOf
 from pal_slurm.ingest.run import Ingested, ingest
 from pal_slurm.ingest.spool import Fate, SpoolBusy
@@ -26,8 +27,12 @@ class Learner:
     store: Store
     config: Config
     cluster: str
+    faults: Faults = field(default_factory=Faults)
     looked_at: float | None = None
-    beside: Beside = field(default_factory=lambda: Beside("learning"))
+    beside: Beside = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.beside = Beside("learning", self.faults)
 
     def look(self, cluster: Cluster, now: float) -> bool:
         """Begin to take in what waits, when it is time and the last time is over."""
@@ -38,8 +43,7 @@ class Learner:
             return False
         self.looked_at = now
         config, tier_of = self.config, _tiers(cluster)
-        self.beside.begin(lambda: self._take_in(config, tier_of, now))
-        return True
+        return self.beside.begin(lambda: self._take_in(config, tier_of, now))
 
     def _take_in(self, config: Config, tier_of: TierOf, now: float) -> None:
         try:

@@ -1,7 +1,12 @@
-"""pald's life. In: pal.yaml, signals. Out: cycles until SIGTERM. Signal handlers only set flags."""
+"""pald's life. In: pal.yaml, signals. Out: cycles until SIGTERM. Signal handlers only set flags.
+
+What goes wrong around the cycle is a line in the log and no more: pald ends when it is told to, or when its database
+was removed under it.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import signal
 import threading
@@ -18,7 +23,7 @@ from pal_slurm.daemon.sdnotify import notify
 from pal_slurm.errors import PalError, StoreError
 
 log = logging.getLogger("pald")
-TROUBLE = ("unavailable", "store", "gone", "stale", "denied")
+TROUBLE = ("unavailable", "store", "gone", "stale", "denied", "fault")
 
 
 @dataclass
@@ -52,7 +57,7 @@ def serve(path: Path, *, once: bool = False, dry_run: bool = False) -> int:
     try:
         if once:
             return _once(pald)
-        pald.metrics.serve(pald.config.metrics.listen)
+        pald.figures.look()
         notify("READY=1")
         log.info("started: %s", pald.describe())
         for said in warnings(pald.setup, pald.config):
@@ -84,20 +89,56 @@ def _loop(pald: Pald, flags: Flags, path: Path, dry_run: bool, clock: Clock) -> 
         if flags.reload:
             flags.reload = False
             _reload(pald, path, dry_run)
-        pald.waker.mark()
+        with pald.faults.contained("bell"):
+            pald.waker.mark()
         report = pald.cycle.run()
-        pald.metrics.observe(report)
-        _log(report)
-        _alive(pald, report, clock)
-        notify("WATCHDOG=1", f"STATUS={report.sentence[:200]}")
+        _tell(pald, report, clock)
         if report.end == "gone":
             return StoreError.exit_code
-        # Who stands by, or can't go on, asks slurmctld nothing in between.
-        idle = report.end in (*TROUBLE, "standby")
-        least = pald.config.cycle.interval_s if idle else LEAST_GAP_S
-        gap = max(0.0, pald.cycle.pace.gap_s(least) - report.took_s)
-        pald.waker.wait(gap, max(gap, pald.config.cycle.interval_s), lambda: flags.any)
+        _wait(pald, report, flags, clock)
     return 0
+
+
+def _tell(pald: Pald, report: CycleReport, clock: Clock) -> None:
+    """Whoever is to know how the cycle was; none of them is worth the next cycle."""
+    with pald.faults.contained("figures"):
+        pald.figures.look()
+        report.aside = pald.figures.trouble
+        pald.metrics.observe(report)
+    _log(report)
+    with pald.faults.contained("alive"):
+        _alive(pald, report, clock)
+    with pald.faults.contained("status"):
+        _say(pald, report, clock)
+    notify("WATCHDOG=1", f"STATUS={report.sentence[:200]}")
+
+
+def _say(pald: Pald, report: CycleReport, clock: Clock) -> None:
+    """For `palctl status`: what is wrong with us, written down by the one who leads, when it changes."""
+    if not report.leader:
+        pald.told = None
+        return
+    notes = tuple(filter(None, (pald.figures.trouble, pald.faults.note)))
+    if notes == pald.told:
+        return
+    try:
+        if pald.told is not None or notes != pald.said.notes():
+            pald.said.say(notes, clock.now())
+        pald.told = notes
+    except StoreError as e:
+        log.debug("palctl status can't be told: %s", e)
+
+
+def _wait(pald: Pald, report: CycleReport, flags: Flags, clock: Clock) -> None:
+    # Who stands by, or can't go on, asks slurmctld nothing in between.
+    interval = pald.config.cycle.interval_s
+    least = interval if report.end in (*TROUBLE, "standby") else LEAST_GAP_S
+    gap = max(0.0, pald.faults.pause_s(interval), pald.cycle.pace.gap_s(least) - report.took_s)
+    faults = pald.faults.total
+    with pald.faults.contained("bell"):
+        pald.waker.wait(gap, max(gap, interval), lambda: flags.any)
+    if pald.faults.total > faults and not flags.any:
+        clock.sleep(LEAST_GAP_S)  # no rest, and no cycle after the other for that
 
 
 LEAST_GAP_S = 0.2
@@ -105,11 +146,15 @@ LEAST_GAP_S = 0.2
 
 def _reload(pald: Pald, path: Path, dry_run: bool) -> None:
     notify("RELOADING=1")
-    try:
-        pald.reload(_config(path, dry_run))
-        log.info("reloaded %s: %s", path, pald.describe())
-    except PalError as e:
-        log.error("kept the old configuration, because the new one is wrong: %s", e)
+    kept = "kept the old configuration, because the new one"
+    with pald.faults.contained("reload"):
+        try:
+            pald.reload(_config(path, dry_run))
+            log.info("reloaded %s: %s", path, pald.describe())
+        except PalError as e:
+            log.error("%s is wrong: %s", kept, e)
+        except OSError as e:
+            log.error("%s can't be read: %s", kept, e)
     notify("READY=1")
 
 
@@ -117,7 +162,8 @@ def _alive(pald: Pald, report: CycleReport, clock: Clock) -> None:
     """job_submit.lua gives leases only while this file is fresh: not while we stand by, shadow, pause or fail."""
     name = pald.config.cycle.alive_file
     if name and report.end == "denied":
-        Path(name).unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            Path(name).unlink(missing_ok=True)
     if not name or not report.leader or report.shadow or report.end != "ok":
         return
     path = Path(name)
@@ -132,5 +178,5 @@ def _alive(pald: Pald, report: CycleReport, clock: Clock) -> None:
 
 
 def _log(report: CycleReport) -> None:
-    level = logging.WARNING if report.end in TROUBLE else logging.INFO
+    level = logging.ERROR if report.end == "fault" else logging.WARNING if report.end in TROUBLE else logging.INFO
     log.log(level, "%s", report.sentence)

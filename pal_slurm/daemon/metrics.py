@@ -1,15 +1,15 @@
-"""Figures for Prometheus. In: cycle reports. Out: `pal_*` metrics on one address, loopback unless told otherwise.
+"""Figures for Prometheus. In: cycle reports, faults. Out: the text of the `pal_*` metrics; figures.py serves it.
 
 Only our own: Slurm exports its own figures. Labels are bounded: no job, user or application names.
 """
 
 from __future__ import annotations
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, start_http_server
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from pal_slurm import __version__
+from pal_slurm.daemon.faults import PLACES
 from pal_slurm.daemon.outcome import CycleReport
-from pal_slurm.errors import ConfigError
 
 
 class Metrics:
@@ -22,6 +22,9 @@ class Metrics:
         self.waiting = Gauge("pal_jobs_leased", "Jobs that wait under a lease.", registry=r)
         self.watched = Gauge("pal_pins_watched", "Pins that have not started yet.", registry=r)
         self.cycles = Counter("pal_cycles_total", "Cycles by how they ended.", ["end"], registry=r)
+        self.faults = Counter("pal_faults", "Faults of pald itself, by where they were.", ["where"], registry=r)
+        for where in PLACES:
+            self.faults.labels(where)  # shown as 0: Prometheus sees no increase in a series that begins with 1
         self.edits = Counter("pal_edits_total", "Edits by kind and outcome.", ["kind", "outcome"], registry=r)
         self.refusals = Counter("pal_refusals_total", "Decisions that the guard refused.", ["reason"], registry=r)
         self.undos = Counter("pal_undos_total", "Pins taken back.", registry=r)
@@ -52,14 +55,9 @@ class Metrics:
             self.refusals.labels(reason).inc(n)
         self.undos.inc(report.undone)
 
-    def serve(self, listen: str) -> None:
-        """Answer on ADDRESS:PORT; empty: don't."""
-        if not listen:
-            return
-        address, _, port = listen.rpartition(":")
-        try:
-            start_http_server(int(port), addr=address or "127.0.0.1", registry=self.registry)
-        except (OSError, ValueError) as e:
-            raise ConfigError(
-                f"metrics.listen: can't answer on {listen!r}: {e}; choose another port, or '' for none"
-            ) from e
+    def fault(self, where: str) -> None:
+        self.faults.labels(where).inc()
+
+    def text(self) -> bytes:
+        """What Prometheus reads."""
+        return generate_latest(self.registry)

@@ -18,8 +18,9 @@ _DID = {
 
 @dataclass
 class CycleReport:
-    end: str = "ok"  # ok, standby, paused, unavailable, store, gone, stale, denied
+    end: str = "ok"  # ok, standby, paused, unavailable, store, gone, stale, denied, fault
     note: str = ""
+    aside: str = ""  # what is wrong beside the cycle
     leader: bool = False
     shadow: bool = False
     took_s: float = 0.0
@@ -39,7 +40,10 @@ class CycleReport:
 
     @property
     def sentence(self) -> str:
-        if self.end in ("standby", "unavailable", "store", "gone", "stale", "denied"):
+        return "; ".join(filter(None, (self._own(), self.aside)))
+
+    def _own(self) -> str:
+        if self.end in ("standby", "unavailable", "store", "gone", "stale", "denied", "fault"):
             return self.note
         parts = [f"{self.pending} pending, {self.leased} leased"]
         if self.expected:

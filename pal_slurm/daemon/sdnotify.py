@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import socket
 
+from pal_slurm.printable import plain
+
 
 def notify(*states: str) -> bool:
     """Send e.g. `READY=1`, `WATCHDOG=1`, `STATUS=...`; True when systemd took it. Never raises: a missing listener
@@ -13,7 +15,7 @@ def notify(*states: str) -> bool:
     if not path:
         return False
     address = "\0" + path[1:] if path.startswith("@") else path
-    message = "\n".join(states).encode(errors="replace")
+    message = "\n".join(map(plain, states)).encode(errors="replace")  # a line end in a text would be a state of its own
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as channel:
             channel.connect(address)
@@ -27,6 +29,6 @@ def watchdog_interval() -> float | None:
     """Seconds between two signs of life that systemd asks for, or None."""
     usec = os.environ.get("WATCHDOG_USEC", "")
     pid = os.environ.get("WATCHDOG_PID", "")
-    if not usec.isdigit() or (pid and pid != str(os.getpid())):
+    if not (usec.isascii() and usec.isdigit()) or (pid and pid != str(os.getpid())):
         return None
     return int(usec) / 1e6

@@ -13,7 +13,7 @@ from pal_slurm.daemon.ready import warnings
 from pal_slurm.daemon.reconcile import pinned_by_us
 from pal_slurm.pausing import paused
 from pal_slurm.slurm.port import Capabilities, Slurm
-from pal_slurm.store import Leadership, Ledger, Store, Switches
+from pal_slurm.store import Leadership, Ledger, Said, Store, Switches
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,7 @@ class Status:
     leased: int
     pinned: int  # pending with a pin of ours
     open_intents: int
+    said: tuple[str, ...]  # what the pald that leads says is wrong with it
     warnings: tuple[str, ...]
 
     def as_dict(self) -> dict[str, object]:
@@ -82,5 +83,6 @@ def look(config: Config, slurm: Slurm, store: Store) -> Status:
         leased=sum(is_leased(job, snapshot.taken) for job in snapshot.pending),
         pinned=sum(job.pending and pinned_by_us(job) for job in snapshot.pending),
         open_intents=len(Ledger(store, setup.cluster_name).open()),
+        said=Said(store, setup.cluster_name).notes() if valid else (),
         warnings=tuple(warnings(setup, config)),
     )

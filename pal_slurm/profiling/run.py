@@ -18,10 +18,10 @@ from pal_slurm.config.schema import ProfileSection
 from pal_slurm.errors import BadInput, SlurmRefused
 from pal_slurm.ingest.run import Ingested, ingest
 from pal_slurm.ingest.spool import SpoolBusy
+from pal_slurm.printable import printable
 from pal_slurm.profiling.nodes import down, gpu_nodes, idle, in_the_way
 from pal_slurm.profiling.window import Window
 from pal_slurm.slurm.batch import Batch, OurJob, Terms
-from pal_slurm.slurm.cli_run import printable
 from pal_slurm.slurm.port import Slurm
 from pal_slurm.store import Store
 from pal_slurm.store.nights import NightRepo

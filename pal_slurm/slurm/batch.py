@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pal_slurm.errors import SlurmRefused, SlurmUnavailable
-from pal_slurm.slurm.cli_run import Commands, printable
+from pal_slurm.printable import printable
+from pal_slurm.slurm.cli_run import Commands
 
 NAME = "pal-profile"
 HANDS_OFF = "pal:off"  # the word in a comment that keeps pald from placing a job

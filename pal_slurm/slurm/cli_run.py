@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pal_slurm.errors import SlurmUnavailable
+from pal_slurm.printable import printable
 
 MOST_BYTES = 1 << 30  # a queue of 300,000 jobs; more is a runaway
 _CHUNK = 1 << 16
@@ -29,13 +30,6 @@ class Answer:
     out: bytes
     err: bytes
     timed_out: bool = False
-
-
-def printable(text: bytes | str, most: int = 300) -> str:
-    """One line that is safe to print, whatever Slurm or a user put into it (P9)."""
-    if isinstance(text, bytes):
-        text = text.decode("utf-8", "replace")
-    return "".join(char if char.isprintable() else " " for char in text).strip()[:most]
 
 
 def failure(name: str, answer: Answer) -> SlurmUnavailable:

@@ -14,8 +14,9 @@ from dataclasses import dataclass, replace
 
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Edit, EditResult, Job, Outcome
+from pal_slurm.printable import printable
 from pal_slurm.slurm.cli_read import QueueReader
-from pal_slurm.slurm.cli_run import Commands, printable
+from pal_slurm.slurm.cli_run import Commands
 from pal_slurm.slurm.insist import insist
 from pal_slurm.slurm.judge import judge
 from pal_slurm.slurm.port import Capabilities

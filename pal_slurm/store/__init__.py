@@ -8,10 +8,10 @@ from pal_slurm.store.leadership import Leadership, Term
 from pal_slurm.store.ledger import Ledger
 from pal_slurm.store.outcomes import JobOutcome, OutcomeRepo
 from pal_slurm.store.scores import Added, Document, PlacedScore, Run, Score, ScoreRepo
-from pal_slurm.store.state import Pause, Switches
+from pal_slurm.store.state import Pause, Said, Switches
 
 __all__ = [
     "Added", "AppRepo", "DecisionRepo", "Document", "GpuRepo", "JobOutcome", "Leadership", "Ledger", "OutcomeRepo",
-    "Pause", "PlacedScore", "Run", "Score", "ScoreRepo", "Sighting", "Stay", "Store", "StoredApp",
+    "Pause", "PlacedScore", "Run", "Said", "Score", "ScoreRepo", "Sighting", "Stay", "Store", "StoredApp",
     "Switches", "Term", "Weighed", "Why", "open_store",
 ]  # fmt: skip

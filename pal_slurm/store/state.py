@@ -1,4 +1,4 @@
-"""Small facts about the whole database: pause, and revisions that tell whether anything changed. In, out: text."""
+"""Small facts about the whole database: pause, pald's word of itself, revisions that tell of changes. In, out: text."""
 
 from __future__ import annotations
 
@@ -38,6 +38,23 @@ class Switches:
         with self._store.reading() as db:
             row = db.execute(select(state).where(state.c.key == _PAUSE)).first()
         return None if row is None else Pause(row.value, row.written_at)
+
+
+class Said:
+    """What the pald that leads has to say of itself, for `palctl status`; one row, written when it changes."""
+
+    def __init__(self, store: Store, cluster: str) -> None:
+        self._store = store
+        self._key = f"said:{cluster}"[:64]  # as long as a key may be
+
+    def say(self, notes: Iterable[str], now: float) -> None:
+        with self._store.writing() as db:
+            _put(db, self._key, "\n".join(notes), now)
+
+    def notes(self) -> tuple[str, ...]:
+        with self._store.reading() as db:
+            row = db.execute(select(state.c.value).where(state.c.key == self._key)).first()
+        return () if row is None else tuple(filter(None, row.value.split("\n")))
 
 
 def first_use(store: Store, what: str, now: float) -> float:

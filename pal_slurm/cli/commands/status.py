@@ -7,6 +7,7 @@ import json
 import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.printable import plain
 
 
 @click.command()
@@ -27,5 +28,5 @@ def command(ctl: Palctl, as_json: bool) -> None:
         return
     for name, value in seen.lines():
         click.echo(f"{click.style(f'{name:<12}', bold=True)} {value}")
-    for said in seen.warnings:
+    for said in (*(f"pald says: {plain(said)}" for said in seen.said), *seen.warnings):
         click.echo(click.style(f"{'!':<12} {said}", fg="yellow"))

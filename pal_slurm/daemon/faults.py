@@ -1,0 +1,84 @@
+"""No exception ends pald but those it means to end by. In: work that may fail. Out: its fault, told and counted.
+
+A fault is ours when no PalError says what is wrong. The journal gets its traceback once and a sentence each time,
+`pal_faults_total` counts it, `palctl status` shows the last one; cycles that fail come at growing intervals.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pal_slurm.errors import PalError
+from pal_slurm.printable import plain, printable
+
+log = logging.getLogger("pald")
+LONGEST_PAUSE_S = 60.0  # systemd hears of us after each cycle: well within the unit's WatchdogSec
+MOST_TOLD = 100  # tracebacks in the journal
+PLACES = (
+    "cycle", "undoing", "observing", "learning", "forgetting", "reasons", "figures", "bell", "alive", "status",
+    "reload", "end",
+)  # fmt: skip
+
+
+@dataclass
+class Faults:
+    count: Callable[[str], None] = lambda where: None
+    in_a_row: int = 0  # cycles
+    total: int = 0
+    last: str = ""
+    _told: set[str] = field(default_factory=set, repr=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    @contextmanager
+    def contained(self, where: str) -> Iterator[None]:
+        """What is within may fail without harm to what comes after it; a PalError is somebody else's to judge."""
+        try:
+            yield
+        except (PalError, MemoryError):
+            raise
+        except Exception as error:
+            log.error("%s", self.happened(where, error))
+
+    def happened(self, where: str, error: Exception) -> str:
+        """Count a fault, put its traceback into the journal if it is new; the sentence that tells of it."""
+        said = f"{where}: a fault of ours, {_said(error)}"
+        with self._lock:
+            self.total, self.last = self.total + 1, said
+            new = said not in self._told and len(self._told) < MOST_TOLD
+            self._told |= {said} if new else set()
+        self.count(where)
+        if new:
+            for line in "".join(traceback.format_exception(error)).splitlines():
+                log.error("%s: %s", where, plain(line))
+        return said
+
+    def cycle_ended(self, well: bool) -> None:
+        self.in_a_row = 0 if well else self.in_a_row + 1
+
+    def pause_s(self, interval_s: float) -> float:
+        """The least time to the next cycle: none after a good one, twice as long after each that failed."""
+        return min(LONGEST_PAUSE_S, interval_s * 2.0 ** min(self.in_a_row - 1, 10)) if self.in_a_row else 0.0
+
+    @property
+    def note(self) -> str:
+        """For `palctl status`; empty: there was none since the start. Rounded, so that it is seldom new."""
+        if not self.total:
+            return ""
+        least = 1 << (self.total.bit_length() - 1)
+        often = "once" if self.total == 1 else f"at least {least} times"
+        going = "; cycles fail, jobs start by themselves when their leases end" if self.in_a_row else ""
+        return f"a fault of pald, {often} since its start, the last in {self.last}{going}; the journal has more"
+
+
+def _said(error: Exception) -> str:
+    """Kind, text and place, safe to print: a job's words may stand in it (P9)."""
+    frames = traceback.extract_tb(error.__traceback__)
+    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    text = printable(str(error))
+    return f"{type(error).__name__}{': ' + text if text else ''}{place}"

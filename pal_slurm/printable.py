@@ -1,0 +1,15 @@
+"""Text of others, made safe for a terminal and for a log (P9). In: any text. Out: the same without what steers."""
+
+from __future__ import annotations
+
+
+def plain(text: str) -> str:
+    """Each character that can't be seen is a blank: escapes, line ends, what turns the direction of writing."""
+    return text if text.isprintable() else "".join(char if char.isprintable() else " " for char in text)
+
+
+def printable(text: bytes | str, most: int = 300) -> str:
+    """One line, not too long, whatever Slurm or a user put into it."""
+    if isinstance(text, bytes):
+        text = text.decode("utf-8", "replace")
+    return plain(text).strip()[:most]
