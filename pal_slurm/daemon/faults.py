@@ -1,7 +1,8 @@
 """No exception ends pald but those it means to end by. In: work that may fail. Out: its fault, told and counted.
 
-A fault is ours when no PalError says what is wrong. The journal gets its traceback once and a sentence each time,
-`pal_faults_total` counts it, `palctl status` shows the last one; cycles that fail come at growing intervals.
+A fault is ours when no PalError says what is wrong. The journal gets its traceback once, and a sentence,
+`pal_faults_total` counts it, `palctl status` shows the last one; cycles that fail come at growing intervals. A job's
+words may stand in its text, so it is made safe to print (P9).
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +21,6 @@ from pal_slurm.printable import plain, printable
 
 log = logging.getLogger("pald")
 LONGEST_PAUSE_S = 60.0  # systemd hears of us after each cycle: well within the unit's WatchdogSec
-MOST_TOLD = 100  # tracebacks in the journal
 PLACES = (
     "cycle", "undoing", "observing", "learning", "forgetting", "reasons", "figures", "bell", "alive", "status",
     "reload", "end",
@@ -32,7 +33,7 @@ class Faults:
     in_a_row: int = 0  # cycles
     total: int = 0
     last: str = ""
-    _told: set[str] = field(default_factory=set, repr=False)
+    _times: Counter[tuple[str, str, str]] = field(default_factory=Counter, repr=False)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @contextmanager
@@ -43,19 +44,23 @@ class Faults:
         except (PalError, MemoryError):
             raise
         except Exception as error:
-            log.error("%s", self.happened(where, error))
+            self.happened(where, error, alone=True)
 
-    def happened(self, where: str, error: Exception) -> str:
-        """Count a fault, put its traceback into the journal if it is new; the sentence that tells of it."""
-        said = f"{where}: a fault of ours, {_said(error)}"
+    def happened(self, where: str, error: Exception, *, alone: bool = False) -> str:
+        """Count a fault; the sentence that tells of it. `alone`: nobody else will log that sentence."""
+        kind, place = type(error).__name__, _place(error)
+        text = printable(str(error))
+        said = f"{where}: a fault of ours, {kind}{': ' + text if text else ''}{place}"
         with self._lock:
             self.total, self.last = self.total + 1, said
-            new = said not in self._told and len(self._told) < MOST_TOLD
-            self._told |= {said} if new else set()
+            self._times[where, kind, place] += 1
+            times = self._times[where, kind, place]
         self.count(where)
-        if new:
+        if times == 1:
             for line in "".join(traceback.format_exception(error)).splitlines():
                 log.error("%s: %s", where, plain(line))
+        if alone and times & (times - 1) == 0:  # the 1st, 2nd, 4th ...: what comes with each cycle fills no disk
+            log.error("%s%s", said, f" ({times} times by now)" if times > 1 else "")
         return said
 
     def cycle_ended(self, well: bool) -> None:
@@ -76,9 +81,6 @@ class Faults:
         return f"a fault of pald, {often} since its start, the last in {self.last}{going}; the journal has more"
 
 
-def _said(error: Exception) -> str:
-    """Kind, text and place, safe to print: a job's words may stand in it (P9)."""
+def _place(error: Exception) -> str:
     frames = traceback.extract_tb(error.__traceback__)
-    place = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
-    text = printable(str(error))
-    return f"{type(error).__name__}{': ' + text if text else ''}{place}"
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""

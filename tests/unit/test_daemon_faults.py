@@ -16,7 +16,7 @@ DAEMON = Path(__file__).parents[2] / "pal_slurm" / "daemon"
 
 def fail(faults: Faults, text: str = "x") -> None:
     with faults.contained("observing"):
-        raise KeyError(text)
+        raise RuntimeError(text)
 
 
 def test_a_fault_is_counted_and_told_and_its_traceback_once(caplog: pytest.LogCaptureFixture) -> None:
@@ -26,9 +26,10 @@ def test_a_fault_is_counted_and_told_and_its_traceback_once(caplog: pytest.LogCa
         fail(faults, "job \x1b[2J\n<0>fake")
     assert counted == ["observing"] * 3
     assert caplog.text.count("Traceback") == 1
-    said = [r.message for r in caplog.records if r.message.startswith("observing: a fault of ours, KeyError: ")]
-    assert len(said) == 3
-    assert re.search(r"\(test_daemon_faults\.py:\d+\)$", said[0])
+    said = [r.message for r in caplog.records if r.message.startswith("observing: a fault of ours, RuntimeError: ")]
+    assert len(said) == 2
+    assert re.search(r": job  \[2J <0>fake \(test_daemon_faults\.py:\d+\)$", said[0])
+    assert said[1].endswith(" (2 times by now)")
     assert all(r.levelno == logging.ERROR and r.message.isprintable() for r in caplog.records)
     assert faults.note.startswith("a fault of pald, at least 2 times since its start, the last in observing: ")
 
