@@ -7,6 +7,7 @@ from pathlib import Path
 from pal_slurm.config import Config
 from pal_slurm.errors import ConfigError, StoreError
 from pal_slurm.store import Pause, Store, Switches
+from pal_slurm.words import digits
 
 
 def pause(config: Config, store: Store | None, reason: str, now: float) -> None:
@@ -36,7 +37,7 @@ def paused(config: Config, switches: Switches | None) -> Pause | None:
     path = Path(config.pause_file())
     try:
         since, _, reason = path.read_text(encoding="utf-8", errors="replace").strip().partition(" ")
-        return Pause(reason, float(since) if since.isascii() and since.isdigit() else 0.0)
+        return Pause(reason, float(since) if digits(since) else 0.0)
     except FileNotFoundError:
         pass
     except OSError as error:

@@ -18,13 +18,14 @@ from datetime import UTC, datetime
 from pal_slurm.errors import BadInput
 from pal_slurm.model import APP_NAME
 from pal_slurm.store.scores import LEAST_SCORE, MOST_SCORE
+from pal_slurm.words import digits
 
 MAX_BYTES = 256_000_000
 FIELDS = ("node", "slot", "uuid", "model", "class", "app", "score", "seconds", "measured_at")
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _UUID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{3,95}")
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._+-]{0,63}")
-_SLOT = re.compile(r"g?(\d{1,3})")
+_SLOT = re.compile(r"g?([0-9]{1,3})")
 _SHOWN_FAULTS = 50
 
 
@@ -184,7 +185,7 @@ def _number(field: str, value: object) -> float:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise _Bad(field, f"{str(value)[:60]!r} is not a number")
     try:
-        number = float(value)
+        number = float(value if not isinstance(value, str) or (value.isascii() and "_" not in value) else "")
     except (ValueError, OverflowError):
         raise _Bad(field, f"{str(value)[:60]!r} is not a number") from None
     if math.isnan(number):
@@ -220,7 +221,7 @@ def _time(raw: Raw, now: float) -> float | None:
     if value is None:
         return None
     try:
-        at = float(value) if isinstance(value, (int, float)) or str(value).isdigit() else _iso(str(value))  # type: ignore[arg-type]
+        at = float(value) if isinstance(value, (int, float)) or digits(str(value)) else _iso(str(value))  # type: ignore[arg-type]
     except (ValueError, OverflowError):
         raise _Bad(
             "measured_at", f"{str(value)[:60]!r} is no time; write 2026-11-18T02:30:00 or epoch seconds"

@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 from pal_slurm.config.read import Fault
 from pal_slurm.config.schema import Config, ProfileSection
 from pal_slurm.errors import ConfigError
+from pal_slurm.words import digits
 
 if TYPE_CHECKING:
     from pal_slurm.policy.registry import Registry
@@ -119,7 +120,7 @@ def _no_address(listen: str) -> str:
             return "must hold an absolute path, for example unix:/run/pal-slurm/metrics.sock"
         return "" if len(path.encode()) < 108 else "is longer than a socket's path may be (107 bytes)"
     host, _, port = listen.rpartition(":")
-    fine = host and port.isascii() and port.isdigit() and 0 < int(port[:9]) < 65536
+    fine = host and digits(port) and 0 < int(port[:9]) < 65536
     return "" if fine or not listen else "must be ADDRESS:PORT, for example 127.0.0.1:9752, or unix:PATH"
 
 

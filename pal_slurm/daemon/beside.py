@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.errors import PalError
-from pal_slurm.printable import plain
+from pal_slurm.words import plain
 
 log = logging.getLogger("pald")
 

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pal_slurm.errors import PalError
-from pal_slurm.printable import plain, printable
+from pal_slurm.words import plain, printable
 
 log = logging.getLogger("pald")
 LONGEST_PAUSE_S = 60.0  # systemd hears of us after each cycle: well within the unit's WatchdogSec

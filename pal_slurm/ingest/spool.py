@@ -31,6 +31,7 @@ from pal_slurm.store import Added, GpuRepo, OutcomeRepo, ScoreRepo, Store
 from pal_slurm.store import Document as StoreDocument
 from pal_slurm.store.nights import Alert, NightRepo
 from pal_slurm.store.samples import JobSample, SampleRepo
+from pal_slurm.words import digits
 
 TAKEN, SET_ASIDE, LOCK = "taken", "set-aside", ".ingest.lock"
 KEEP_TAKEN_S = 7 * 86_400.0
@@ -113,7 +114,7 @@ class Spool:
 
     def _app_of(self, job: str) -> str | None:
         """What the job's tag said to pald, where the node did not see it."""
-        if not self.cluster or not job.isdigit():
+        if not self.cluster or not digits(job):
             return None
         return next((o.app for o in OutcomeRepo(self.store, self.cluster).of_job(int(job)) if o.app), None)
 

@@ -11,7 +11,7 @@ from functools import lru_cache
 MOST_NAMES = 200_000  # a list that folds out to more is a mistake or an attack
 _ITEM = re.compile(r"(?:[A-Za-z0-9._-]|\[[0-9,-]+\])+")
 _PART = re.compile(r"\[([0-9,-]+)\]|([^\[\]]+)")
-_RANGE = re.compile(r"(\d{1,9})(?:-(\d{1,9}))?")
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 _COMMA = re.compile(r",(?![^\[]*\])")
 
 

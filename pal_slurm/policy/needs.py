@@ -161,7 +161,7 @@ def _count(text: str) -> int:
     total = 0
     for word in text.split(","):
         if "gpu" in word:
-            number = re.search(r"[:=](\d{1,4})$", word)
+            number = re.search(r"[:=]([0-9]{1,4})$", word)
             total += int(number.group(1)) if number else 1
     return max(total, 1)
 

@@ -15,7 +15,7 @@ from typing import Generic, TypeVar
 from pal_slurm.errors import ConfigError
 
 T = TypeVar("T")
-_NAME = re.compile(r"([a-z0-9][a-z0-9/_-]*)(?:\((\d+)\))?")
+_NAME = re.compile(r"([a-z0-9][a-z0-9/_-]*)(?:\(([0-9]+)\))?")
 
 
 class Registry(Generic[T]):

@@ -12,8 +12,10 @@ from pal_slurm.probe import commands, devices, importers, kernels
 from pal_slurm.probe.bench import Settings
 from pal_slurm.probe.cooling import Rule
 from pal_slurm.probe.errors import ProbeError
+from pal_slurm.probe.numbers import number, whole
 from pal_slurm.probe.runner import Patience
 
+_NUM, _SOME, _WHOLE = number(), number(least=0.001), whole()  # the second: more than nothing
 _BENCH, _COOL, _PATIENCE = Settings(), Rule(), Patience()
 
 
@@ -58,7 +60,7 @@ def _inventory(parser: argparse.ArgumentParser) -> None:
     _devices_option(parser)
     _output_option(parser)
     parser.add_argument(
-        "--patience", type=float, default=30.0, metavar="S", help="for one device's answer (default 30)"
+        "--patience", type=_SOME, default=30.0, metavar="S", help="for one device's answer (default 30)"
     )
     parser.set_defaults(command=commands.inventory)
 
@@ -69,15 +71,39 @@ def _bench(parser: argparse.ArgumentParser) -> None:
     known = ", ".join(kernels.names())
     add = parser.add_argument
     add("-k", "--kernel", action="append", required=True, help=f"[APP=]NAME[@CLASS][:ARGUMENT]; NAME: {known}")
-    add("--rounds", type=int, default=_BENCH.rounds, help="timed runs per kernel and GPU (default %(default)s)")
+    add("--rounds", type=_WHOLE, default=_BENCH.rounds, help="timed runs per kernel and GPU (default %(default)s)")
     add("--scope", choices=("gpu", "node", "both"), default="both", help="GPUs alone, all at once, or both (default)")
-    add("--warm", type=float, default=_BENCH.warm_s, metavar="S", help="warm-up before each run (default %(default)g)")
-    add("--run", type=float, default=_BENCH.run_s, metavar="S", help="length of a timed run (default %(default)g)")
-    add("--cool-to", type=float, default=_COOL.below_c, metavar="C", help="cool down to (default %(default)g)")
-    add("--cool-wait", type=float, default=_COOL.longest_s, metavar="S", help="at most so long (default %(default)g)")
-    add("--sample", type=float, default=_BENCH.sample_s, metavar="S", help="between samples (default %(default)g)")
-    add("--patience", type=float, default=_PATIENCE.run_s, metavar="S", help="for a late run (default %(default)g)")
-    add("--most", type=float, default=_BENCH.most_s, metavar="S", help="stop after that (default %(default)g)")
+    add(
+        "--warm",
+        type=_NUM,
+        default=_BENCH.warm_s,
+        metavar="S",
+        help="warm-up before each run (default %(default)g)",
+    )
+    add(
+        "--run",
+        type=_SOME,
+        default=_BENCH.run_s,
+        metavar="S",
+        help="length of a timed run (default %(default)g)",
+    )
+    add("--cool-to", type=_NUM, default=_COOL.below_c, metavar="C", help="cool down to (default %(default)g)")
+    add("--cool-wait", type=_NUM, default=_COOL.longest_s, metavar="S", help="at most so long (default %(default)g)")
+    add(
+        "--sample",
+        type=_SOME,
+        default=_BENCH.sample_s,
+        metavar="S",
+        help="between samples (default %(default)g)",
+    )
+    add(
+        "--patience",
+        type=_SOME,
+        default=_PATIENCE.run_s,
+        metavar="S",
+        help="for a late run (default %(default)g)",
+    )
+    add("--most", type=_NUM, default=_BENCH.most_s, metavar="S", help="stop after that (default %(default)g)")
     parser.set_defaults(command=commands.bench)
 
 
@@ -86,17 +112,29 @@ def _watch(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--spool", type=Path, required=True, metavar="DIR", help="where the jobs' files go; shared with the head")
     add("--job", default=None, metavar="ID", help="this job only, as in its own batch script or prolog")
-    add("--interval", type=float, default=10.0, metavar="S", help="between samples (default %(default)g)")
-    add("--line", type=float, default=60.0, metavar="S", help="of time in a line of the file (default %(default)g)")
-    add("--part", type=float, default=1800.0, metavar="S", help="of time in one part of a job (default %(default)g)")
+    add("--interval", type=_SOME, default=10.0, metavar="S", help="between samples (default %(default)g)")
+    add(
+        "--line",
+        type=_SOME,
+        default=60.0,
+        metavar="S",
+        help="of time in a line of the file (default %(default)g)",
+    )
+    add(
+        "--part",
+        type=_SOME,
+        default=1800.0,
+        metavar="S",
+        help="of time in one part of a job (default %(default)g)",
+    )
     add("--socket", default=None, metavar="PATH", help="where jobs report steps (default /run/pal-probe/steps.sock)")
     add("words", nargs="*", metavar="-- COMMAND", help="with --job: run that command, and end with it")
     parser.set_defaults(command=commands.watch)
 
 
 def _step(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("seconds", type=float, help="how long the steps took")
-    parser.add_argument("--count", type=int, default=1, help="how many steps that were (default 1)")
+    parser.add_argument("seconds", type=_NUM, help="how long the steps took")
+    parser.add_argument("--count", type=_WHOLE, default=1, help="how many steps that were (default 1)")
     parser.add_argument("--app", default=None, help="the application, where the job has several")
     parser.set_defaults(command=commands.step)
 
@@ -107,7 +145,7 @@ def _import(parser: argparse.ArgumentParser) -> None:
     help_inventory = "documents of `pal-probe inventory` that tell which GPUs the nodes have"
     parser.add_argument("--inventory", type=Path, action="append", default=[], metavar="FILE", help=help_inventory)
     parser.add_argument("--node", default="", help="the node's name, where the file does not tell")
-    parser.add_argument("--measured-at", type=float, default=None, metavar="EPOCH", help="where the file does not tell")
+    parser.add_argument("--measured-at", type=_NUM, default=None, metavar="EPOCH", help="where the file does not tell")
     _output_option(parser)
     parser.set_defaults(command=commands.bring_in, measured_at_default=time.time)
 

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 
 from pal_slurm.probe.document import StepTimes
 from pal_slurm.probe.errors import BadInput
-from pal_slurm.probe.words import APP, JOB
+from pal_slurm.probe.words import APP, JOB, digits
 
 DEFAULT_SOCKET = "/run/pal-probe/steps.sock"
 MOST_BYTES = 1024
@@ -46,7 +46,7 @@ def send(steps: StepTimes) -> bool:
 
 def rank() -> int:
     text = os.environ.get("SLURM_PROCID", "0")
-    return int(text) if text.isdigit() else 0
+    return int(text) if digits(text) else 0
 
 
 def report_once(seconds: float, count: int, app: str | None) -> None:

@@ -28,3 +28,8 @@ def app_name(text: str) -> str:
     """The text made an application's name: `fake:A` -> `fake-A`."""
     name = re.sub(r"[^A-Za-z0-9._+-]+", "-", text).lstrip("._+-")[:64]
     return name or "unnamed"
+
+
+def digits(text: str) -> bool:
+    """A whole number as programs write it, not in the digits of other scripts."""
+    return text.isascii() and text.isdigit()

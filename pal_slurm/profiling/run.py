@@ -18,13 +18,13 @@ from pal_slurm.config.schema import ProfileSection
 from pal_slurm.errors import BadInput, SlurmRefused
 from pal_slurm.ingest.run import Ingested, ingest
 from pal_slurm.ingest.spool import SpoolBusy
-from pal_slurm.printable import printable
 from pal_slurm.profiling.nodes import down, gpu_nodes, idle, in_the_way
 from pal_slurm.profiling.window import Window
 from pal_slurm.slurm.batch import Batch, OurJob, Terms
 from pal_slurm.slurm.port import Slurm
 from pal_slurm.store import Store
 from pal_slurm.store.nights import NightRepo
+from pal_slurm.words import printable
 
 WAITS_S = 20.0  # a job of ours that does not start within this lost its node to somebody
 ARRIVES_S = 30.0  # after the end of a job, a shared file system may take that long to show its document
@@ -121,6 +121,9 @@ class ProfileRun:
         self.batch.cancel([job.id for job in self.batch.ours()])
 
     def _nodes(self, there: list[str]) -> list[str]:
+        if not there:
+            where = f"partition {self.config.profile.partition}" if self.config.profile.partition else "this cluster"
+            raise BadInput(f"{where} has no node with GPUs: there is nothing to measure")
         if self.wanted.nodes is None:
             return there
         unknown = sorted(set(self.wanted.nodes) - set(there))

@@ -8,7 +8,7 @@ from datetime import datetime, time, timedelta
 
 from pal_slurm.errors import BadInput
 
-_TEXT = re.compile(r"([01]?\d|2[0-3]):([0-5]\d)-([01]?\d|2[0-3]):([0-5]\d)")
+_TEXT = re.compile(r"([01]?[0-9]|2[0-3]):([0-5][0-9])-([01]?[0-9]|2[0-3]):([0-5][0-9])")
 
 
 @dataclass(frozen=True, slots=True)

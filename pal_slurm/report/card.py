@@ -17,6 +17,7 @@ from pal_slurm.scores.drift import drift
 from pal_slurm.store import GpuRepo, Stay, Store
 from pal_slurm.store.cards import CardJob, CardNight, CardRepo, CardScore, Identity
 from pal_slurm.store.nights import Alert, NightRepo
+from pal_slurm.words import digits
 
 DAY_S = 86_400.0
 STAND_IN = "at-"  # how an import without UUIDs names what sits in a slot
@@ -82,7 +83,7 @@ def setups(nights: Sequence[CardNight]) -> list[Setup]:
     for setup, same in groupby(by_night, key=lambda pair: pair[1]):
         when = [night for night, _ in same]
         driver, _, cap = setup.rpartition("|")
-        watts = float(cap) if cap.replace(".", "", 1).isdecimal() else 0.0
+        watts = float(cap) if digits(cap.replace(".", "", 1)) else 0.0
         found.append(Setup(driver or None, watts or None, when[0], when[-1]))
     return found
 

@@ -12,7 +12,7 @@ from pal_slurm.report.text import Value, fold
 from pal_slurm.store import Stay
 
 PARTS = ("", ".worst", ".worst_at", ".known")
-_RACK = re.compile(r"rack\d+")
+_RACK = re.compile(r"rack[0-9]+")
 
 
 def group_fields(kind: str, classes: Sequence[str]) -> list[str]:

@@ -9,15 +9,16 @@ import numpy as np
 
 from pal_slurm.errors import BadInput
 from pal_slurm.model import Cluster, homogeneous
+from pal_slurm.words import digits
 
-_PART = re.compile(r"(?:(?P<model>[A-Za-z0-9][\w.-]*):)?(?P<nodes>\d{1,6})x(?P<gpus>\d{1,2})")
+_PART = re.compile(r"(?:(?P<model>[A-Za-z0-9][\w.-]*):)?(?P<nodes>[0-9]{1,6})x(?P<gpus>[0-9]{1,2})")
 MOST_GPUS = 1_000_000
 
 
 def parse_cluster(text: str) -> Cluster:
     body, _, rack = text.partition("/")
     parts = [_PART.fullmatch(part) for part in body.split("+")]
-    if (rack and not rack.isdigit()) or any(part is None for part in parts):
+    if (rack and not digits(rack)) or any(part is None for part in parts):
         raise BadInput(f"{text!r} is no cluster; write NODESxGPUS, as in 16x4, 64x8/16 or v100:8x4+k80:8x4.")
     shapes = [(part["model"] or "gpu", int(part["nodes"]), int(part["gpus"])) for part in parts if part is not None]
     if any(nodes < 1 or gpus < 1 for _, nodes, gpus in shapes) or sum(n * g for _, n, g in shapes) > MOST_GPUS:

@@ -10,8 +10,9 @@ from enum import StrEnum
 from pal_slurm.slurm.gres import gpus_in
 from pal_slurm.slurm.nodes import NodeRecord
 from pal_slurm.slurm.nodeset import fold
+from pal_slurm.words import digits
 
-_TYPED = re.compile(r"gres/gpu:(?!g\d{1,3}\b)[A-Za-z0-9_.+-]+", re.IGNORECASE)
+_TYPED = re.compile(r"gres/gpu:(?!g[0-9]{1,3}\b)[A-Za-z0-9_.+-]+", re.IGNORECASE)
 
 
 class Level(StrEnum):
@@ -63,7 +64,7 @@ def _kind(node: NodeRecord) -> str:
         return ""
     if all(item.n == 1 and item.type == f"g{place}" for place, item in enumerate(items)):
         return "slots"
-    if any(item.type[:1] == "g" and item.type[1:].isdigit() for item in items):
+    if any(item.type[:1] == "g" and digits(item.type[1:]) for item in items):
         return "order"
     types = sorted({item.type for item in items if item.type})
     return f"typed GPUs ({', '.join(types)})" if types else "untyped GPUs"

@@ -13,6 +13,7 @@ from pal_slurm.slots.gres_conf import Device, GresConf
 from pal_slurm.slurm.gres import gpus_in
 from pal_slurm.slurm.nodes import NodeRecord
 from pal_slurm.slurm.nodeset import fold
+from pal_slurm.words import digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ def emit(nodes: Sequence[NodeRecord], conf: GresConf) -> Emitted:
 
 
 def _is_slot(name: str) -> bool:
-    return name[:1] == "g" and name[1:].isdigit()
+    return name[:1] == "g" and digits(name[1:])
 
 
 def _guessed(count: int) -> list[Device]:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pal_slurm.errors import BadInput
 from pal_slurm.slurm.nodeset import unfold
 
-_NUMBER = re.compile(r"(\d+)$")
+_NUMBER = re.compile(r"([0-9]+)$")
 _KEYS = {"name", "type", "file", "cores", "links", "nodename", "count", "flags", "autodetect", "multiplefiles"}
 MOST_GPUS = 64  # per node; more is a slip of the pen
 

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pal_slurm.errors import SlurmRefused, SlurmUnavailable
-from pal_slurm.printable import printable
 from pal_slurm.slurm.cli_run import Commands
+from pal_slurm.words import digits, printable
 
 NAME = "pal-profile"
 HANDS_OFF = "pal:off"  # the word in a comment that keeps pald from placing a job
@@ -51,7 +51,7 @@ class Batch:
         if answer.code != 0:
             raise SlurmRefused(f"sbatch on {node}: {printable(answer.err) or f'exit status {answer.code}'}")
         number = answer.out.split(b";")[0].strip()
-        if not number.isdigit():
+        if not digits(number):
             raise SlurmUnavailable(f"sbatch answered {printable(answer.out)!r} instead of a job id")
         return int(number)
 
@@ -62,7 +62,7 @@ class Batch:
         found = []
         for line in out.decode("ascii", "replace").splitlines():
             number, state, wanted, got = (line.split("|") + [""] * 4)[:4]
-            if number.isdigit():
+            if digits(number):
                 found.append(OurJob(int(number), got or wanted, state != "PD"))
         return found
 

@@ -35,7 +35,7 @@ TABLE = (
 
 def parse_release(text: str) -> tuple[int, int, int]:
     """`22.05.8` or `slurm-wlm 26.05.0-0rc1` as numbers."""
-    match = re.search(r"(\d+)\.(\d+)(?:\.(\d+))?", text)
+    match = re.search(r"([0-9]+)\.([0-9]+)(?:\.([0-9]+))?", text)
     if not match:
         raise SlurmUnavailable(f"Slurm's answer names no release: {text[:80]!r}")
     return int(match[1]), int(match[2]), int(match[3] or 0)

@@ -14,8 +14,9 @@ from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.slurm.nodes import NodeRecord, PartitionRecord, ReservationRecord
 from pal_slurm.slurm.nodeset import unfold
 from pal_slurm.slurm.port import Passes, SchedulerSetup
+from pal_slurm.words import digits
 
-_QUESTION = re.compile(r"REQUEST_\w*INFO\w*\s.*total_time:(\d+)")
+_QUESTION = re.compile(r"REQUEST_\w*INFO\w*\s.*total_time:([0-9]+)")
 QUESTIONS = ("show node", "show partition", "show reservation", "show topology")
 
 
@@ -104,7 +105,7 @@ def _text(value: str | None) -> str:
 
 
 def _number(value: str | None) -> int:
-    return int(value) if value and value.isdecimal() else 0
+    return int(value) if value and digits(value) else 0
 
 
 def read_config(answer: bytes) -> dict[str, str]:

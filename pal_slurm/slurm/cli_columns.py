@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pal_slurm.errors import SlurmUnavailable
+from pal_slurm.words import digits
 
 # What squeue prints, and how wide; a value that fills its width may have been cut and is read again, wider.
 WIDTHS: Mapping[str, int] = {
@@ -138,7 +139,7 @@ def _rows(out: bytes, of: Layout) -> Iterator[Row]:
     for start in range(0, len(out), of.length):
         record = text[start : start + of.length]
         job = record[id_start:id_end].rstrip(" ")
-        if record[-1] != "\n" or not job.isdecimal():
+        if record[-1] != "\n" or not digits(job):
             raise SlurmUnavailable(f"squeue's record {start // of.length} stands askew: nothing was used")
         row = seen.get(job)
         if row is None:

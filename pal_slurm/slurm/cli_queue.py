@@ -11,9 +11,10 @@ from functools import lru_cache
 
 from pal_slurm.slurm.cli_columns import Row
 from pal_slurm.slurm.records import JobRecord
+from pal_slurm.words import digits
 
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5}
-_NUMBER = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)[a-z]?")
+_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTP]?)[a-z]?")
 _ALONE = frozenset({"NO", "USER", "MCS"})  # what OverSubscribe says of a job that shares its nodes with nobody else
 
 
@@ -82,7 +83,7 @@ def _to_record(row: Row) -> JobRecord:
 
 def _add_array(record: JobRecord, row: Row) -> None:
     first = row.tasks[0] if row.tasks else ""
-    if not first.partition("%")[0].isdecimal():
+    if not digits(first.partition("%")[0]):
         return
     record.array_id = _amount(row.get("ArrayJobId"))
     numbers = sorted({int(task.partition("%")[0]) for task in row.tasks})
@@ -136,7 +137,7 @@ def _must(value: int | None, sentence: str) -> int:
 
 @lru_cache(maxsize=4096)
 def _time(text: str) -> int | None:
-    return int(text) if text.isdecimal() else None
+    return int(text) if digits(text) else None
 
 
 @lru_cache(maxsize=4096)
@@ -146,7 +147,7 @@ def _amount(text: str) -> int | None:
 
 
 def _long(text: str) -> int | None:
-    return int(text) if text.isdecimal() else None
+    return int(text) if digits(text) else None
 
 
 @lru_cache(maxsize=4096)
@@ -161,7 +162,7 @@ def minutes(text: str) -> int | None:
     """`10:00`, `1:00:00`, `1-00:00:00` as minutes; None when there is no limit, or none yet."""
     days, dash, clock = text.rpartition("-")
     parts = clock.split(":")
-    if not all(part.isdecimal() for part in parts) or (dash and not days.isdecimal()) or len(parts) not in (2, 3):
+    if not all(digits(part) for part in parts) or (dash and not digits(days)) or len(parts) not in (2, 3):
         return None
     hours, mins, seconds = ["0", *parts][-3:]
     total = ((int(days) if dash else 0) * 24 + int(hours)) * 60 + int(mins)

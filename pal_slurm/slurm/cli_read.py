@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pal_slurm.printable import printable
 from pal_slurm.slurm.cli_columns import COMMENTS, LATER, WIDE, Layout, Row, layout, rows
 from pal_slurm.slurm.cli_details import Details
 from pal_slurm.slurm.cli_queue import Unread, to_record
 from pal_slurm.slurm.cli_run import Commands, failure
 from pal_slurm.slurm.records import JobRecord
+from pal_slurm.words import printable
 
 _FLAGS = ("-h", "-a", "-r")  # no header, hidden partitions too, each task of an array on its own line
 MOST_WIDE = 2048  # records that are read again, wider

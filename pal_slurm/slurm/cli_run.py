@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pal_slurm.errors import SlurmUnavailable
-from pal_slurm.printable import printable
+from pal_slurm.words import printable
 
 MOST_BYTES = 1 << 30  # a queue of 300,000 jobs; more is a runaway
 _CHUNK = 1 << 16

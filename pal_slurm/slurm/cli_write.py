@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Edit, EditResult, Job, Outcome
-from pal_slurm.printable import printable
 from pal_slurm.slurm.cli_read import QueueReader
 from pal_slurm.slurm.cli_run import Commands
 from pal_slurm.slurm.insist import insist
@@ -23,6 +22,7 @@ from pal_slurm.slurm.port import Capabilities
 from pal_slurm.slurm.prepare import Ready, prepare_all, record_of
 from pal_slurm.slurm.records import to_job
 from pal_slurm.slurm.rewrite import NOW
+from pal_slurm.words import printable
 
 BATCH = 128  # edits per scontrol: the read before each batch is never long ago
 EACH_S = 0.05  # what one update may take, beside the deadline of the call

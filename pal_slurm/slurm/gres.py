@@ -13,12 +13,12 @@ from typing import NamedTuple
 _ITEM = re.compile(
     r"(?:gres[/:])?gpu"
     r"(?::(?P<type>[A-Za-z_][A-Za-z0-9_.+-]*))?"
-    r"(?:[:=](?P<count>\d+)(?P<unit>[KMG]?))?"
+    r"(?:[:=](?P<count>[0-9]+)(?P<unit>[KMG]?))?"
     r"(?P<rest>(?:\([^)]*\))*)"
 )
 _INDICES = re.compile(r"\(IDX:([0-9,-]+)\)")
 _SPLIT = re.compile(r",(?![^(]*\))")  # a comma in (IDX:0,2) separates nothing
-_SLOT = re.compile(r"g\d{1,3}")
+_SLOT = re.compile(r"g[0-9]{1,3}")
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from pal_slurm.model import BoolArray, Cluster, Reservation
 from pal_slurm.slurm import gres
 from pal_slurm.slurm.nodeset import expand, unfold
+from pal_slurm.words import digits
 
 # fmt: off
 UNFIT = frozenset({
@@ -24,7 +25,7 @@ UNFIT = frozenset({
     "POWERING_UP", "POWER_UP", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "BLOCKED",
 })
 # fmt: on
-_SLOT = re.compile(r"g(\d{1,3})")
+_SLOT = re.compile(r"g([0-9]{1,3})")
 _SUFFIX = "*~#!%$@^-"
 
 
@@ -167,7 +168,7 @@ def _racks(names: tuple[str, ...], features: tuple[frozenset[str], ...], site: S
 
 
 def _names_rack(word: str, prefix: str) -> bool:
-    return word.startswith(prefix) and word[len(prefix) :].isdigit()
+    return word.startswith(prefix) and digits(word[len(prefix) :])
 
 
 def _masks(names: tuple[str, ...], partitions: Sequence[PartitionRecord]) -> dict[str, BoolArray]:

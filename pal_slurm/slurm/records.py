@@ -19,8 +19,8 @@ from pal_slurm.slurm.nodeset import unfold
 
 HOLDS_RESOURCES = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED"})
 MOST_TASKS = 4_000_001  # Slurm's own greatest MaxArraySize
-_MARK = re.compile(r"pal1\{((?:[^{}\s]*;)?)b=(\d{1,15})((?:;[^{}\s]*)?)\}")
-_TASKS = re.compile(r"(\d+)(?:-(\d+)(?::(\d+))?)?")
+_MARK = re.compile(r"pal1\{((?:[^{}\s]*;)?)b=([0-9]{1,15})((?:;[^{}\s]*)?)\}")
+_TASKS = re.compile(r"([0-9]+)(?:-([0-9]+)(?::([0-9]+))?)?")
 
 
 class JobRecord(msgspec.Struct, array_like=True):

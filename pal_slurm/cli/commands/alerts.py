@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pal_slurm.cli.context import Palctl, choose, output_options, pass_palctl, print_rows
+from pal_slurm.cli.numbers import Number
 
 if TYPE_CHECKING:
     from pal_slurm.report.text import Value
@@ -16,7 +17,7 @@ FIELDS = ("when", "kind", "said")
 
 
 @click.command(name="alerts", short_help="What a person should look at: changes, shifts, unhealthy cards.")
-@click.option("--days", default=7.0, show_default=True, type=click.FloatRange(0.01), help="How far back.")
+@click.option("--days", default=7.0, show_default=True, type=Number(0.01), help="How far back.")
 @output_options
 @pass_palctl
 def command(palctl: Palctl, days: float, as_json: bool, fields: str) -> None:

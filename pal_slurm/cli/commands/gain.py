@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.numbers import Number, Whole
 from pal_slurm.cli.outcomes import print_table, progress_bar
 from pal_slurm.errors import BadInput, ConfigError, SlurmUnavailable, StoreError
 
@@ -26,14 +27,14 @@ if TYPE_CHECKING:
 @click.option(
     "--sacct", "sacct_file", type=click.Path(path_type=Path), help="Output of sacct --parsable2; else it is run."
 )
-@click.option("--days", default=30, type=click.IntRange(1, 3650), help="How far back to ask sacct.")
+@click.option("--days", default=30, type=Whole(1, 3650), help="How far back to ask sacct.")
 @click.option(
     "--scores", type=click.Path(path_type=Path), help="Scores as for `palctl scores import`; else the database's."
 )
-@click.option("--gpus-per-node", type=click.IntRange(1, 64), help="Default: the most that a one-node job had.")
-@click.option("--locality", default=1.7, type=click.FloatRange(1), help="Factor on jobs that span nodes.")
-@click.option("--repeat", default=10, type=click.IntRange(2, 1000), help="Replays, for the interval.")
-@click.option("--seed", default=0, type=click.IntRange(0), help="Of everything that is drawn.")
+@click.option("--gpus-per-node", type=Whole(1, 64), help="Default: the most that a one-node job had.")
+@click.option("--locality", default=1.7, type=Number(1), help="Factor on jobs that span nodes.")
+@click.option("--repeat", default=10, type=Whole(2, 1000), help="Replays, for the interval.")
+@click.option("--seed", default=0, type=Whole(0), help="Of everything that is drawn.")
 @click.option("--json", "as_json", is_flag=True, help="The figures as JSON.")
 @pass_palctl
 def command(

@@ -7,12 +7,11 @@ import time
 import click
 
 from pal_slurm.cli.context import Palctl, choose, output_options, pass_palctl, print_rows
+from pal_slurm.cli.numbers import Number
 
 
 @click.command(name="gained", short_help="What pald gained so far, or in shadow mode would have.")
-@click.option(
-    "--days", default=30.0, show_default=True, type=click.FloatRange(0, 3650), help="Jobs started since then."
-)
+@click.option("--days", default=30.0, show_default=True, type=Number(0, 3650), help="Jobs started since then.")
 @output_options
 @pass_palctl
 def command(palctl: Palctl, days: float, as_json: bool, fields: str) -> None:

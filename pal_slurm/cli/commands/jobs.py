@@ -5,12 +5,11 @@ from __future__ import annotations
 import click
 
 from pal_slurm.cli.context import Palctl, choose, output_options, pass_palctl, print_rows
+from pal_slurm.cli.numbers import Whole
 
 
 @click.command(name="jobs", short_help="What was decided about each job, and what it got.")
-@click.option(
-    "-n", "--most", default=100, show_default=True, type=click.IntRange(1, 100_000), help="Newest jobs to show."
-)
+@click.option("-n", "--most", default=100, show_default=True, type=Whole(1, 100_000), help="Newest jobs to show.")
 @output_options
 @pass_palctl
 def command(palctl: Palctl, most: int, as_json: bool, fields: str) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.numbers import Number, Whole
 from pal_slurm.errors import BadInput, SlurmError, SlurmUnavailable
 
 if TYPE_CHECKING:
@@ -31,11 +32,11 @@ def command() -> None:
 
 @command.command(name="run")
 @click.option("--nodes", default="", metavar="LIST", help="These nodes only, as n[1-8]; default: all with GPUs.")
-@click.option("--max-parallel", type=click.IntRange(1), help="Nodes at a time; default: profile.max_parallel.")
+@click.option("--max-parallel", type=Whole(1), help="Nodes at a time; default: profile.max_parallel.")
 @click.option("--window", default="", metavar="HH:MM-HH:MM", help="Only in these hours; busy nodes are waited for.")
-@click.option("--fresh", default=12.0, type=float, metavar="HOURS", help="Skip nodes measured within (default 12).")
+@click.option("--fresh", default=12.0, type=Number(0), metavar="HOURS", help="Skip nodes measured within (default 12).")
 @click.option("--again", is_flag=True, help="Measure also what was measured just now.")
-@click.option("--interval", default=2.0, type=click.FloatRange(0.2, 60), hidden=True)
+@click.option("--interval", default=2.0, type=Number(0.2, 60), hidden=True)
 @click.option("--json", "as_json", is_flag=True, help="The coverage at the end, machine-readable.")
 @pass_palctl
 def run(
@@ -50,9 +51,8 @@ def run(
     """
     from pal_slurm.profiling.run import Wanted
     from pal_slurm.profiling.window import hours
-    from pal_slurm.slurm.nodeset import expand
 
-    profile, now = palctl.config.profile, time.time()
+    profile, now, named = palctl.config.profile, time.time(), _named(nodes)
     if not profile.spool or not Path(profile.spool).is_dir():
         raise BadInput(
             f"profile.spool: {profile.spool or 'not set in pal.yaml'}: a directory that nodes share is needed"
@@ -62,11 +62,22 @@ def run(
         click.echo(f"it is {time.strftime('%H:%M')}, outside of {window}: nothing was done")
         return
     since = now if again else opened.opened if opened else now - fresh * 3600
-    wanted = Wanted(tuple(expand(nodes)) if nodes else None, max_parallel or profile.max_parallel, since, opened)
+    wanted = Wanted(named, max_parallel or profile.max_parallel, since, opened)
     progress = _run(palctl, wanted, interval, quiet=as_json)
     _report(progress, as_json)
     if len(progress.done) < progress.total:
         raise click.exceptions.Exit(75)
+
+
+def _named(text: str) -> tuple[str, ...] | None:
+    """The nodes of --nodes; None: all."""
+    from pal_slurm.model.hostlist import unfold_hosts
+
+    if not text:
+        return None
+    if not (names := unfold_hosts(text.strip())):
+        raise BadInput(f"--nodes {text[:200]!r}: no list of nodes; write it as n[1-8] or n1,n2")
+    return names
 
 
 def _run(palctl: Palctl, wanted: Wanted, interval: float, quiet: bool) -> Progress:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.numbers import Whole
 
 if TYPE_CHECKING:
     from pal_slurm.report.figures import AppPoint, Fleet
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 @click.option("--html", "file", metavar="FILE", help="Write the page there; `-` for standard output.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures that the page is made of instead.")
 @click.option(
-    "--nights", default=28, show_default=True, type=click.IntRange(2, 400), help="How far back trends go.", metavar="N"
+    "--nights", default=28, show_default=True, type=Whole(2, 400), help="How far back trends go.", metavar="N"
 )
 @pass_palctl
 def command(palctl: Palctl, file: str | None, as_json: bool, nights: int) -> None:

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pal_slurm.cli.numbers import Number, Whole
 from pal_slurm.cli.outcomes import print_columns, progress_bar, write_json
+from pal_slurm.words import digits
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,20 +36,16 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
 @click.option("--placement", default="", help="For all policies but artifact/*.")
 @click.option("--fill", default="", help="none, easy or holes, for all; default: none with artifact/*, else easy.")
 @click.option("--moves/--no-moves", "moves", default=None, help="May `pal` move running jobs? Default: not for sacct.")
-@click.option("--round", "round_s", default=0.0, type=click.FloatRange(0), help="Seconds; 0 acts at once.")
-@click.option("--restart-cost", default=0.0, type=click.FloatRange(0), help="Seconds that a move or restart costs.")
-@click.option(
-    "--checkpoint", default=0.0, type=click.FloatRange(0), help="Seconds between checkpoints; 0 loses nothing."
-)
-@click.option("--locality", default=1.7, type=click.FloatRange(1), help="Factor on jobs that span nodes.")
+@click.option("--round", "round_s", default=0.0, type=Number(0), help="Seconds; 0 acts at once.")
+@click.option("--restart-cost", default=0.0, type=Number(0), help="Seconds that a move or restart costs.")
+@click.option("--checkpoint", default=0.0, type=Number(0), help="Seconds between checkpoints; 0 loses nothing.")
+@click.option("--locality", default=1.7, type=Number(1), help="Factor on jobs that span nodes.")
 @click.option("--default-class", default="A", help="Of jobs whose application the trace does not name.")
-@click.option(
-    "--limit-factor", default=2.0, type=click.FloatRange(1), help="Time limit over ideal run time, if untold."
-)
+@click.option("--limit-factor", default=2.0, type=Number(1), help="Time limit over ideal run time, if untold.")
 @click.option("--throughputs", type=click.Path(path_type=Path), help="gavel: simulation_throughputs.json.")
 @click.option("--tracked", default="", metavar="N|all", help="Jobs that count; 160 with artifact/*, else all.")
-@click.option("--seed", default=0, type=click.IntRange(0), help="Of everything that is drawn.")
-@click.option("--repeat", default=1, type=click.IntRange(1, 10_000), help="Seeds; gives 95 % intervals.")
+@click.option("--seed", default=0, type=Whole(0), help="Of everything that is drawn.")
+@click.option("--repeat", default=1, type=Whole(1, 10_000), help="Seeds; gives 95 % intervals.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write a list, one object per policy.")
 @click.option("--plot", "plot_file", type=click.Path(path_type=Path), help="Write a PNG (first seed).")
 def command(
@@ -139,7 +137,7 @@ def _tracked(text: str, published: bool) -> int | None:
     if text == "all":
         return None
     if text:
-        if not text.isdigit() or int(text) < 1:
+        if not digits(text) or int(text) < 1:
             raise click.BadParameter("a number of jobs, or all", param_hint="--tracked")
         return int(text)
     return ARTIFACT_TRACKS if published else None

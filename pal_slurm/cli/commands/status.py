@@ -7,7 +7,7 @@ import json
 import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
-from pal_slurm.printable import plain
+from pal_slurm.words import plain
 
 
 @click.command()

@@ -10,18 +10,19 @@ from typing import TYPE_CHECKING
 import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.numbers import Number, Whole
 
 if TYPE_CHECKING:
     from pal_slurm.model import Snapshot
 
 
 @click.command()
-@click.argument("job", type=int, required=False)
+@click.argument("job", type=Whole(1), required=False)
 @click.option("--all", "everything", is_flag=True, help="Every lease and every pin in the queue.")
 @click.option(
     "--if-dead",
     "dead_s",
-    type=float,
+    type=Number(0),
     metavar="SECONDS",
     help="Only when pald has given no sign of life for so long: what the dead man's timer runs.",
 )

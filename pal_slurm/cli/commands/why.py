@@ -19,7 +19,7 @@ def command(palctl: Palctl, job: str, as_json: bool) -> None:
     from pal_slurm.report.life import life_of, life_sentences
     from pal_slurm.report.text import as_json as to_json
 
-    match = re.fullmatch(r"(\d{1,10})(?:_(\d{1,10}))?", job)
+    match = re.fullmatch(r"([0-9]{1,10})(?:_([0-9]{1,10}))?", job)
     if match is None:
         raise BadInput(f"{job!r} is no job id; write 1234, or 1234_5 for a task of an array")
     life = life_of(palctl.store, palctl.cluster, int(match[1]), int(match[2]) if match[2] else None)

@@ -15,7 +15,7 @@ from pathlib import Path
 from pal_slurm.probe.devices import Sample
 from pal_slurm.probe.document import Device
 from pal_slurm.probe.errors import DeviceLost, NoDevices
-from pal_slurm.probe.words import plain
+from pal_slurm.probe.words import digits, plain
 
 _AMD, _DISPLAY, _ACCELERATOR = "0x1002", "0x03", "0x12"  # PCI's vendor number, and its classes of devices
 
@@ -29,7 +29,9 @@ class Amd:
 
     def __init__(self, sys: Path) -> None:
         self._sys = sys
-        cards = (card / "device" for card in (sys / "class/drm").glob("card*") if re.fullmatch(r"card\d+", card.name))
+        cards = (
+            card / "device" for card in (sys / "class/drm").glob("card*") if re.fullmatch(r"card[0-9]+", card.name)
+        )
         self._cards = sorted(card for card in (path.resolve() for path in cards) if self._ours(card))
         if not self._cards:
             raise NoDevices(f"{sys}/class/drm has no AMD GPU with a number of its own; is amdgpu loaded on this node?")
@@ -49,7 +51,7 @@ class Amd:
     def device(self, index: int) -> Device:
         card, unique = self._card(index)
         sensors = _sensors(card)
-        errors = dict(re.findall(r"(ue|ce): (\d+)", _text(card / "ras/umc_err_count") or ""))
+        errors = dict(re.findall(r"(ue|ce): ([0-9]+)", _text(card / "ras/umc_err_count") or ""))
         bad_pages = _text(card / "ras/gpu_vram_bad_pages")
         memory = _number(card / "mem_info_vram_total")
         return Device(
@@ -98,14 +100,14 @@ class Amd:
         if number is None:
             return None
         used = (kfd / "proc").glob(f"*/vram_{number}")
-        return tuple(sorted(int(p.parent.name) for p in used if p.parent.name.isdigit() and (_number(p) or 0) > 0))
+        return tuple(sorted(int(p.parent.name) for p in used if digits(p.parent.name) and (_number(p) or 0) > 0))
 
 
 def _kfd_nodes(kfd: Path) -> list[tuple[str, str]]:
     """(kfd's number, unique number in hex) of each card."""
     found = []
     for node in (kfd / "topology/nodes").glob("*"):
-        unique = re.search(r"^unique_id (\d+)$", _text(node / "properties") or "", re.MULTILINE)
+        unique = re.search(r"^unique_id ([0-9]+)$", _text(node / "properties") or "", re.MULTILINE)
         number = _text(node / "gpu_id")
         if unique and number and int(unique[1]):
             found.append((number, f"{int(unique[1]):016x}"))
@@ -135,7 +137,7 @@ def _short(path: Path) -> str | None:
 
 def _number(path: Path) -> float | None:
     text = _text(path)
-    return float(text) if text and re.fullmatch(r"\d{1,18}", text) else None
+    return float(text) if text and re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
 def _scaled(path: Path, factor: float) -> float | None:

@@ -104,7 +104,7 @@ def visible(devices: tuple[FakeDevice, ...]) -> tuple[FakeDevice, ...]:
     """Those that Slurm gave to this job or step; all, where nobody said."""
     for name in ("CUDA_VISIBLE_DEVICES", "SLURM_STEP_GPUS", "SLURM_JOB_GPUS"):
         given = os.environ.get(name, "")
-        if re.fullmatch(r"\d+(,\d+)*", given):
+        if re.fullmatch(r"[0-9]+(,[0-9]+)*", given):
             slots = {int(slot) for slot in given.split(",")}
             return tuple(device for device in devices if device.slot in slots)
     return devices

@@ -11,6 +11,7 @@ from typing import Any
 from pal_slurm.probe.document import Device
 from pal_slurm.probe.errors import BadInput
 from pal_slurm.probe.foreign import Book, json_of, node_name
+from pal_slurm.probe.words import digits
 
 _OUTCOMES = {"pass": "pass", "passed": "pass", "warn": "warn", "fail": "fail", "failed": "fail"}
 
@@ -47,7 +48,7 @@ def _device(index: int, node: str, serials: dict[int, str], book: Book) -> Devic
 def _indices(result: dict[str, Any]) -> list[int]:
     told = result.get("gpu_id", result.get("gpu_ids", result.get("entity_id", "")))
     words = [str(word) for word in told] if isinstance(told, list) else str(told).replace(",", " ").split()
-    return [int(word) for word in words if word.isdigit()]
+    return [int(word) for word in words if digits(word)]
 
 
 def _serials(body: dict[str, Any]) -> dict[int, str]:
@@ -55,11 +56,11 @@ def _serials(body: dict[str, Any]) -> dict[int, str]:
     for group in _dicts(body, "entity_groups"):
         if str(group.get("entity_group", "")).upper() == "GPU":
             for entity in _dicts(group, "entities"):
-                if str(entity.get("entity_id", "")).isdigit():
+                if digits(str(entity.get("entity_id", ""))):
                     found[int(entity["entity_id"])] = str(entity.get("serial_num", ""))
     listed = body.get("GPU Device Serials")
     if isinstance(listed, dict):
-        found |= {int(index): str(serial) for index, serial in listed.items() if str(index).isdigit()}
+        found |= {int(index): str(serial) for index, serial in listed.items() if digits(str(index))}
     return found
 
 

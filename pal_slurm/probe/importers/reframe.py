@@ -15,7 +15,7 @@ from pal_slurm.probe.errors import BadInput
 from pal_slurm.probe.foreign import Book, json_of, node_name, seconds_of
 from pal_slurm.probe.words import plain
 
-_GPU = re.compile(r"(?P<metric>.*?)[_.:-]?(?:gpu|dev|device)[_.:-]?(?P<index>\d{1,3})")
+_GPU = re.compile(r"(?P<metric>.*?)[_.:-]?(?:gpu|dev|device)[_.:-]?(?P<index>[0-9]{1,3})")
 
 
 def read(data: bytes, book: Book) -> None:

@@ -17,7 +17,7 @@ _UNITS = (
     (re.compile(r"steptime|step_times?\b|_time\b|latency"), "ms"),  # its models tell milliseconds
     (re.compile(r"throughput|flops|_bw\b|bandwidth|_ops\b"), "/s"),
 )
-_RANKED = re.compile(r"(?P<metric>.+?)(?::(?P<rank>\d{1,3}))?")
+_RANKED = re.compile(r"(?P<metric>.+?)(?::(?P<rank>[0-9]{1,3}))?")
 
 
 def read(data: bytes, book: Book) -> None:

@@ -24,7 +24,7 @@ TRACE = {
         ("model", "command", "directory", "steps_arg", "needs_data", "total_steps", "scale_factor", "priority", "slo")
     )
 } | {"arrival_s": 9}
-KEY = re.compile(r"\('(?P<model>[^']+)', (?P<scale>\d+)\)")
+KEY = re.compile(r"\('(?P<model>[^']+)', (?P<scale>[0-9]+)\)")
 
 Speeds = dict[tuple[str, int], dict[str, float]]  # (model, GPUs) -> GPU model -> seconds per step
 

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from pal_slurm.sim.traces.jobs import limit
 from pal_slurm.sim.traces.reading import AppShelf, Options, Row, Table, register
 from pal_slurm.sim.workload import Source, Work, Workload, workload
+from pal_slurm.words import digits
 
 COLUMNS = ("timestamp", "duration", "num_gpus")
 
@@ -39,8 +40,8 @@ class Philly:
 def seconds(row: Row, column: str) -> float:
     """A time as ISO text (read as UTC: a trace must not depend on the reader's time zone) or as epoch seconds."""
     raw = row.text(column)
-    if raw.isdigit():
-        return float(raw)
+    if digits(raw):
+        return row.number(column)
     try:
         at = datetime.fromisoformat(raw)
     except ValueError:

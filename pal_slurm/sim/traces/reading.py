@@ -71,7 +71,7 @@ class Row:
     def number(self, column: str, *, least: float = 0.0, above: float | None = None) -> float:
         raw = self.text(column)
         try:
-            value = float(raw)
+            value = float(raw if raw.isascii() and "_" not in raw else "")
         except ValueError:
             raise self.error(column, f"{raw[:40]!r} is not a number") from None
         if not math.isfinite(value):

@@ -1,4 +1,4 @@
-"""Text of others, made safe for a terminal and for a log (P9). In: any text. Out: the same without what steers."""
+"""Text of others (P9). In: any text. Out: the same, safe for a terminal and for a log; whether it is a number."""
 
 from __future__ import annotations
 
@@ -13,3 +13,8 @@ def printable(text: bytes | str, most: int = 300) -> str:
     if isinstance(text, bytes):
         text = text.decode("utf-8", "replace")
     return plain(text).strip()[:most]
+
+
+def digits(text: str | bytes) -> bool:
+    """A whole number as programs write it: `str.isdigit` also takes digits of other scripts, and superscripts."""
+    return text.isascii() and text.isdigit()
