@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pal_slurm.cli.say import say
+
 if TYPE_CHECKING:
     from pal_slurm.sim.compare import Column, Interval
     from pal_slurm.sim.engine import Progress
@@ -51,7 +53,7 @@ def print_columns(columns: Sequence[Column], site: Site, world: World) -> None:
         f"restart cost {rules.restart_cost_s:g} s, {seeds} seed{'s' * (seeds > 1)}"
     )
     for note in (*load.notes, *([f"{load.skipped} rows left out"] if load.skipped else [])):
-        click.echo(f"note: {note}")
+        say(f"note: {note}")
     rows = [["", *(column.spec.label for column in columns)]]
     rows.append(["order, fill", *(f"{c.spec.order or 'fifo'}, {c.spec.fill}" for c in columns)])
     for name, title, scale, digits in (
@@ -78,7 +80,7 @@ def print_table(rows: Sequence[Sequence[str]]) -> None:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     for row in rows:
         cells = (cell.rjust(width) for cell, width in zip(row[1:], widths[1:], strict=True))
-        click.echo("  ".join((row[0].ljust(widths[0]), *cells)).rstrip())
+        say("  ".join((row[0].ljust(widths[0]), *cells)).rstrip())
 
 
 def write_json(path: Path, value: object) -> None:

@@ -19,6 +19,7 @@ import click
 from pal_slurm import __version__
 from pal_slurm.cli import commands
 from pal_slurm.cli.context import Palctl
+from pal_slurm.cli.say import complain
 from pal_slurm.errors import PalError
 
 
@@ -64,8 +65,7 @@ def main() -> None:
     try:
         palctl(prog_name="palctl")
     except PalError as error:
-        for line in str(error).splitlines():
-            click.echo(f"palctl: {line}", err=True)
+        complain("palctl", error)
         sys.exit(error.exit_code)
     except BrokenPipeError:  # `palctl scores | head`; nothing may be flushed into it at exit
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -9,7 +9,9 @@ from pathlib import Path
 import click
 
 from pal_slurm import __version__
+from pal_slurm.cli.say import complain
 from pal_slurm.errors import PalError
+from pal_slurm.words import plain
 
 
 @click.command(context_settings={"help_option_names": ["-h", "--help"]})
@@ -51,18 +53,21 @@ _SEVERITY = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERRO
 
 class _Journal(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
-        return f"<{_SEVERITY.get(record.levelno, 6)}>{super().format(record)}"
+        severity = _SEVERITY.get(record.levelno, 6)
+        return "\n".join(f"<{severity}>{plain(line)}" for line in super().format(record).split("\n"))
 
 
 class _Terminal(logging.Formatter):
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(message)s", datefmt="%H:%M:%S")
 
+    def format(self, record: logging.LogRecord) -> str:
+        return "\n".join(map(plain, super().format(record).split("\n")))
+
 
 def main() -> None:
     try:
         pald(prog_name="pald")
     except PalError as error:
-        for line in str(error).splitlines():
-            click.echo(f"pald: {line}", err=True)
+        complain("pald", error)
         sys.exit(error.exit_code)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pal_slurm.cli.context import Palctl, choose, print_rows
+from pal_slurm.cli.say import say
 from pal_slurm.cli.shades import look, score_paint
 
 if TYPE_CHECKING:
@@ -119,7 +120,7 @@ def _never_seen(palctl: Palctl, stays: Sequence[Stay]) -> list[Stay]:
     try:
         cluster = _slurm_cluster(palctl)
     except SlurmError as error:
-        click.echo(f"palctl: GPUs that the database has never seen are not listed: {error}", err=True)
+        say(f"palctl: GPUs that the database has never seen are not listed: {error}", err=True)
         return []
     seen = {(stay.node, stay.slot) for stay in stays}
     return [Stay("", model, *place, 0.0, None) for place, model in places_of(cluster).items() if place not in seen]

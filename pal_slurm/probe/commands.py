@@ -122,10 +122,10 @@ def check(options: Namespace) -> int:
     for path in options.files:
         reading = read_file(path, time.time())
         for defect in reading.defects:
-            sys.stdout.write(f"{path}: {defect}\n")
+            sys.stdout.write(plain(f"{path}: {defect}", 4000) + "\n")
         bad += bool(reading.defects)
         if not reading.defects:
-            sys.stdout.write(f"{path}: {_summary(reading)}\n")
+            sys.stdout.write(plain(f"{path}: {_summary(reading)}", 4000) + "\n")
     return BadInput.exit_code if bad else 0
 
 
@@ -151,7 +151,7 @@ def _deliver(document: Document, output: str, code: int) -> int:
         raise BadInput(f"the result would not be a valid document: {'; '.join(str(d) for d in defects[:3])}")
     for fault in document.faults:
         where = f"slot {fault.slot}: " if fault.slot is not None else f"{fault.uuid}: " if fault.uuid else ""
-        sys.stderr.write(f"pal-probe: {where}{fault.what}\n")
+        sys.stderr.write(plain(f"pal-probe: {where}{fault.what}", 4000) + "\n")
     if output == "-":
         sys.stdout.write(text)
         return code

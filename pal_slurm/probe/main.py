@@ -14,6 +14,7 @@ from pal_slurm.probe.cooling import Rule
 from pal_slurm.probe.errors import ProbeError
 from pal_slurm.probe.numbers import number, whole
 from pal_slurm.probe.runner import Patience
+from pal_slurm.probe.words import plain
 
 _NUM, _SOME, _WHOLE = number(), number(least=0.001), whole()  # the second: more than nothing
 _BENCH, _COOL, _PATIENCE = Settings(), Rule(), Patience()
@@ -24,7 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         code: int = options.command(options)
     except ProbeError as error:
-        sys.stderr.write(f"pal-probe: {error}\n")
+        for line in str(error).splitlines():
+            sys.stderr.write(plain(f"pal-probe: {line}", 4000) + "\n")
         return error.exit_code
     except BrokenPipeError:
         return 141

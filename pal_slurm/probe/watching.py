@@ -27,7 +27,7 @@ from pal_slurm.probe.jobfile import JobFile, salvage
 from pal_slurm.probe.owners import job_of, owner
 from pal_slurm.probe.reporting import MOST_BYTES, Report, parse
 from pal_slurm.probe.sampling import Sampler, summary
-from pal_slurm.probe.words import APP, JOB
+from pal_slurm.probe.words import APP, JOB, plain
 
 GONE_S = 60.0  # no process of a job on any GPU for so long: its part is closed
 _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
@@ -90,7 +90,7 @@ class Watcher:
 
     def failed(self, fault: Fault) -> None:
         """A GPU in trouble is news for the jobs on it, and for the node's log."""
-        sys.stderr.write(f"pal-probe: {fault.uuid or self._node}: {fault.what}\n")
+        sys.stderr.write(plain(f"pal-probe: {fault.uuid or self._node}: {fault.what}") + "\n")
         for watched in self._jobs.values():
             if self._plan.job is not None or watched.uses(fault.uuid):
                 watched.faults.append(fault)

@@ -76,6 +76,8 @@ def read_policy(text: str) -> PolicySpec:
         raise ConfigError(f"{path} can't be read: {exc.strerror}.") from exc
     except msgspec.DecodeError as exc:
         raise ConfigError(f"{path}: {exc}.") from exc
+    if spec.policy not in policy_names():
+        raise ConfigError(f"{path}: there is no policy {spec.policy!r}; choose one of {', '.join(policy_names())}.")
     return spec if spec.name else msgspec.structs.replace(spec, name=path.stem)
 
 

@@ -209,3 +209,21 @@ def test_outside_its_window_nothing_is_done(minicluster: Minicluster, tmp_path: 
     closed = f"{(hour + 2) % 24:02}:00-{(hour + 3) % 24:02}:00"
     assert "outside of" in work.palctl("profile", "run", "--window", closed)
     assert list(work.spool.iterdir()) == []
+
+
+@pytest.mark.slurm("24.11", slow=("22.05", "26.05"))
+def test_what_matches_no_node_is_refused_and_not_all_of_nothing(minicluster: Minicluster, tmp_path: Path) -> None:
+    work = Profiled(minicluster, tmp_path)
+    words: list[str | Path] = [PALCTL, "--config", work.config, "profile", "run"]
+
+    def refused(*more: str) -> str:
+        done = subprocess.run([*words, *more], capture_output=True, text=True, timeout=60, check=False)
+        assert (done.returncode, done.stdout) == (65, "")
+        return done.stderr
+
+    assert refused("--nodes", "n[1-") == "palctl: --nodes 'n[1-': no list of nodes; write it as n[1-8] or n1,n2\n"
+    assert refused("--nodes", "n[1-2],x9") == "palctl: --nodes: x9: no such node with GPUs in the partition\n"
+    tree = json.loads(work.config.read_text())
+    tree["profile"]["partition"] = "nowhere"
+    work.config.write_text(json.dumps(tree))
+    assert "partition nowhere has no node with GPUs" in refused()

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.say import say
 from pal_slurm.errors import BadInput, ConfigError
 
 
@@ -30,11 +31,11 @@ def check(palctl: Palctl, file: Path | None, as_json: bool) -> None:
         click.echo(to_json([{"file": f.file, "line": f.line, "key": f.key, "message": f.message} for f in faults]))
     else:
         for fault in faults:
-            click.echo(str(fault), err=True)
+            say(fault, err=True)
     if faults:
         raise click.exceptions.Exit(ConfigError.exit_code)
     if not as_json:
-        click.echo(f"{path}: good")
+        say(f"{path}: good")
 
 
 @command.command()
@@ -53,7 +54,7 @@ def show(palctl: Palctl, as_json: bool) -> None:
         click.echo(to_json(values))
         return
     for key, value in _flat(values):
-        click.echo(f"{key}: {plain(value)}")
+        say(f"{key}: {plain(value)}")
 
 
 @command.command()

@@ -13,6 +13,7 @@ import click
 from pal_slurm.cli.context import Palctl, pass_palctl
 from pal_slurm.cli.numbers import Number, Whole
 from pal_slurm.cli.outcomes import print_table, progress_bar
+from pal_slurm.cli.say import say
 from pal_slurm.errors import BadInput, ConfigError, SlurmUnavailable, StoreError
 
 if TYPE_CHECKING:
@@ -67,7 +68,9 @@ def command(
     if as_json:
         import msgspec
 
-        click.echo(msgspec.json.format(msgspec.json.encode(msgspec.to_builtins(report)), indent=2))
+        from pal_slurm.report.text import as_json as to_json
+
+        click.echo(to_json(msgspec.to_builtins(report)))
     else:
         _print(report, left_out)
 
@@ -112,7 +115,7 @@ def _knowledge(palctl: Palctl, cluster: Cluster, file: Path | None) -> tuple[Sco
 
         return score_table(palctl.store, palctl.config, cluster, time.time()), known_apps(palctl.store, palctl.config)
     except (ConfigError, StoreError) as why:
-        click.echo(f"note: no scores: {why}", err=True)
+        say(f"note: no scores: {why}", err=True)
         return neutral_scores(cluster), published
 
 
@@ -160,10 +163,10 @@ def _print(report: GainReport, left_out: int) -> None:
     for title, value in rows:
         click.echo(f"{title:52}{value}")
     click.echo()
-    click.echo(report.verdict + "\n")
+    say(report.verdict + "\n")
     click.echo("Assumed:")
     for line in report.assumptions:
-        click.echo(f"- {line}")
+        say(f"- {line}")
 
 
 def _share(value: Interval) -> str:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.say import say
 from pal_slurm.errors import BadInput
 
 if TYPE_CHECKING:
@@ -58,7 +59,7 @@ def _summary(done: Ingested, spool: Path) -> None:
     from pal_slurm.ingest.spool import Fate
 
     counts = ", ".join(f"{done.count(fate)} {fate.value}" for fate in Fate if done.count(fate)) or "nothing new"
-    click.echo(f"{spool}: {counts}; {done.runs} runs and {done.samples} stretches of jobs")
+    say(f"{spool}: {counts}; {done.runs} runs and {done.samples} stretches of jobs")
     if done.rescored.nights:
         click.echo(f"{done.rescored.scores} scores were made anew, of {done.rescored.nights} nights with new runs")
     if done.learned.samples:
@@ -66,7 +67,7 @@ def _summary(done: Ingested, spool: Path) -> None:
     if done.featured.classes:
         click.echo(f"{done.featured.classes} applications got a class by what they use; see palctl apps")
     for alert in done.alerts:
-        click.echo(f"ALERT {alert.said}")
+        say(f"ALERT {alert.said}")
 
 
 def _as_json(done: Ingested) -> None:

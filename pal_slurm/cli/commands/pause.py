@@ -7,6 +7,7 @@ import time
 import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.say import say
 from pal_slurm.errors import StoreError
 
 
@@ -22,7 +23,7 @@ def command(palctl: Palctl, reason: str) -> None:
         store = palctl.store
     except StoreError as error:
         pause(palctl.config, None, reason, now)
-        click.echo(f"palctl: {error}", err=True)
+        say(f"palctl: {error}", err=True)
         click.echo(f"paused by {palctl.config.pause_file()} alone: it holds for pald on this host")
         return
     pause(palctl.config, store, reason, now)

@@ -15,6 +15,7 @@ import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
 from pal_slurm.cli.numbers import Number, Whole
+from pal_slurm.cli.say import say
 from pal_slurm.errors import BadInput, SlurmError, SlurmUnavailable
 
 if TYPE_CHECKING:
@@ -118,7 +119,7 @@ def _until_finished(work: ProfileRun, interval: float, show: Show) -> Progress:
         except SlurmUnavailable as error:
             if time.monotonic() - answered > _PATIENCE_S:
                 raise
-            click.echo(f"palctl: {error}; trying again", err=True)
+            say(f"palctl: {error}; trying again", err=True)
         time.sleep(interval)
 
 
@@ -186,4 +187,4 @@ def _report(p: Progress, as_json: bool) -> None:
     if p.gave_way:
         click.echo(f"gave way to waiting jobs: {p.gave_way} times")
     for said in p.alerts:
-        click.echo(f"ALERT {said}")
+        say(f"ALERT {said}")

@@ -9,6 +9,7 @@ import click
 
 from pal_slurm.cli.context import Palctl, output_options, pass_palctl
 from pal_slurm.cli.periods import first_night
+from pal_slurm.cli.say import say
 from pal_slurm.errors import BadInput
 
 
@@ -116,10 +117,10 @@ def import_scores(palctl: Palctl, file: Path) -> None:
     document = document_of(entries, data, name, apps, GpuRepo(palctl.store).current(), now)
     added = ScoreRepo(palctl.store).add(document, now)
     if added.known_before:
-        click.echo(f"{name}: this very file was imported before; nothing was changed")
+        say(f"{name}: this very file was imported before; nothing was changed")
         return
     older = f"; {added.kept} stored scores are newer and stay" if added.kept else ""
-    click.echo(f"{name}: {added.scores} scores of {added.gpus} GPUs from {added.runs} measurements{older}")
+    say(f"{name}: {added.scores} scores of {added.gpus} GPUs from {added.runs} measurements{older}")
 
 
 @command.command(name="recompute")
@@ -133,4 +134,4 @@ def recompute(palctl: Palctl) -> None:
     if learned.samples:
         click.echo(f"{learned.scores} changed by what {learned.samples} stretches of jobs showed since")
     for alert in [*rescored.alerts, *learned.alerts]:
-        click.echo(f"ALERT {alert.said}")
+        say(f"ALERT {alert.said}")

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.say import say
 from pal_slurm.errors import BadInput
+from pal_slurm.words import plain
 
 if TYPE_CHECKING:  # loaded when a command needs it
     from pal_slurm.slurm.cli_run import Commands
@@ -39,9 +41,9 @@ def emit(palctl: Palctl, gres_conf: Path | None) -> None:
     made = make(machine.nodes, read_gres_conf(text, str(gres_conf)))
     for title, lines in (("gres.conf", made.gres_conf), ("slurm.conf", made.slurm_conf)):
         click.echo(f"# {title}")
-        click.echo("\n".join(lines) + "\n")
+        say("\n".join(lines) + "\n")
     for remark in made.remarks:
-        click.echo(f"# NOTE {remark}")
+        say(f"# NOTE {remark}")
 
 
 @command.command()
@@ -62,7 +64,7 @@ def check(palctl: Palctl, as_json: bool) -> None:
     else:
         colours = {Level.FINE: "green", Level.NOTE: "yellow", Level.WRONG: "red"}
         for f in found:
-            click.echo(f"{click.style(f'{f.level:<6}', fg=colours[f.level])} {f.said}")
+            click.echo(f"{click.style(f'{f.level:<6}', fg=colours[f.level])} {plain(f.said)}")
     if any(f.level is Level.WRONG for f in found):
         sys.exit(1)
 

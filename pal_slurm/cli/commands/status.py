@@ -27,6 +27,6 @@ def command(ctl: Palctl, as_json: bool) -> None:
         click.echo(json.dumps(seen.as_dict(), indent=2))
         return
     for name, value in seen.lines():
-        click.echo(f"{click.style(f'{name:<12}', bold=True)} {value}")
-    for said in (*(f"pald says: {plain(said)}" for said in seen.said), *seen.warnings):
-        click.echo(click.style(f"{'!':<12} {said}", fg="yellow"))
+        click.echo(f"{click.style(f'{name:<12}', bold=True)} {plain(value)}")
+    for said in (*(f"pald says: {said}" for said in seen.said), *seen.warnings):
+        click.echo(click.style(f"{'!':<12} {plain(said)}", fg="yellow"))

@@ -11,6 +11,7 @@ import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
 from pal_slurm.cli.numbers import Number, Whole
+from pal_slurm.cli.say import say
 
 if TYPE_CHECKING:
     from pal_slurm.model import Snapshot
@@ -51,7 +52,7 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
         if dry_run:
             for found in jobs:
                 where = f" (pinned to {found.required_nodes})" if found.required_nodes else ""
-                click.echo(f"would undo job {found.id}{where}")
+                say(f"would undo job {found.id}{where}")
             if not jobs:
                 click.echo("nothing of ours is in the queue")
             return
@@ -61,9 +62,9 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
     fine = sum(r.outcome in (Outcome.DONE, Outcome.STARTED, Outcome.GONE) for r in results)
     for r in results:
         if r.outcome is Outcome.PARTIAL:
-            click.echo(f"job {r.edit.job}: free to start anywhere; not all of its request could be restored: {r.said}")
+            say(f"job {r.edit.job}: free to start anywhere; not all of its request could be restored: {r.said}")
         elif r.outcome in (Outcome.REFUSED, Outcome.UNKNOWN):
-            click.echo(f"job {r.edit.job}: not undone: {r.said}", err=True)
+            say(f"job {r.edit.job}: not undone: {r.said}", err=True)
     click.echo(f"{fine} of {len(results)} jobs are as they were" if results else "nothing of ours is in the queue")
     if any(r.outcome in (Outcome.REFUSED, Outcome.UNKNOWN) for r in results):
         sys.exit(75)
