@@ -20,6 +20,7 @@ from pal_slurm.daemon.clock import Clock, SystemClock
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.ready import warnings
 from pal_slurm.daemon.sdnotify import notify
+from pal_slurm.daemon.wake import TICK_S
 from pal_slurm.errors import PalError, StoreError
 
 log = logging.getLogger("pald")
@@ -105,12 +106,13 @@ def _tell(pald: Pald, report: CycleReport, clock: Clock) -> None:
         pald.figures.look()
         report.aside = pald.figures.trouble
         pald.metrics.observe(report)
-    _log(report)
+    with pald.faults.contained("sentence"):
+        _log(report)
+        notify("WATCHDOG=1", f"STATUS={report.sentence[:200]}")
     with pald.faults.contained("alive"):
         _alive(pald, report, clock)
     with pald.faults.contained("status"):
         _say(pald, report, clock)
-    notify("WATCHDOG=1", f"STATUS={report.sentence[:200]}")
 
 
 def _say(pald: Pald, report: CycleReport, clock: Clock) -> None:
@@ -134,11 +136,12 @@ def _wait(pald: Pald, report: CycleReport, flags: Flags, clock: Clock) -> None:
     interval = pald.config.cycle.interval_s
     least = interval if report.end in (*TROUBLE, "standby") else LEAST_GAP_S
     gap = max(0.0, pald.faults.pause_s(interval), pald.cycle.pace.gap_s(least) - report.took_s)
-    faults = pald.faults.total
+    until = clock.monotonic() + max(gap, interval)
     with pald.faults.contained("bell"):
         pald.waker.wait(gap, max(gap, interval), lambda: flags.any)
-    if pald.faults.total > faults and not flags.any:
-        clock.sleep(LEAST_GAP_S)  # no rest, and no cycle after the other for that
+        return
+    while clock.monotonic() < until and not flags.any:  # nobody rings any more: reading keeps to its share all the same
+        clock.sleep(TICK_S)
 
 
 LEAST_GAP_S = 0.2
