@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+from pal_slurm.daemon.leader import Leader
 from pal_slurm.errors import NotLeader
 from pal_slurm.model import Edit, EditKind, Intent
 from pal_slurm.store import Leadership, Ledger, Store
@@ -69,3 +72,12 @@ def test_a_lost_row_does_not_let_an_old_fence_look_new(store: Store) -> None:
 def test_each_cluster_has_its_own_leader(store: Store) -> None:
     Leadership(store, "one").acquire("a", 0.0, 30.0)
     assert Leadership(store, "two").acquire("b", 0.0, 30.0).owner == "b"
+
+
+def test_a_lock_file_on_a_full_disk_is_held_all_the_same(sqlite_store: Store, tmp_path: Path) -> None:
+    """It can't say whose it is then. It was an exception out of the cycle, and the next stood by for ever behind us."""
+    lock = tmp_path / "lock"
+    lock.symlink_to("/dev/full")
+    leader = Leader(lock, Leadership(sqlite_store, "c"), 30.0)
+    assert leader.hold(0.0, 0.0).fence == leader.hold(1.0, 1.0).fence
+    leader.resign()

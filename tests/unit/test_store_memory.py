@@ -13,6 +13,7 @@ from pal_slurm.store import (
     JobOutcome,
     OutcomeRepo,
     Pause,
+    Said,
     Store,
     Switches,
     Weighed,
@@ -106,3 +107,13 @@ def test_the_clusters_of_a_database_are_known(store: Store) -> None:
     DecisionRepo(store, "one").record([WHY])
     OutcomeRepo(store, "two").record([JobOutcome(1, 1, 1, "A", ("n1",), ((0,),))])
     assert known_clusters(store) == ["one", "two"]
+
+
+def test_what_a_pald_says_of_itself_is_of_one_cluster_and_replaced(store: Store) -> None:
+    said, other = Said(store, "c" * 64), Said(store, "d")
+    assert said.notes() == ()
+    said.say(["no figures", "a fault"], 1.0)
+    assert said.notes() == ("no figures", "a fault")
+    assert other.notes() == ()
+    said.say([], 2.0)
+    assert said.notes() == ()
