@@ -15,6 +15,7 @@ from pathlib import Path
 
 from pal_slurm.errors import NotLeader, StoreError
 from pal_slurm.store.leadership import Leadership, Term
+from pal_slurm.words import printable
 
 
 class Leader:
@@ -50,7 +51,7 @@ class Leader:
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as e:
-            holder = os.read(fd, 200).decode(errors="replace").strip() or "another process"
+            holder = printable(os.read(fd, 200)) or "another process"
             os.close(fd)
             raise NotLeader(f"standing by: {holder} holds {self.lock_file}") from e
         self._fd = fd
