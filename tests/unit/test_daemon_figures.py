@@ -32,6 +32,13 @@ def serving(listen: str, text: Callable[[], bytes] = lambda: b"pal_x 1\n") -> It
         yield figures
 
 
+@pytest.fixture(autouse=True)
+def _sooner(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same, in less time."""
+    monkeypatch.setattr("pal_slurm.daemon.figures.DEADLINE_S", 1.5)
+    monkeypatch.setattr("pal_slurm.daemon.figures.LOOK_S", 0.1)
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "s"
