@@ -75,36 +75,12 @@ def _bench(parser: argparse.ArgumentParser) -> None:
     add("-k", "--kernel", action="append", required=True, help=f"[APP=]NAME[@CLASS][:ARGUMENT]; NAME: {known}")
     add("--rounds", type=_WHOLE, default=_BENCH.rounds, help="timed runs per kernel and GPU (default %(default)s)")
     add("--scope", choices=("gpu", "node", "both"), default="both", help="GPUs alone, all at once, or both (default)")
-    add(
-        "--warm",
-        type=_NUM,
-        default=_BENCH.warm_s,
-        metavar="S",
-        help="warm-up before each run (default %(default)g)",
-    )
-    add(
-        "--run",
-        type=_SOME,
-        default=_BENCH.run_s,
-        metavar="S",
-        help="length of a timed run (default %(default)g)",
-    )
+    add("--warm", type=_NUM, default=_BENCH.warm_s, metavar="S", help="warm-up before each run (default %(default)g)")
+    add("--run", type=_SOME, default=_BENCH.run_s, metavar="S", help="length of a timed run (default %(default)g)")
     add("--cool-to", type=_NUM, default=_COOL.below_c, metavar="C", help="cool down to (default %(default)g)")
     add("--cool-wait", type=_NUM, default=_COOL.longest_s, metavar="S", help="at most so long (default %(default)g)")
-    add(
-        "--sample",
-        type=_SOME,
-        default=_BENCH.sample_s,
-        metavar="S",
-        help="between samples (default %(default)g)",
-    )
-    add(
-        "--patience",
-        type=_SOME,
-        default=_PATIENCE.run_s,
-        metavar="S",
-        help="for a late run (default %(default)g)",
-    )
+    add("--sample", type=_SOME, default=_BENCH.sample_s, metavar="S", help="between samples (default %(default)g)")
+    add("--patience", type=_SOME, default=_PATIENCE.run_s, metavar="S", help="for a late run (default %(default)g)")
     add("--most", type=_NUM, default=_BENCH.most_s, metavar="S", help="stop after that (default %(default)g)")
     parser.set_defaults(command=commands.bench)
 
@@ -115,20 +91,8 @@ def _watch(parser: argparse.ArgumentParser) -> None:
     add("--spool", type=Path, required=True, metavar="DIR", help="where the jobs' files go; shared with the head")
     add("--job", default=None, metavar="ID", help="this job only, as in its own batch script or prolog")
     add("--interval", type=_SOME, default=10.0, metavar="S", help="between samples (default %(default)g)")
-    add(
-        "--line",
-        type=_SOME,
-        default=60.0,
-        metavar="S",
-        help="of time in a line of the file (default %(default)g)",
-    )
-    add(
-        "--part",
-        type=_SOME,
-        default=1800.0,
-        metavar="S",
-        help="of time in one part of a job (default %(default)g)",
-    )
+    add("--line", type=_SOME, default=60.0, metavar="S", help="of time in a line of the file (default %(default)g)")
+    add("--part", type=_SOME, default=1800.0, metavar="S", help="of time in one part of a job (default %(default)g)")
     add("--socket", default=None, metavar="PATH", help="where jobs report steps (default /run/pal-probe/steps.sock)")
     add("words", nargs="*", metavar="-- COMMAND", help="with --job: run that command, and end with it")
     parser.set_defaults(command=commands.watch)
