@@ -233,7 +233,10 @@ class Cycle:
         pins = [
             i.edit
             for i in written
-            if i.submit == job.submit and i.edit.kind is EditKind.PIN and i.edit.task in (None, task)
+            # Slurm gives a requeued job a new submit time.
+            if (i.submit == job.submit or (job.restarts and i.submit < job.submit))
+            and i.edit.kind is EditKind.PIN
+            and i.edit.task in (None, task)
         ]
         if pins:
             return any(frozenset(pin.nodes) == expand(job.required_nodes) for pin in pins)
