@@ -230,14 +230,9 @@ class Cycle:
         """A node list on a leased job that nobody watches may be the user's own, written after the submission."""
         number, task = address(job, job.array_task)
         written = (*self.books.ledger.of_job(job.id), *(self.books.ledger.of_job(number) if number != job.id else ()))
-        pins = [
-            i.edit
-            for i in written
-            # Slurm gives a requeued job a new submit time.
-            if (i.submit == job.submit or (job.restarts and i.submit < job.submit))
-            and i.edit.kind is EditKind.PIN
-            and i.edit.task in (None, task)
-        ]
+        # Slurm gives a requeued job a new submit time.
+        same = (i for i in written if i.submit == job.submit or (job.restarts and i.submit < job.submit))
+        pins = [i.edit for i in same if i.edit.kind is EditKind.PIN and i.edit.task in (None, task)]
         if pins:
             return any(frozenset(pin.nodes) == expand(job.required_nodes) for pin in pins)
         if names_slots(job.request.per_node, job.request.per_job):
