@@ -83,7 +83,7 @@ def show_gpus(view: View, stale: bool, never: bool) -> None:
     from pal_slurm.knowledge import score_table
     from pal_slurm.report.history import add_history, history_fields
     from pal_slurm.report.inventory import cluster_of
-    from pal_slurm.report.scores import gpu_fields, gpu_rows, unmeasured
+    from pal_slurm.report.scores import gpu_fields, gpu_rows, unmeasured, waiting
     from pal_slurm.store import GpuRepo, ScoreRepo
 
     beside = ".age_days" if stale or never else ".bin"
@@ -105,6 +105,8 @@ def show_gpus(view: View, stale: bool, never: bool) -> None:
     if told := view.told(len(view.classes)):
         add_history(rows, "uuid", view.classes, told)
     view.print(rows, columns, view.classes, empty)
+    for sentence in () if view.as_json else waiting(stored, view.classes):
+        click.echo(sentence, err=True)
 
 
 def _stale(row: Mapping[str, Value], classes: Sequence[str]) -> bool:

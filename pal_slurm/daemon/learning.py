@@ -54,7 +54,7 @@ class Learner:
 
 def _tell(done: Ingested) -> None:
     for told in done.files:
-        if told.fate in (Fate.SET_ASIDE, Fate.LEFT):
+        if told.fate in (Fate.SET_ASIDE, Fate.LEFT) or told.left_out:
             log.warning("learning: %s: %s: %s", ascii(told.name), told.fate, told.said)
     for alert in done.alerts:
         log.warning("learning: %s", alert.said)

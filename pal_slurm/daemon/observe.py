@@ -60,4 +60,5 @@ class Observer:
             as_pinned=same,
             step_time=predict(app, got, cluster, knowledge.scores) if sat else None,
             slurm_step_time=slurm_step_time,
+            user=job.user,
         )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import sqrt
-from statistics import fmean, stdev
+from math import dist, sqrt
+from statistics import fmean, median, stdev
+from typing import TypeAlias
 
 from pal_slurm.config import Config
 from pal_slurm.model import App
@@ -21,6 +22,9 @@ from pal_slurm.store.samples import JobSample, SampleRepo
 SINCE_S = 90 * 86_400.0
 MEASURED = "measured"  # the source of a class that nobody told
 ALONE_ERROR = 0.05  # of a utilisation that one job alone showed
+ALIKE = 0.1  # two users' jobs of one name do the same
+OWN_APPS = 8  # of one user alone, that say where families lie
+_Use: TypeAlias = tuple[float, float]  # compute, memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +38,13 @@ def learn_classes(store: Store, config: Config, now: float) -> Featured:
     samples, repo = SampleRepo(store), LearnedRepo(store)
     stored = repo.features()
     found: dict[str, AppFeatures] = {}
+    users: dict[str, set[str]] = {}
     for app in samples.apps(now - SINCE_S):
-        before = stored.get(app, AppFeatures(app, now))
-        found[app] = _features(before, samples.of_app(app, now - SINCE_S))
+        before, some = stored.get(app, AppFeatures(app, now)), samples.of_app(app, now - SINCE_S)
+        found[app], users[app] = _features(before, some), {s.user for s in some}
     known = {app: _point(f) for app, f in (stored | found).items() if f.compute is not None and f.memory is not None}
-    classes = classify(known, config.classes.names)
+    several = _at_most(stored | found, users)
+    classes = classify({app: at for app, at in known.items() if app in several}, config.classes.names)
     changed = _set_classes(store, config, known, classes, now) if classes else 0
     if classes:
         found = {app: _with_sure(f, classes, known) for app, f in found.items()}
@@ -47,28 +53,54 @@ def learn_classes(store: Store, config: Config, now: float) -> Featured:
 
 
 def _features(before: AppFeatures, samples: Sequence[JobSample]) -> AppFeatures:
-    """Each job counts once, however long it ran."""
-    jobs: dict[tuple[str, str], list[tuple[float, float]]] = {}
+    """Each job of a user counts once, however long it ran; then each user, however many jobs he had."""
+    jobs: dict[tuple[str, str, str], list[_Use]] = {}
     for s in samples:
         if s.compute is not None and s.memory is not None:
-            jobs.setdefault((s.cluster, s.job), []).append((s.compute, s.memory))
+            jobs.setdefault((s.user, s.cluster, s.job), []).append((s.compute, s.memory))
     if not jobs:
         return before
-    compute = [fmean(c for c, _ in some) for some in jobs.values()]
-    memory = [fmean(m for _, m in some) for some in jobs.values()]
+    users: dict[str, list[_Use]] = {}
+    for (user, *_), some in jobs.items():
+        users.setdefault(user, []).append((fmean(c for c, _ in some), fmean(m for _, m in some)))
+    points = [(fmean(c for c, _ in some), fmean(m for _, m in some)) for some in users.values()]
+    compute, memory = _agreed(before, points)
+    votes = next(iter(users.values())) if len(users) == 1 else points
     return replace(
         before,
         jobs=len(jobs),
-        compute=fmean(compute),
-        memory=fmean(memory),
-        compute_error=_error(compute),
-        memory_error=_error(memory),
+        compute=compute,
+        memory=memory,
+        compute_error=_error([c for c, _ in votes]),
+        memory_error=_error([m for _, m in votes]),
         seen_at=max(s.ended_at for s in samples),
     )
 
 
+def _agreed(before: AppFeatures, points: Sequence[_Use]) -> _Use:
+    """Their median; of two who differ the one that is nearer to what was known: a newcomer changes nothing."""
+    if len(points) == 2 and before.compute is not None and before.memory is not None:
+        was = (before.compute, before.memory)
+        if dist(*points) > ALIKE:
+            return min(points, key=lambda point: dist(point, was))
+    return median(c for c, _ in points), median(m for _, m in points)
+
+
 def _error(values: Sequence[float]) -> float:
     return stdev(values) / sqrt(len(values)) if len(values) > 1 else ALONE_ERROR
+
+
+def _at_most(found: dict[str, AppFeatures], users: dict[str, set[str]]) -> set[str]:
+    """Applications that families are made of: of those that one user alone runs, his latest few."""
+    kept, own = set(), dict[str, int]()
+    for app in sorted(found, key=lambda app: (-found[app].seen_at, app)):
+        if len(ran := users.get(app, set())) == 1:
+            [user] = ran
+            own[user] = own.get(user, 0) + 1
+            if own[user] > OWN_APPS:
+                continue
+        kept.add(app)
+    return kept
 
 
 def _point(f: AppFeatures) -> Features:

@@ -17,7 +17,7 @@ STRETCH_S = 600.0
 T = TypeVar("T", StepTimes, Usage)
 
 
-def samples_of(part: JobPart, digest: str, cluster: str) -> list[JobSample]:
+def samples_of(part: JobPart, digest: str, cluster: str, user: str = "") -> list[JobSample]:
     """One per stretch of ten minutes in which the job did anything."""
     gpus = tuple(sorted({usage.uuid for usage in part.usage} or {device.uuid for device in part.devices}))
     if not gpus:
@@ -42,6 +42,7 @@ def samples_of(part: JobPart, digest: str, cluster: str) -> list[JobSample]:
                 step_seconds=_step_seconds(ran),
                 compute=_mean(_compute(u) for u in used),
                 memory=_mean(_memory(u) for u in used),
+                user=user,
             )
         )
     return made

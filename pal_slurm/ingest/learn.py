@@ -1,41 +1,38 @@
-"""Scores learned from jobs. In: samples that nobody heard. Out: scores and doubts in the store, alerts of changes.
+"""Scores learned from jobs. In: samples that nobody heard. Out: scores, doubts and votes in the store, alerts.
 
 A job's first half hour says how fast it is for its application, which is how fast its GPUs are only as far as
 applications repeat themselves: the noise is what jobs of that application differ by. From then on the job is held
 against itself: while it keeps its pace nothing new is learned, when it changes, its GPUs or the job did.
 
-An application counts once its class is known. Its usual pace is kept per shape (model, GPUs, nodes), so that nothing
-has to be assumed of how it scales; where pal.yaml tells a base, that is where the learning begins.
+Everything is heard twice: by what is believed of the GPUs, and by what this user's jobs alone say of them, his vote.
+How far the first may go, the votes of all users decide (scores/witness.py): what one of them says moves it a little.
+
+An application counts once its class is known. Its usual pace is kept per user and shape (model, GPUs, nodes), so that
+nothing has to be assumed of how it scales; where pal.yaml tells a base, that is where the learning begins.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import exp, log, sqrt
 from statistics import median
 
-import numpy as np
-
 from pal_slurm.ingest.jobs import STRETCH_S
-from pal_slurm.model import App, Apps, Tier, base_of, comm_of, step_time
-from pal_slurm.scores.combine import SIGMAS
-from pal_slurm.scores.learning import PRIOR, Beliefs, expected, hear
+from pal_slurm.ingest.paces import APP_NOISE, learned, together, usual
+from pal_slurm.ingest.standing import Standing
+from pal_slurm.model import App, Apps, Tier
+from pal_slurm.scores.learning import Beliefs, expected, hear
 from pal_slurm.store import Store
-from pal_slurm.store.learned import AppFeatures, Baseline, CurrentScore, LearnedRepo
+from pal_slurm.store.learned import AppFeatures, Baseline, LearnedRepo, Offset
 from pal_slurm.store.nights import Alert, NightRepo
 from pal_slurm.store.samples import JobSample, SampleRepo
+from pal_slurm.store.votes import UserApp, VoteRepo
 
 HOLD_S = 60.0  # parts of a job on several nodes arrive one by one
 LEVEL = 3  # stretches that say how fast a job is
 SILENT_S = 1_200.0  # a job that said nothing for so long is over: what there is has to do
 SAMPLE_NOISE = 0.02  # of a ten-minute mean of step times, within a job
-APP_NOISE = 0.05  # between jobs of one application, until they have shown it
-APP_WEIGHT = 4  # jobs that this assumption counts as
-TOLD_BASE = 0.15  # pal.yaml's base: what a user's own settings change
-UNKNOWN_BASE = 2.0
-ALERT = 0.10  # a change (log) that is worth a sentence
-_DAY_S = 86_400.0
 TierOf = Callable[[tuple[str, ...], int], Tier]
 
 
@@ -64,7 +61,7 @@ class _Stretch:
 
 def learn(store: Store, apps: Apps, now: float, tier_of: TierOf = tier_by_count) -> Learned:
     """Hear every sample that is complete, job by job, oldest first."""
-    samples, repo = SampleRepo(store), LearnedRepo(store)
+    samples, repo, votes = SampleRepo(store), LearnedRepo(store), VoteRepo(store)
     done = Learned()
     unheard = samples.unheard(now - HOLD_S)
     jobs = dict.fromkeys((s.cluster, s.job) for s in unheard)
@@ -78,42 +75,46 @@ def learn(store: Store, apps: Apps, now: float, tier_of: TierOf = tier_by_count)
         if app is None:
             samples.heard(new)
             continue
-        ear = _Ear(repo, apps.known[app], features.get(app, AppFeatures(app, now)), tier_of, now)
+        user = next((s.user for s in every if s.user), "")
+        ear = _Ear(repo, votes, apps.known[app], user, tier_of, now)
         heard = ear.job(f"{cluster}/{job}", every, new)
-        done.scores += repo.write(ear.changed.values(), ear.offsets, now)
+        if ear.standing is not None:
+            votes.put(ear.standing.voted.values())
+            done.scores += repo.write(ear.standing.changed.values(), ear.offsets, now)
+            done.alerts += ear.standing.alerts
         samples.heard(heard)
         done.samples += len(heard)
-        done.alerts += ear.alerts
         if heard:
-            features[app] = ear.features
-            repo.set_features([ear.features])
+            votes.put_app(ear.mine)
+            features[app] = together(features.get(app, AppFeatures(app, now)), {**ear.others, user: ear.mine}, now)
+            repo.set_features([features[app]])
     NightRepo(store).alert(done.alerts)
     return done
 
 
 class _Ear:
-    """Hears one job."""
+    """Hears one job of one user."""
 
-    def __init__(self, repo: LearnedRepo, app: App, features: AppFeatures, tier_of: TierOf, now: float) -> None:
-        self._repo, self._app, self._tier_of, self._now = repo, app, tier_of, now
-        self.features = features
-        self.changed: dict[int, CurrentScore] = {}
-        self.offsets: dict[str, float] = {}
-        self.alerts: list[Alert] = []
+    def __init__(
+        self, repo: LearnedRepo, votes: VoteRepo, app: App, user: str, tier_of: TierOf, now: float
+    ) -> None:  # fmt: skip
+        self._repo, self._votes, self._app, self._user, self._tier_of, self._now = repo, votes, app, user, tier_of, now
+        self.others = votes.apps(app.name)
+        self.mine = self.others.pop(user, UserApp(app.name, user, now))
+        self.offsets: dict[str, Offset] = {}
+        self.standing: Standing | None = None
 
     def job(self, name: str, every: Sequence[JobSample], new: set[int]) -> set[int]:
         """Returns the samples that were heard; those of a job that is too young wait."""
-        self._cards = self._repo.cards(uuid for s in every for uuid in s.gpus)
-        self._ids = sorted(card.id for card in self._cards.values())
-        self._by_id = {card.id: card for card in self._cards.values()}
-        self._known = self._repo.scores(self._ids)
+        cards = self._repo.cards(uuid for s in every for uuid in s.gpus)
         stretches = _stretches(every)
-        models = {card.model for card in self._cards.values()}
+        models = {card.model for card in cards.values()}
         if len(models) != 1 or not stretches:
             return new  # a mixed job, or GPUs that nobody has seen: nothing can be said
         nodes = tuple(sorted({s.node for s in every}))
-        self._shape = f"{models.pop()}|{len(self._ids)}|{len(nodes)}"
-        self._tier = self._tier_of(nodes, len(self._ids))
+        self._shape = f"{models.pop()}|{len(cards)}|{len(nodes)}"
+        self._tier = self._tier_of(nodes, len(cards))
+        self.standing = standing = Standing(cards.values(), self._repo, self._votes, self._app.cls, self._user)
         offset = self._repo.offset(name)
         heard: set[int] = set()
         if offset is None:
@@ -121,109 +122,47 @@ class _Ear:
             over = self._now - stretches[-1].ended_at > SILENT_S
             if len(first) < LEVEL and not over:
                 return set()
-            offset = self.offsets[name] = self._level(first)
+            offset = self.offsets[name] = self._level(standing, first)
             heard |= {s.id for stretch in first for s in stretch.samples} & new
             stretches = stretches[LEVEL:]
         for stretch in stretches:
             fresh = {s.id for s in stretch.samples} & new
             if fresh:
-                self._pace(name, log(stretch.seconds) - offset, stretch.ended_at)
+                self._pace(standing, name, log(stretch.seconds), offset, stretch.ended_at)
                 heard |= fresh
         return heard
 
-    def _level(self, first: Sequence[_Stretch]) -> float:
+    def _level(self, standing: Standing, first: Sequence[_Stretch]) -> Offset:
         """How fast the job is, against what is usual for its application; returns log seconds on median GPUs."""
         at = first[-1].ended_at
         measured = median(log(stretch.seconds) for stretch in first)
-        base = self.features.base.get(self._shape) or self._told_base()
-        noise = self.features.noise or APP_NOISE
+        base = usual(self._app, self._shape, self._tier, self.mine, self.others.values())
+        noise = self.mine.noise or APP_NOISE
         within = SAMPLE_NOISE / sqrt(len(first))
-        beliefs = self._beliefs(at)
+        beliefs, mine = standing.beliefs(at), standing.mine(at)
         pace = expected(beliefs)
-        self._put(hear(beliefs, measured - base.mean, sqrt(base.var + noise**2 + within**2), self._profiled()), at, "")
-        self._learn_base(base, measured - pace.mean, pace.var + noise**2 + within**2, noise)
-        return measured - expected(self._beliefs(at)).mean
+        ratio, doubt = measured - base.mean, sqrt(base.var + noise**2 + within**2)
+        usually = standing.profiled()
+        standing.vote(hear(mine, ratio, doubt, usually), at)
+        standing.put(hear(beliefs, ratio, doubt, usually), at, "")
+        self.mine = learned(
+            self.mine, self._shape, base, measured - pace.mean, pace.var + noise**2 + within**2, self._now
+        )
+        return Offset(measured - expected(standing.beliefs(at)).mean, measured - expected(standing.mine(at)).mean)
 
-    def _pace(self, name: str, ratio: float, at: float) -> None:
+    def _pace(self, standing: Standing, name: str, seconds: float, offset: Offset, at: float) -> None:
         """A later stretch: only what is off its own pace says anything new."""
-        beliefs = self._beliefs(at)
-        pace = expected(beliefs)
-        if abs(ratio - pace.mean) > 3 * sqrt(pace.var + SAMPLE_NOISE**2) or pace.var > (2 * SAMPLE_NOISE) ** 2:
-            self._put(hear(beliefs, ratio, SAMPLE_NOISE, self._profiled()), at, name)
-
-    def _told_base(self) -> Baseline:
-        model = self._shape.split("|")[0]
-        if model in self._app.base:
-            told = step_time(base_of(self._app, model), 1.0, float(comm_of(self._app, self._tier)))
-            return Baseline(log(told), TOLD_BASE**2, 0)
-        return Baseline(0.0, UNKNOWN_BASE**2, 0)
-
-    def _learn_base(self, base: Baseline, residual: float, var: float, noise: float) -> None:
-        gain = base.var / (base.var + var)
-        mean = base.mean + gain * (residual - base.mean)
-        shapes = {**self.features.base, self._shape: Baseline(mean, base.var * (1 - gain), base.jobs + 1)}
-        if base.jobs >= 1:
-            count = APP_WEIGHT + sum(b.jobs for b in shapes.values())
-            surplus = max((residual - base.mean) ** 2 - base.var - (var - noise**2), 0.0)
-            noise = sqrt(max(noise**2 + (min(surplus, (4 * noise) ** 2) - noise**2) / count, 1e-5))
-        self.features = replace(self.features, base=shapes, noise=noise, seen_at=self._now)
-
-    def _beliefs(self, at: float) -> Beliefs:
-        scores = [self._score(gpu) for gpu in self._ids]
-        beliefs = Beliefs(
-            np.array([log(s.score) if s else 0.0 for s in scores]), np.array([_doubt(s) ** 2 for s in scores])
-        )
-        return beliefs.aged(np.array([(at - s.measured_at) / _DAY_S if s else 0.0 for s in scores]))
-
-    def _profiled(self) -> Beliefs | None:
-        """What the nights say of all of its GPUs; None: some were never profiled."""
-        scores = [self._score(gpu) for gpu in self._ids]
-        told = [(s.profiled, s.profiled_error) for s in scores if s and s.profiled and s.profiled_error]
-        if len(told) < len(scores):
-            return None
-        return Beliefs(np.log([score for score, _ in told]), np.array([(error or 0.0) ** 2 for _, error in told]))
-
-    def _score(self, gpu: int) -> CurrentScore | None:
-        return self.changed.get(gpu) or self._known.get((gpu, self._app.cls))
-
-    def _put(self, after: Beliefs, at: float, job: str) -> None:
-        """Scores of the GPUs as they are now believed; one that was profiled after this was measured stays."""
-        for gpu, mean, var in zip(self._ids, after.mean.tolist(), after.var.tolist(), strict=True):
-            before = self._score(gpu)
-            if before is not None and before.measured_at > at:
-                continue
-            error = sqrt(var)
-            surer = before is None or error < 0.95 * _doubt(before) or len(self._ids) == 1
-            score = CurrentScore(
-                gpu, self._app.cls, exp(mean), exp(mean - SIGMAS * error), exp(mean + SIGMAS * error),
-                at if surer or before is None else before.measured_at, (before.jobs if before else 0) + 1,
-                before.profiled if before else None, before.profiled_error if before else None,
-            )  # fmt: skip
-            self.changed[gpu] = score
-            if job and before is not None:
-                self._alert(before, score, error, job, at)
-
-    def _alert(self, before: CurrentScore, now: CurrentScore, error: float, job: str, at: float) -> None:
-        usual = before.profiled or 1.0
-        off, was = log(now.score / usual), log(before.score / usual)
-        card = self._by_id[now.gpu]
-        slower = off > ALERT and off > 2 * error
-        recovered = abs(off) <= ALERT / 2 and was > ALERT and error < ALERT
-        if not slower and not recovered:
-            return
-        kind = "slower" if slower else "recovered"
-        said = (
-            f"{card.node}:{card.slot} ({card.uuid}) {'became slower' if slower else 'recovered'}: class {now.cls} "
-            f"{now.score:.2f}, was {usual:.2f}, as job {job} shows"
-        )
-        self.alerts.append(Alert(f"{kind}:{card.uuid}:{now.cls}:{int(at // 3600)}", kind, said, at))
+        usually = standing.profiled()
+        if _news(mine := standing.mine(at), seconds - offset.mine):
+            standing.vote(hear(mine, seconds - offset.mine, SAMPLE_NOISE, usually), at)
+        if _news(beliefs := standing.beliefs(at), seconds - offset.all):
+            standing.put(hear(beliefs, seconds - offset.all, SAMPLE_NOISE, usually), at, name)
 
 
-def _doubt(score: CurrentScore | None) -> float:
-    """Standard error of a score's logarithm."""
-    if score is None or score.ci_low is None or score.ci_high is None or not 0 < score.ci_low < score.ci_high:
-        return PRIOR if score is None else PRIOR / 2
-    return log(score.ci_high / score.ci_low) / (2 * SIGMAS)
+def _news(beliefs: Beliefs, ratio: float) -> bool:
+    pace = expected(beliefs)
+    far = abs(ratio - pace.mean) > 3 * sqrt(pace.var + SAMPLE_NOISE**2)
+    return far or pace.var > (2 * SAMPLE_NOISE) ** 2
 
 
 def _stretches(every: Sequence[JobSample]) -> list[_Stretch]:

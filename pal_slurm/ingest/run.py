@@ -14,9 +14,11 @@ from pal_slurm.ingest.rescore import Rescored, rescore
 from pal_slurm.ingest.spool import Fate, Spool, Told
 from pal_slurm.knowledge import DAY_S, known_apps
 from pal_slurm.store import AppRepo, Store
+from pal_slurm.store.clusters import known_clusters
 from pal_slurm.store.learned import LearnedRepo
 from pal_slurm.store.nights import Alert, NightRepo
 from pal_slurm.store.samples import SampleRepo
+from pal_slurm.store.votes import VoteRepo
 
 
 @dataclass
@@ -40,6 +42,11 @@ class Ingested:
         return sum(told.runs for told in self.files if told.fate is Fate.TAKEN)
 
     @property
+    def left_out(self) -> int:
+        """Step reports that can't be."""
+        return sum(told.left_out for told in self.files if told.fate is Fate.TAKEN)
+
+    @property
     def samples(self) -> int:
         return sum(told.samples for told in self.files if told.fate is Fate.TAKEN)
 
@@ -55,6 +62,8 @@ def ingest(
 ) -> Ingested:
     """Take in what is whole; make scores of it, also of what an earlier pass took in and did not get to."""
     done = Ingested()
+    if not cluster and len(known := known_clusters(store)) == 1:
+        cluster = known[0]
     for told in Spool(directory, store, kernel_classes(store, config), cluster).take(now):
         done.files.append(told)
         tell(told)
@@ -68,6 +77,7 @@ def ingest(
 def recompute(store: Store, config: Config, now: float) -> tuple[Rescored, Learned]:
     """Nights and scores anew from the raw runs, and then what jobs showed since the newest night."""
     LearnedRepo(store).forget_offsets()
+    VoteRepo(store).forget()
     rescored = rescore(store, now, anew=True)
     SampleRepo(store).hear_again(NightRepo(store).newest() * DAY_S)
     learned = Learned()

@@ -14,18 +14,20 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import pwd
 import stat
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
 from pal_slurm.errors import BadInput, PalError, StoreError
+from pal_slurm.ingest.believing import NotYetKnown, believed
 from pal_slurm.ingest.documents import Classes, alerts_of, store_document
 from pal_slurm.ingest.jobs import samples_of
 from pal_slurm.probe import limits
-from pal_slurm.probe.document import Document
+from pal_slurm.probe.document import Document, JobPart
 from pal_slurm.probe.reading import read
 from pal_slurm.store import Added, GpuRepo, OutcomeRepo, ScoreRepo, Store
 from pal_slurm.store import Document as StoreDocument
@@ -35,6 +37,7 @@ from pal_slurm.words import digits
 
 TAKEN, SET_ASIDE, LOCK = "taken", "set-aside", ".ingest.lock"
 KEEP_TAKEN_S = 7 * 86_400.0
+UNKNOWN_S = 600.0  # so long pald may take to see a job start
 YOUNG_S = 10.0  # a copy that is not atomic may still be growing
 _BATCH_FILES, _BATCH_RUNS = 500, 50_000  # a transaction: others want to write meanwhile
 
@@ -55,6 +58,7 @@ class Told:
     said: str = ""
     runs: int = 0
     samples: int = 0
+    left_out: int = 0  # step reports that can't be
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +68,8 @@ class _Ready:
     document: StoreDocument | None = None
     samples: tuple[JobSample, ...] = ()
     alerts: tuple[Alert, ...] = ()
+    left_out: int = 0
+    said: str = ""
 
 
 @dataclass
@@ -74,12 +80,14 @@ class Spool:
     store: Store
     classes: Classes
     cluster: str = ""
-    _known: frozenset[str] = field(default=frozenset())
+    _places: dict[str, tuple[str, int]] = field(default_factory=dict)
+    _house: frozenset[int] | None = None  # whose files are the house's; None: everybody's who may write here
 
     def take(self, now: float) -> Iterator[Told]:
         """Every file that waits, by name; told once what became of it is on disk."""
         with _alone(self.directory):
-            self._known = frozenset(stay.uuid for stay in GpuRepo(self.store).current())
+            self._places = {stay.uuid: (stay.node, stay.slot) for stay in GpuRepo(self.store).current()}
+            self._house = house(self.directory)
             ready: list[_Ready] = []
             for path in waiting(self.directory):
                 found = self._look(path, now)
@@ -95,7 +103,7 @@ class Spool:
 
     def _look(self, path: Path, now: float) -> _Ready | Told:
         try:
-            data, age = _bytes(path, now)
+            data, age, uid = _bytes(path, now)
         except BadInput as error:
             return self._aside(path, str(error))
         except OSError as error:
@@ -106,21 +114,30 @@ class Spool:
             said = "; ".join(str(defect) for defect in reading.defects)
             torn = any(defect.what.startswith("torn") for defect in reading.defects)
             return Told(path.name, Fate.LEFT, said) if torn and age < YOUNG_S else self._aside(path, said)
+        writer = "" if self._house is None or uid in self._house else user_name(uid)
         if reading.part is not None:
-            part = reading.part if reading.part.app else replace(reading.part, app=self._app_of(reading.part.job))
-            return _Ready(path, digest, samples=tuple(samples_of(part, digest, self.cluster)))
+            return self._part(path, digest, reading.part, writer, age, now)
         assert reading.document is not None
+        if writer:
+            return self._aside(path, f"written by {writer}: in a spool that is open to everybody only pal measures")
         return self._judge(path, digest, reading.document, now)
 
-    def _app_of(self, job: str) -> str | None:
-        """What the job's tag said to pald, where the node did not see it."""
-        if not self.cluster or not digits(job):
-            return None
-        return next((o.app for o in OutcomeRepo(self.store, self.cluster).of_job(int(job)) if o.app), None)
+    def _part(self, path: Path, digest: str, part: JobPart, writer: str, age: float, now: float) -> _Ready | Told:
+        starts = OutcomeRepo(self.store, self.cluster).of_job(int(part.job)) if digits(part.job) else []
+        named = "" if part.user is None else user_name(part.user)
+        try:
+            found = believed(part, writer, named, starts, self._places, now)
+        except NotYetKnown as error:
+            young = abs(age) < UNKNOWN_S
+            return Told(path.name, Fate.LEFT, str(error)) if young else self._aside(path, str(error))
+        except BadInput as error:
+            return self._aside(path, str(error))
+        samples = tuple(samples_of(found.part, digest, self.cluster, found.user))
+        return _Ready(path, digest, samples=samples, left_out=found.refused, said=found.said)
 
     def _judge(self, path: Path, digest: str, document: Document, now: float) -> _Ready | Told:
         try:
-            made = store_document(document, digest, self.classes, self._known)
+            made = store_document(document, digest, self.classes, frozenset(self._places))
         except BadInput as error:
             return self._aside(path, str(error))
         return _Ready(path, digest, made, alerts=tuple(alerts_of(document, now)))
@@ -150,7 +167,7 @@ class Spool:
         for r in ready:
             fate = Fate.KNOWN if known.get(r.digest) else Fate.TAKEN
             _into(r.path, self.directory / TAKEN, r.path.name)
-            told.append(Told(r.path.name, fate, "", len(r.document.runs) if r.document else 0, len(r.samples)))
+            told.append(Told(r.path.name, fate, r.said, _runs([r]), len(r.samples), r.left_out))
         return told
 
     def _add(self, documents: Sequence[StoreDocument], now: float) -> list[Added]:
@@ -174,8 +191,22 @@ def waiting(directory: Path) -> list[Path]:
     return [directory / name for name in names if name not in (TAKEN, SET_ASIDE)]
 
 
-def _bytes(path: Path, now: float) -> tuple[bytes, float]:
-    """The content and its age; only of a plain file, and only as much as a document may have."""
+def house(directory: Path) -> frozenset[int] | None:
+    """Whose files are the house's own, where everybody may write into the spool; None: where not."""
+    about = directory.stat()
+    return frozenset({0, os.geteuid(), about.st_uid}) if about.st_mode & stat.S_IWOTH else None
+
+
+def user_name(uid: int) -> str:
+    """As Slurm's backends name users."""
+    try:
+        return pwd.getpwuid(uid).pw_name
+    except KeyError:
+        return str(uid)
+
+
+def _bytes(path: Path, now: float) -> tuple[bytes, float, int]:
+    """The content, its age and owner; only of a plain file, and only as much as a document may have."""
     try:
         handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -189,7 +220,7 @@ def _bytes(path: Path, now: float) -> tuple[bytes, float]:
         if about.st_size > limits.MOST_BYTES:
             raise BadInput(f"{about.st_size} bytes; a document has at most {limits.MOST_BYTES}")
         with os.fdopen(handle, "rb", closefd=False) as file:
-            return file.read(limits.MOST_BYTES + 1), now - about.st_mtime
+            return file.read(limits.MOST_BYTES + 1), now - about.st_mtime, about.st_uid
     finally:
         os.close(handle)
 

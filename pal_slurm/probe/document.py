@@ -159,6 +159,7 @@ class JobPart:
     begun_at: float
     ended_at: float
     last: bool  # the job was over, or left the node
+    user: int | None = None  # whose processes the node saw
 
 
 def to_json(document: Document) -> str:

@@ -32,6 +32,7 @@ class JobFile:
     app: str | None
     devices: tuple[Device, ...]
     begun_at: float
+    user: int | None = None  # whose job it is, as the kernel tells
     _lines: int = 0
     _step_lines: int = 0
     _file: IO[bytes] | None = field(default=None, init=False)
@@ -83,6 +84,7 @@ class JobFile:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         head = {"format": FORMAT, "version": VERSION, "kind": "job", "job": self.job, "node": self.node}
         head |= {"part": self.part, "made_by": self.made_by, "app": self.app, "begun_at": self.begun_at}
+        head |= {} if self.user is None else {"user": self.user}
         file.write(line({**head, "devices": [asdict(device) for device in self.devices]}).encode())
         self._lines = 1
         return file

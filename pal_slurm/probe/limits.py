@@ -15,6 +15,7 @@ MEMORY_MIB = (1, 10_000_000)
 SHARE = (0.0, 1.0)
 SLOT = (0, 255)
 COUNT = (0, 2**63 - 1)
+USER = (0, 2**32 - 1)
 STEPS = (1, 10**9)
 
 IN_EPOCH_MS = "it looks like milliseconds; seconds since 1970 are wanted"

@@ -6,10 +6,13 @@ Slurm's paths: `/slurm/uid_1000/job_77/step_0` (cgroup v1), `/system.slice/slurm
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 from collections.abc import Iterable
 from pathlib import Path
 
+_DEEPEST = 64  # processes between the one that reports and slurmstepd
 _JOB = re.compile(r"/job_([0-9]{1,10})(?=/|$)", re.MULTILINE)
 
 
@@ -20,6 +23,40 @@ def job_of(pid: int, proc: Path) -> str | None:
         return None
     found = set(_JOB.findall(text))
     return found.pop() if len(found) == 1 else None
+
+
+def began(pid: int, proc: Path) -> float | None:
+    """When the job step of a process began: its oldest ancestor within the job; None: the kernel does not tell."""
+    job, ticks = job_of(pid, proc), None
+    for _ in range(_DEEPEST):
+        if job is None or job_of(pid, proc) != job:
+            break
+        try:
+            # The name in brackets may hold anything
+            fields = (proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+            parent, ticks = int(fields[1]), int(fields[19])
+        except (OSError, ValueError, IndexError):
+            break
+        pid = parent
+    boot = _booted(proc)
+    return None if ticks is None or boot is None else boot + ticks / os.sysconf("SC_CLK_TCK")
+
+
+def _booted(proc: Path) -> float | None:
+    try:
+        lines = (proc / "stat").read_text().splitlines()
+        return next((float(line.split()[1]) for line in lines if line.startswith("btime ")), None)
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def user_of(pids: Iterable[int] | None, proc: Path) -> int | None:
+    """Whose processes these are, if they are one user's."""
+    users = set()
+    for pid in pids or ():
+        with contextlib.suppress(OSError):
+            users.add((proc / str(pid)).stat().st_uid)
+    return users.pop() if len(users) == 1 else None
 
 
 def owner(pids: Iterable[int] | None, proc: Path) -> str | None:

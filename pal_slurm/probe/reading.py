@@ -182,6 +182,7 @@ def _job_part(data: bytes, defects: Defects, now: float) -> JobPart | None:
         begun_at=parts.moment(head, "begun_at", now),
         ended_at=body.ended_at,
         last=body.last,
+        user=head.whole_or_none("user", *limits.USER),
     )
     head.done()
     _devices_agree(devices, defects)

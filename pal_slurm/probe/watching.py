@@ -18,13 +18,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pal_slurm.probe.claims import Claims
 from pal_slurm.probe.clock import Clock
 from pal_slurm.probe.devices import Sample
 from pal_slurm.probe.document import Device, Fault, StepTimes, Usage
 from pal_slurm.probe.errors import BadInput, NoDevices, ProbeError
 from pal_slurm.probe.inventory import Inventory, take
 from pal_slurm.probe.jobfile import JobFile, salvage
-from pal_slurm.probe.owners import job_of, owner
+from pal_slurm.probe.owners import began, job_of, owner, user_of
 from pal_slurm.probe.reporting import MOST_BYTES, Report, parse
 from pal_slurm.probe.sampling import Sampler, summary
 from pal_slurm.probe.words import APP, JOB, plain
@@ -54,6 +55,8 @@ class Watched:
     job: str
     seen: float
     line_begun: float
+    claims: Claims
+    user: int | None = None  # as the kernel tells
     part: int = 0
     file: JobFile | None = None
     samples: dict[str, list[Sample]] = field(default_factory=dict)
@@ -70,6 +73,7 @@ class Watcher:
         self._devices = {device.uuid: device for device in inventory.devices}
         self._node = inventory.devices[0].node if inventory.devices else socket.gethostname().partition(".")[0]
         self._jobs: dict[str, Watched] = {}
+        self._begun = clock.now()
         self._app = os.environ.get("PAL_APP", "") if plan.job else ""
 
     @property
@@ -79,14 +83,20 @@ class Watcher:
     def sampled(self, uuid: str, sample: Sample) -> None:
         job = self._plan.job or owner(sample.pids, self._plan.proc)
         if job is not None:
-            self._watched(job).samples.setdefault(uuid, []).append(sample)
+            watched = self._watched(job)
+            watched.samples.setdefault(uuid, []).append(sample)
+            if watched.user is None and self._plan.job is None:
+                watched.user = user_of(sample.pids, self._plan.proc)
 
     def reported(self, report: Report, pid: int, uid: int) -> None:
-        """A report counts if the kernel says that it comes from that job."""
+        """A report counts if the kernel says that it comes from that job, and if it can be."""
         told = job_of(pid, self._plan.proc)
         mine = told is None and self._plan.job == report.job and uid == os.getuid()
         if told == report.job or mine:
-            self._watched(report.job).steps.append(report.steps)
+            watched = self._watched(report.job)
+            if watched.claims.believes(report.steps, pid, began(pid, self._plan.proc), self._clock.now()):
+                watched.steps.append(report.steps)
+                watched.user = uid if watched.user is None else watched.user
 
     def failed(self, fault: Fault) -> None:
         """A GPU in trouble is news for the jobs on it, and for the node's log."""
@@ -116,13 +126,16 @@ class Watcher:
 
     def _watched(self, job: str) -> Watched:
         now = self._clock.now()
-        watched = self._jobs.setdefault(job, Watched(job, now, now))
+        since = now if self._plan.job is None else self._begun
+        watched = self._jobs.setdefault(job, Watched(job, now, now, Claims(since)))
         watched.seen = now
         return watched
 
     def _flush(self, watched: Watched, now: float) -> None:
         begun, samples, steps, faults = watched.line_begun, watched.samples, watched.steps, watched.faults
         watched.line_begun, watched.samples, watched.steps, watched.faults = now, {}, [], []
+        if (told := watched.claims.told()) is not None:
+            faults.append(Fault(told))
         if not samples and not steps and not faults:
             return
         devices = tuple(self._devices[uuid] for uuid in sorted(samples))
@@ -136,8 +149,9 @@ class Watcher:
         if watched.file is None:
             app = self._app if APP.fullmatch(self._app) else None
             watched.file = JobFile(
-                self._plan.spool, watched.job, self._node, watched.part, self._plan.made_by, app, devices, begun
-            )
+                self._plan.spool, watched.job, self._node, watched.part, self._plan.made_by, app, devices, begun,
+                user=watched.user,
+            )  # fmt: skip
             watched.part += 1
         return watched.file
 

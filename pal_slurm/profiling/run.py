@@ -96,7 +96,8 @@ class ProfileRun:
         taken = done | failed | {job.node for job in ours.values()} | self._awaited()
         open_ = [node for node in nodes if node not in taken]
         idle_now = set() if closed or leave else idle(snapshot, self._minutes(now))
-        can = [node for node in open_ if node in idle_now]
+        asked = NightRepo(self.store).nodes_asked()  # a score there waits for a witness
+        can = sorted((node for node in open_ if node in idle_now), key=lambda node: node not in asked)
         started = self._submit(can[: max(0, self.wanted.parallel - len(ours))], now)
         # how far
         at_work = sorted([*started, *(job.node for job in ours.values() if job.id not in leave)])

@@ -137,6 +137,8 @@ def _score(s: CardScore, counts: Counts | None, now: float) -> Iterator[str]:
         yield f"  Its nights alone say {s.profiled:.3f}; {heard} of jobs since then moved it."
     elif s.profiled is not None and s.jobs:
         yield f"  {heard} of jobs since its last night did not move it."
+    if s.asked is not None:
+        yield f"  One user's jobs say {s.asked:.3f}: it waits for a witness, another user or its next night."
     if s.node_part is not None and abs(s.node_part - 1) > NODE_PART:
         yield f"  All GPUs of its node share a factor of {s.node_part:.3f} of that: it is partly the node."
     if s.stalls:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pal_slurm.model import Cluster, ScoreTable
-from pal_slurm.report.text import Value, fold
+from pal_slurm.report.text import Value, fold, shown
 from pal_slurm.scores.apart import outlying, told_apart
 from pal_slurm.scores.bins import bin_scores
 from pal_slurm.store import PlacedScore, Stay
@@ -18,7 +18,7 @@ def gpu_fields(classes: Sequence[str]) -> list[str]:
     per_class = [
         f"{c}{part}"
         for c in classes
-        for part in ("", ".bin", ".age_days", ".runs", ".ci_low", ".ci_high", ".known", ".source")
+        for part in ("", ".bin", ".age_days", ".runs", ".ci_low", ".ci_high", ".known", ".source", ".asked")
     ]
     return ["node", "nodes", "slot", "uuid", "model", *per_class]
 
@@ -47,8 +47,18 @@ def gpu_rows(
             row[f"{cls}.ci_low"] = score.ci_low if score else None
             row[f"{cls}.ci_high"] = score.ci_high if score else None
             row[f"{cls}.source"] = score.source if score else None
+            row[f"{cls}.asked"] = score.asked if score else None
         rows.append(row)
     return rows
+
+
+def waiting(stored: Sequence[PlacedScore], classes: Sequence[str]) -> list[str]:
+    """A sentence per score that one user's jobs alone would move."""
+    return [
+        f"{shown(s.node)}:{s.slot} waits for a witness: one user's jobs say class {s.cls} {s.asked:.2f}"
+        for s in stored
+        if s.asked is not None and s.cls in classes
+    ]
 
 
 def unmeasured(row: Mapping[str, Value], classes: Sequence[str]) -> bool:

@@ -57,6 +57,7 @@ class CardScore(NamedTuple):
     intermittent: bool | None
     profiled: float | None
     jobs: int | None
+    asked: float | None  # what one user's jobs say: it waits for a witness
 
 
 class CardJob(NamedTuple):

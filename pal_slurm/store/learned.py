@@ -40,6 +40,17 @@ class CurrentScore:
     jobs: int = 0
     profiled: float | None = None  # by the nights alone
     profiled_error: float | None = None  # standard error of its logarithm
+    profiled_at: float | None = None
+    asked: float | None = None  # what one user's jobs say, and nobody else: it waits for a witness
+    source: str = "jobs"
+
+
+@dataclass(frozen=True, slots=True)
+class Offset:
+    """By how much (log) a job differs from what is usual for its application."""
+
+    all: float  # by the scores that count
+    mine: float  # by what its own user's jobs say of its GPUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,16 +96,17 @@ class LearnedRepo:
         wanted, found = sorted(set(ids)), {}
         c = scores.c
         query = select(
-            c.gpu_id, c["class"], c.score, c.ci_low, c.ci_high, c.measured_at, c.jobs, c.profiled, c.profiled_error
-        )
+            c.gpu_id, c["class"], c.score, c.ci_low, c.ci_high, c.measured_at, c.jobs, c.profiled, c.profiled_error,
+            c.profiled_at, c.asked, c.source,
+        )  # fmt: skip
         with self._store.reading() as db:
             for first in range(0, len(wanted), _SOME):
                 for row in db.execute(query.where(c.gpu_id.in_(wanted[first : first + _SOME]))):
-                    found[row.gpu_id, row[1]] = CurrentScore(*row[:6], row.jobs or 0, row.profiled, row.profiled_error)
+                    found[row.gpu_id, row[1]] = CurrentScore(*row[:6], row.jobs or 0, *row[7:])
         return found
 
-    def write(self, learned: Iterable[CurrentScore], offsets: Mapping[str, float], now: float) -> int:
-        """Scores and jobs' baselines in one transaction."""
+    def write(self, learned: Iterable[CurrentScore], offsets: Mapping[str, Offset], now: float) -> int:
+        """Scores and jobs' own paces in one transaction."""
         changed = list(learned)
         with self._store.writing() as db:
             for s in changed:
@@ -105,11 +117,14 @@ class LearnedRepo:
                 bump(db, "scores", now)
         return len(changed)
 
-    def offset(self, job: str) -> float | None:
-        """By how much (log) that job differs from what is usual for its application; None: not known yet."""
+    def offset(self, job: str) -> Offset | None:
+        """None: not known yet."""
         with self._store.reading() as db:
             value = db.execute(select(state.c.value).where(state.c.key == _key(job))).scalar_one_or_none()
-        return None if value is None else float(value)
+        if value is None:
+            return None
+        all_, _, mine = value.partition(" ")
+        return Offset(float(all_), float(mine or all_))
 
     def forget_offsets(self) -> None:
         """Scores were made anew: jobs' baselines are to be found again."""
@@ -146,6 +161,7 @@ class LearnedRepo:
 def _put_score(db: Connection, s: CurrentScore) -> None:
     values = {
         "score": s.score, "ci_low": s.ci_low, "ci_high": s.ci_high, "measured_at": s.measured_at, "jobs": s.jobs,
+        "profiled": s.profiled, "profiled_error": s.profiled_error, "profiled_at": s.profiled_at, "asked": s.asked,
     }  # fmt: skip
     where = (scores.c.gpu_id == bindparam("id_")) & (scores.c["class"] == bindparam("class_"))
     done = db.execute(update(scores).where(where).values(values), {"id_": s.gpu, "class_": s.cls})
@@ -153,8 +169,8 @@ def _put_score(db: Connection, s: CurrentScore) -> None:
         db.execute(insert(scores).values({"gpu_id": s.gpu, "class": s.cls, "n_runs": 0, "source": "jobs"} | values))
 
 
-def _put_offset(db: Connection, job: str, offset: float, now: float) -> None:
-    values = {"value": repr(offset), "written_at": now}
+def _put_offset(db: Connection, job: str, offset: Offset, now: float) -> None:
+    values = {"value": f"{offset.all!r} {offset.mine!r}", "written_at": now}
     if not db.execute(update(state).where(state.c.key == _key(job)).values(values)).rowcount:
         db.execute(insert(state).values(key=_key(job), **values))
 

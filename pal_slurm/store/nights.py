@@ -14,7 +14,7 @@ from sqlalchemy import Connection, bindparam, delete, func, insert, select, upda
 
 from pal_slurm.store.engine import Store
 from pal_slurm.store.state import bump, mark_nights, marked_nights, unmark_nights
-from pal_slurm.store.tables import alerts, gpus, nights, runs, scores
+from pal_slurm.store.tables import alerts, gpu_slots, gpus, nights, runs, scores
 
 _ROWS = 5_000  # per statement
 OURS = ("probe", "jobs")  # sources of scores that can be made anew
@@ -152,6 +152,13 @@ class NightRepo:
         with self._store.reading() as db:
             return {node: at for node, at in db.execute(query.group_by(runs.c.node)) if node}
 
+    def nodes_asked(self) -> set[str]:
+        """Nodes with a GPU whose score waits for a witness."""
+        query = select(gpu_slots.c.node).join_from(gpu_slots, scores, gpu_slots.c.gpu_id == scores.c.gpu_id)
+        with self._store.reading() as db:
+            waits = query.where(gpu_slots.c.until.is_(None), scores.c.asked.is_not(None)).distinct()
+            return set(db.execute(waits).scalars())
+
     def history(self, uuid: str) -> list[tuple[str, str, str, int, float | None, int, int, str]]:
         """Class, app, scope, night, that night's score, runs, stalls, node: everything of one card, oldest first."""
         c = nights.c
@@ -226,7 +233,7 @@ def _write_scores(db: Connection, profiled: Sequence[ProfiledScore], anew: bool)
             "measured_at": s.measured_at, "source": "probe", "nights": s.nights, "since": s.since,
             "stalls": s.stalls, "node_stalls": s.node_stalls, "node_part": s.node_part,
             "intermittent": s.intermittent, "profiled": s.score, "profiled_error": s.error,
-            "profiled_at": s.measured_at, "jobs": 0,
+            "profiled_at": s.measured_at, "jobs": 0, "asked": None,
         }  # fmt: skip
         if key in stored:
             changed.append(values | {"id_": s.gpu, "class_": s.cls})

@@ -27,6 +27,7 @@ class JobOutcome:
     as_pinned: bool | None = None  # None: it was not pinned
     step_time: float | None = None  # predicted for what it got
     slurm_step_time: float | None = None  # predicted for what Slurm itself would have chosen
+    user: str = ""  # empty: not known
 
 
 class OutcomeRepo:
@@ -81,6 +82,7 @@ class OutcomeRepo:
             "task": -1 if o.task is None else o.task,
             "start": o.start,
             "end": o.end,
+            "user": o.user[:64],
             "app": o.app,
             "class": o.cls,
             "nodes": dump(o.nodes),
@@ -106,4 +108,5 @@ def _outcome(row: Row[Any]) -> JobOutcome:
         as_pinned=values["as_pinned"],
         step_time=values["step_time"],
         slurm_step_time=values["slurm_step_time"],
+        user=values["user"] or "",
     )

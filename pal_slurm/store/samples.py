@@ -33,6 +33,7 @@ class JobSample:
     compute: float | None = None  # utilisation, 0 to 1
     memory: float | None = None
     id: int = 0
+    user: str = ""  # whose job it was, as Slurm or the kernel says; empty: nobody knows
 
 
 class SampleRepo:
@@ -72,12 +73,17 @@ class SampleRepo:
         with self._store.reading() as db:
             return [_sample(row) for row in db.execute(query)]
 
-    def of_app(self, app: str, since: float, most: int = 5_000) -> list[JobSample]:
-        """The newest of an application."""
+    def of_app(self, app: str, since: float, most: int = 1_000) -> list[JobSample]:
+        """The newest of each user of an application: nobody's crowd out another's."""
         c = job_samples.c
-        query = select(job_samples).where(c.app == app, c.ended_at >= since).order_by(c.ended_at.desc()).limit(most)
+        mine = (c.app == app) & (c.ended_at >= since)
+        found = []
         with self._store.reading() as db:
-            return [_sample(row) for row in db.execute(query)]
+            for user in db.execute(select(c.user).where(mine).distinct()).scalars().all():
+                whose = c.user.is_(None) if user is None else c.user == user
+                query = select(job_samples).where(mine, whose).order_by(c.ended_at.desc(), c.id.desc()).limit(most)
+                found += [_sample(row) for row in db.execute(query)]
+        return found
 
     def apps(self, since: float) -> list[str]:
         c = job_samples.c
@@ -97,6 +103,7 @@ def _values(s: JobSample) -> dict[str, object]:
         "document": s.document, "cluster": s.cluster, "job": s.job, "app": s.app, "node": s.node, "gpus": dump(s.gpus),
         "begun_at": s.begun_at, "ended_at": s.ended_at, "steps": s.steps, "step_seconds": s.step_seconds,
         "compute": s.compute, "memory": s.memory, "heard": s.step_seconds is None,
+        "user": s.user[:64],
     }  # fmt: skip
 
 
@@ -104,5 +111,5 @@ def _sample(row: Row[Any]) -> JobSample:
     v = row._mapping
     return JobSample(
         v["document"], v["cluster"], v["job"], v["app"], v["node"], load(v["gpus"], tuple[str, ...]), v["begun_at"],
-        v["ended_at"], v["steps"], v["step_seconds"], v["compute"], v["memory"], v["id"],
+        v["ended_at"], v["steps"], v["step_seconds"], v["compute"], v["memory"], v["id"], v["user"] or "",
     )  # fmt: skip

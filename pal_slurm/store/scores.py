@@ -98,6 +98,7 @@ class PlacedScore:
     intermittent: bool | None = None
     profiled: float | None = None  # by the nights alone
     jobs: int | None = None  # heard since
+    asked: float | None = None  # what one user's jobs say: it waits for a witness
 
 
 class ScoreRepo:
@@ -152,6 +153,7 @@ class ScoreRepo:
                 scores.c.intermittent,
                 scores.c.profiled,
                 scores.c.jobs,
+                scores.c.asked,
             )
             .join_from(scores, gpus)
             .join(gpu_slots, gpu_slots.c.gpu_id == gpus.c.id)
@@ -264,7 +266,8 @@ def _upsert_scores(db: Connection, document: Document, ids: Mapping[str, int]) -
             continue
         values: dict[str, object] = {
             "score": s.score, "n_runs": s.n_runs, "ci_low": s.ci_low, "ci_high": s.ci_high,
-            "measured_at": s.measured_at, "source": document.source,
+            "measured_at": s.measured_at, "source": document.source, "jobs": 0, "profiled": None,
+            "profiled_error": None, "profiled_at": None, "asked": None,
         }  # fmt: skip
         if key in stored:
             changed.append(values | {"id_": key[0], "class_": key[1]})

@@ -23,7 +23,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
-HEAD = "0003"  # the newest migration; a test holds it against Alembic's own answer
+HEAD = "0004"  # the newest migration; a test holds it against Alembic's own answer
 
 metadata = MetaData(
     naming_convention={
@@ -105,6 +105,7 @@ scores = Table(
     Column("profiled_error", Double),  # standard error of its logarithm
     Column("profiled_at", Double),
     Column("jobs", Integer),  # observations of jobs since then
+    Column("asked", Double),  # what one user's jobs say and nobody else has seen: it waits for a witness
     **_EXACT,
 )
 nights = Table(
@@ -145,6 +146,7 @@ job_samples = Table(
     Column("document", String(64), nullable=False, unique=True),
     Column("cluster", String(64), nullable=False),
     Column("job", String(24), nullable=False),  # as Slurm prints it: 7 or 7_3
+    Column("user", String(64)),  # whose job it was, by Slurm or the kernel; null or empty: nobody knows
     Column("app", String(64)),
     Column("node", String(255), nullable=False),
     Column("gpus", Text, nullable=False),  # JSON list of UUIDs: those of this node
@@ -172,6 +174,27 @@ app_features = Table(
     Column("base", Text, nullable=False),  # JSON: model -> seconds per step on a median GPU, as jobs showed
     Column("noise", Double),  # scatter of log step times between jobs of this application
     Column("sure", Double),  # probability that it belongs to its class rather than to the next best
+    Column("seen_at", Double, nullable=False),
+    **_EXACT,
+)
+votes = Table(
+    "votes",
+    metadata,
+    Column("gpu_id", _Id, ForeignKey("gpus.id"), primary_key=True),
+    Column("class", String(32), primary_key=True),
+    Column("user", String(64), primary_key=True),
+    Column("mean", Double, nullable=False),  # log of the score, by this user's jobs alone
+    Column("var", Double, nullable=False),
+    Column("heard_at", Double, nullable=False),
+    **_EXACT,
+)
+user_apps = Table(
+    "user_apps",
+    metadata,
+    Column("app", String(64), primary_key=True),
+    Column("user", String(64), primary_key=True),
+    Column("base", Text, nullable=False),  # JSON: as in app_features, by this user's jobs alone
+    Column("noise", Double),
     Column("seen_at", Double, nullable=False),
     **_EXACT,
 )
@@ -249,6 +272,7 @@ outcomes = Table(
     Column("task", Integer, primary_key=True, autoincrement=False),  # -1: no array task
     Column("start", BigInteger, primary_key=True, autoincrement=False),  # a requeued job starts more than once
     Column("end", BigInteger),
+    Column("user", String(64)),  # null: an older pald did not write it down
     Column("app", String(64)),
     Column("class", String(32), nullable=False),
     Column("nodes", Text, nullable=False),  # JSON list: what it really got

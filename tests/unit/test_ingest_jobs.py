@@ -20,7 +20,9 @@ from pal_slurm.probe.document import Device, JobPart, StepTimes, Telemetry, Usag
 from pal_slurm.probe.jobfile import JobFile
 from pal_slurm.report.inventory import cluster_of
 from pal_slurm.store import AppRepo, GpuRepo, JobOutcome, OutcomeRepo, ScoreRepo, Store
+from pal_slurm.store.nights import NightRepo
 from pal_slurm.store.samples import SampleRepo
+from pal_slurm.store.scores import PlacedScore
 from tests.unit.spools import NIGHT, card, fleet, put_night
 
 START = NIGHT + 12_000 - (NIGHT + 12_000) % STRETCH_S
@@ -29,10 +31,11 @@ START = NIGHT + 12_000 - (NIGHT + 12_000) % STRETCH_S
 def write(
     spool: Path, job: str, node: str, slots: list[int], at: float, step: float, minutes: int = 30,
     app: str | None = "net", use: tuple[float, float] = (0.8, 0.3), part: int = 0, seed: int = 1,
+    user: int | None = None,
 ) -> Path:  # fmt: skip
     rng = random.Random(f"{job} {node} {at} {seed}")
     devices = tuple(Device(card(node, slot), node, slot, "NVIDIA A100", "test") for slot in slots)
-    file = JobFile(spool, job, node, part, "test", app, devices, at)
+    file = JobFile(spool, job, node, part, "test", app, devices, at, user)
     for minute in range(minutes):
         begun = at + 60 * minute
         count = max(1, round(60 / step))
@@ -60,6 +63,10 @@ def profiled(store: Store, spool: Path) -> Store:
     put_night(spool, fleet(4, slow={("n1", 0): 1.3}))
     ingest(store, Config(), spool, NIGHT + 10_000)
     return store
+
+
+def placed(store: Store) -> dict[tuple[str, int], PlacedScore]:
+    return {(s.node, s.slot): s for s in ScoreRepo(store).placed()}
 
 
 def test_half_an_hour_of_a_job_is_three_stretches(store: Store, spool: Path) -> None:
@@ -116,18 +123,29 @@ def test_a_gpu_that_becomes_slow_by_day_is_found_through_the_spool(profiled: Sto
     AppRepo(profiled).set([App("net", "A")], "admin", START)
     at, rng = START, np.random.default_rng(3)
     for job in range(12):
-        write(spool, str(job), f"n{1 + job % 4}", [1 + int(rng.integers(3))], at, 0.2, seed=job)
+        write(spool, str(job), f"n{1 + job % 4}", [1 + int(rng.integers(3))], at, 0.2, seed=job, user=job % 2)
         at += 1800
     ingest(profiled, Config(), spool, at + 120)
-    write(spool, "50", "n3", [2], at, 0.2)
-    write(spool, "50", "n3", [2], at + 1800, 0.3, part=1)
+    write(spool, "50", "n3", [2], at, 0.2, user=0)
+    write(spool, "50", "n3", [2], at + 1800, 0.3, part=1, user=0)
     done = ingest(profiled, Config(), spool, at + 3600 + 120)
-    found = {(s.node, s.slot): s for s in ScoreRepo(profiled).placed()}["n3", 2]
+    assert [alert.kind for alert in done.alerts] == ["asked"]
+    found = placed(profiled)["n3", 2]
+    assert found.score == pytest.approx(1.0, rel=0.1)
+    assert found.asked == pytest.approx(1.5, rel=0.08)
+    assert NightRepo(profiled).nodes_asked() == {"n3"}
+    at += 3600
+    kinds = []
+    for job in (51, 52):
+        write(spool, str(job), "n3", [2], at, 0.3, user=1)
+        at += 1800
+        kinds += [alert.kind for alert in ingest(profiled, Config(), spool, at + 120).alerts]
+    found = placed(profiled)["n3", 2]
     assert found.score == pytest.approx(1.5, rel=0.08)
     assert found.profiled == pytest.approx(1.0, rel=0.1)
-    assert [alert.kind for alert in done.alerts] == ["slower"]
+    assert NightRepo(profiled).nodes_asked() == set()
     before = {(s.node, s.slot): s.score for s in ScoreRepo(profiled).placed()}
-    rescored, learned = recompute(profiled, Config(), at + 3600 + 240)
+    rescored, learned = recompute(profiled, Config(), at + 240)
     assert rescored.scores == 16
     assert learned.samples > 0
     after = {(s.node, s.slot): s.score for s in ScoreRepo(profiled).placed()}

@@ -14,6 +14,7 @@ from pal_slurm.ingest.jobs import STRETCH_S
 from pal_slurm.ingest.learn import Learned, learn
 from pal_slurm.model import App, Apps
 from pal_slurm.scores.learning import PRIOR, Beliefs, expected, hear
+from pal_slurm.scores.witness import UNMEASURED
 from pal_slurm.store import GpuRepo, ScoreRepo, Sighting, Store
 from pal_slurm.store.nights import NightRepo
 from pal_slurm.store.samples import JobSample, SampleRepo
@@ -120,24 +121,36 @@ class Fleet:
     truth: dict[str, float]
     rng: random.Random = field(default_factory=lambda: random.Random(7))
     jobs: int = 0
+    users: dict[str, str] = field(default_factory=dict)  # of each job
 
     def start(self) -> None:
         GpuRepo(self.store).see([Sighting(u, f"n{i // 4}", i % 4, "a100") for i, u in enumerate(self.truth)], T0)
 
     def run(
         self, gpus: Sequence[str], at: float, stretches: int = 3, app: str = "net", base: float = 0.2, job: str = "",
-        own: float = 0.0,
+        own: float = 0.0, user: str = "",
     ) -> str:  # fmt: skip
-        """A job's stretches of ten minutes, each at the pace of the truth as it is now."""
+        """A job's stretches of ten minutes, each at the pace of the truth as it is now; users take turns."""
         self.jobs += not job
         job = job or str(self.jobs)
+        user = self.users.setdefault(job, user or ("alice", "bob")[self.jobs % 2])
         samples = []
         for i in range(stretches):
             begun = at + i * STRETCH_S
             seconds = base * max(self.truth[g] for g in gpus) * exp(own + self.rng.gauss(0, 0.005))
             samples.append(
                 JobSample(
-                    f"{job}-{begun}", "c", job, app, "n0", tuple(gpus), begun, begun + STRETCH_S - 1, 100, seconds
+                    f"{job}-{begun}",
+                    "c",
+                    job,
+                    app,
+                    "n0",
+                    tuple(gpus),
+                    begun,
+                    begun + STRETCH_S - 1,
+                    100,
+                    seconds,
+                    user=user,
                 )
             )
         SampleRepo(self.store).add(samples)
@@ -148,6 +161,9 @@ class Fleet:
 
     def score(self, gpu: str) -> float:
         return {s.uuid: s.score for s in ScoreRepo(self.store).placed()}.get(gpu, 1.0)
+
+    def asked(self, gpu: str) -> float | None:
+        return {s.uuid: s.asked for s in ScoreRepo(self.store).placed()}[gpu]
 
 
 @pytest.fixture
@@ -176,22 +192,30 @@ def test_a_slow_gpu_is_learned_from_jobs_alone(fleet: Fleet) -> None:
     assert min(others) > 0.92
 
 
-def test_a_sudden_slow_down_is_seen_within_the_hour_and_so_is_the_recovery(fleet: Fleet) -> None:
+def test_a_sudden_slow_down_is_told_within_the_hour_and_counts_when_a_second_user_sees_it(fleet: Fleet) -> None:
     at = warmed(fleet)
-    job = fleet.run(["GPU-5"], at, stretches=3)
+    job = fleet.run(["GPU-5"], at, stretches=3, user="alice")
     fleet.learn(at + 3 * STRETCH_S + 120)
     assert fleet.score("GPU-5") < 1.1
     at += 3 * STRETCH_S
     fleet.truth["GPU-5"] = 1.5
     fleet.run(["GPU-5"], at, stretches=3, job=job)
     done = fleet.learn(at + 1800 + 120)
-    assert fleet.score("GPU-5") == pytest.approx(1.5, rel=0.06)
-    assert [alert.kind for alert in done.alerts] == ["slower"]
+    assert fleet.score("GPU-5") <= exp(UNMEASURED) + 1e-9
+    assert fleet.asked("GPU-5") == pytest.approx(1.5, rel=0.06)
+    assert {alert.kind for alert in done.alerts} == {"asked"}
     assert "GPU-5" in done.alerts[0].said
+    alerts = []
+    for _ in range(2):
+        at += 1800
+        fleet.run(["GPU-5"], at, stretches=3, user="bob")
+        alerts += fleet.learn(at + 1800 + 120).alerts
+    assert fleet.score("GPU-5") == pytest.approx(1.5, rel=0.06)
+    assert fleet.asked("GPU-5") is None
     at += 1800
     fleet.truth["GPU-5"] = 1.0
     fleet.run(["GPU-5"], at, stretches=3, job=job)
-    done = fleet.learn(at + 1800 + 120)
+    fleet.learn(at + 1800 + 120)
     assert fleet.score("GPU-5") == pytest.approx(1.0, rel=0.06)
     assert "recovered" in {alert.kind for alert in NightRepo(fleet.store).alerts()}
 
@@ -199,16 +223,20 @@ def test_a_sudden_slow_down_is_seen_within_the_hour_and_so_is_the_recovery(fleet
 def test_in_a_gang_the_blame_is_shared_until_other_jobs_tell_whose_it_is(fleet: Fleet) -> None:
     at = warmed(fleet)
     gang = ["GPU-0", "GPU-1", "GPU-2", "GPU-3"]
-    job = fleet.run(gang, at, stretches=3)
-    fleet.truth["GPU-2"] = 1.5
-    fleet.run(gang, at + 1800, stretches=3, job=job)
-    fleet.learn(at + 3720)
-    suspects = [fleet.score(g) for g in gang]
-    assert all(1.02 < s < 1.4 for s in suspects)
-    at += 3600
-    for gpu in gang:
-        fleet.run([gpu], at)
-    fleet.learn(at + 1920)
+    for user in ("alice", "bob"):
+        fleet.truth["GPU-2"] = 1.0
+        job = fleet.run(gang, at, stretches=3, user=user)
+        fleet.truth["GPU-2"] = 1.5
+        fleet.run(gang, at + 1800, stretches=3, job=job)
+        fleet.learn(at + 3720)
+        suspects = [fleet.score(g) for g in gang]
+        assert all(1.02 < s < 1.4 for s in suspects)
+        at += 3600
+    for user in ("alice", "bob"):
+        for gpu in gang:
+            fleet.run([gpu], at, user=user)
+        fleet.learn(at + 1920)
+        at += 1800
     assert fleet.score("GPU-2") == pytest.approx(1.5, rel=0.1)
     assert max(fleet.score(g) for g in gang if g != "GPU-2") < 1.1
 

@@ -13,10 +13,11 @@ from pal_slurm.ingest.rescore import rescore
 from pal_slurm.model import Edit, EditKind, Intent, Outcome
 from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store
 from pal_slurm.store import retention as module
-from pal_slurm.store.learned import LearnedRepo
+from pal_slurm.store.learned import LearnedRepo, Offset
 from pal_slurm.store.retention import Keep, count, rules, sweep
 from pal_slurm.store.samples import JobSample, SampleRepo
 from pal_slurm.store.tables import nights, runs
+from pal_slurm.store.votes import UserApp, VoteRepo
 from tests.unit.spools import DAY, NIGHT, NOW, fleet, put_night, scores, take
 from tests.unit.test_store_memory import WHY
 
@@ -39,7 +40,8 @@ def filled(store: Store, old: float) -> None:
         DecisionRepo(store, "c").record([replace(WHY, submit=job, decided_at=at)])
         OutcomeRepo(store, "c").record([JobOutcome(1, job, job, "A", ("n1",), ((0,),), end=job)])
         SampleRepo(store).add([JobSample(str(at), "c", "1", "bert", "n1", ("GPU-1",), at - 60, at, 1, 0.2)])
-        LearnedRepo(store).write([], {str(at): 0.1}, at)
+        LearnedRepo(store).write([], {str(at): Offset(0.1, 0.1)}, at)
+        VoteRepo(store).put_app(UserApp("bert", f"user{at}", at))
 
 
 def test_what_is_old_is_forgotten_and_what_is_young_stays(store: Store) -> None:
@@ -48,7 +50,7 @@ def test_what_is_old_is_forgotten_and_what_is_young_stays(store: Store) -> None:
     Ledger(store, "c").write([Intent(0, 1, Edit(2, EditKind.PIN), 1, 1.0)])  # still open
     assert forget(store) == {
         "closed renewals": 1, "closed intents": 1, "last decisions": 1, "jobs that ended": 1, "what jobs showed": 1,
-        "jobs' own pace": 1, "raw runs": 0,
+        "what users' jobs said of GPUs": 0, "users' applications": 1, "jobs' own pace": 1, "raw runs": 0,
     }  # fmt: skip
     assert not any(forget(store).values())
     assert [o.job for o in OutcomeRepo(store, "c").running()] == [2]
@@ -84,7 +86,7 @@ def test_much_is_removed_some_at_a_time_and_others_get_their_turn(
     turns: list[float] = []
     for rule in rules(KEEP, NOW):
         assert sweep(store, rule, told.append, turns.append) == count(store, rule) + told[-1]
-    assert told == [0, 10, 20, 30, 35, 10, 20, 20, 0, 0, 0, 0]
+    assert told == [0, 10, 20, 30, 35, 10, 20, 20, 0, 0, 0, 0, 0, 0]
     assert len(turns) == 5
 
 

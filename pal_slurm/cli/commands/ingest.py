@@ -30,16 +30,11 @@ def command(palctl: Palctl, directory: Path | None, as_json: bool) -> None:
     """
     from pal_slurm.ingest.run import ingest
     from pal_slurm.ingest.spool import Fate
-    from pal_slurm.store.clusters import known_clusters
 
     if directory is None and not palctl.config.profile.spool:
         raise BadInput("name a directory, or set profile.spool in pal.yaml")
     spool = directory or Path(palctl.config.profile.spool)
-    known = known_clusters(palctl.store)
-    cluster = known[0] if len(known) == 1 else ""
-    done = ingest(
-        palctl.store, palctl.config, spool, time.time(), cluster, tell=lambda told: None if as_json else _tell(told)
-    )
+    done = ingest(palctl.store, palctl.config, spool, time.time(), tell=lambda told: None if as_json else _tell(told))
     if as_json:
         _as_json(done)
     else:
@@ -60,6 +55,8 @@ def _summary(done: Ingested, spool: Path) -> None:
 
     counts = ", ".join(f"{done.count(fate)} {fate.value}" for fate in Fate if done.count(fate)) or "nothing new"
     say(f"{spool}: {counts}; {done.runs} runs and {done.samples} stretches of jobs")
+    if done.left_out:
+        click.echo(f"{done.left_out} step reports that can't be were left out")
     if done.rescored.nights:
         click.echo(f"{done.rescored.scores} scores were made anew, of {done.rescored.nights} nights with new runs")
     if done.learned.samples:
@@ -74,7 +71,14 @@ def _as_json(done: Ingested) -> None:
     from pal_slurm.report.text import as_json, shown
 
     files = [
-        {"name": shown(t.name), "fate": t.fate.value, "said": t.said, "runs": t.runs, "samples": t.samples}
+        {
+            "name": shown(t.name),
+            "fate": t.fate.value,
+            "said": t.said,
+            "runs": t.runs,
+            "samples": t.samples,
+            "left_out": t.left_out,
+        }
         for t in done.files
     ]
     rescored = done.rescored

@@ -1,0 +1,92 @@
+"""What each user's jobs say: of GPUs, of applications. In: votes, baselines by user. Out: the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from sqlalchemy import delete, insert, select, tuple_
+
+from pal_slurm.store.engine import Store
+from pal_slurm.store.jsontext import dump, load
+from pal_slurm.store.learned import Baseline
+from pal_slurm.store.tables import user_apps, votes
+
+_SOME = 500
+
+
+@dataclass(frozen=True, slots=True)
+class UserVote:
+    """What one user's jobs alone say of one GPU for one class."""
+
+    gpu: int
+    cls: str
+    user: str
+    mean: float  # log of the score
+    var: float
+    heard_at: float
+
+
+@dataclass(frozen=True, slots=True)
+class UserApp:
+    """An application as one user's jobs show it."""
+
+    app: str
+    user: str
+    seen_at: float
+    noise: float | None = None
+    base: Mapping[str, Baseline] = field(default_factory=dict)  # by shape: model|GPUs|nodes
+
+
+class VoteRepo:
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def of(self, gpus: Iterable[int], cls: str) -> list[UserVote]:
+        wanted, found = sorted(set(gpus)), []
+        c = votes.c
+        query = select(c.gpu_id, c["class"], c.user, c.mean, c.var, c.heard_at).where(c["class"] == cls)
+        with self._store.reading() as db:
+            for first in range(0, len(wanted), _SOME):
+                found += [
+                    UserVote(*row) for row in db.execute(query.where(c.gpu_id.in_(wanted[first : first + _SOME])))
+                ]
+        return found
+
+    def put(self, given: Iterable[UserVote]) -> None:
+        rows = [
+            {"gpu_id": v.gpu, "class": v.cls, "user": v.user, "mean": v.mean, "var": v.var, "heard_at": v.heard_at}
+            for v in given
+        ]
+        if not rows:
+            return
+        key = tuple_(votes.c.gpu_id, votes.c["class"], votes.c.user)
+        with self._store.writing() as db:
+            for first in range(0, len(rows), _SOME):
+                some = rows[first : first + _SOME]
+                db.execute(delete(votes).where(key.in_([(row["gpu_id"], row["class"], row["user"]) for row in some])))
+                db.execute(insert(votes), some)
+
+    def forget(self) -> None:
+        """Scores were made anew: what users said is to be heard again."""
+        with self._store.writing() as db:
+            db.execute(delete(votes))
+
+    def apps(self, app: str) -> dict[str, UserApp]:
+        """By user."""
+        query = select(user_apps).where(user_apps.c.app == app).order_by(user_apps.c.user)
+        with self._store.reading() as db:
+            return {
+                row.user: UserApp(row.app, row.user, row.seen_at, row.noise, load(row.base, dict[str, Baseline]))
+                for row in db.execute(query)
+            }
+
+    def put_app(self, given: UserApp) -> None:
+        mine = (user_apps.c.app == given.app) & (user_apps.c.user == given.user)
+        values = {
+            "app": given.app, "user": given.user, "base": dump(dict(given.base)), "noise": given.noise,
+            "seen_at": given.seen_at,
+        }  # fmt: skip
+        with self._store.writing() as db:
+            db.execute(delete(user_apps).where(mine))
+            db.execute(insert(user_apps).values(values))
