@@ -7,6 +7,7 @@ import socket
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -18,7 +19,7 @@ from pal_slurm.probe.devices import Sample
 from pal_slurm.probe.document import Device, Fault, JobPart, StepTimes
 from pal_slurm.probe.inventory import Found, Inventory
 from pal_slurm.probe.jobfile import salvage
-from pal_slurm.probe.owners import job_of
+from pal_slurm.probe.owners import began, job_of
 from pal_slurm.probe.reading import read
 from pal_slurm.probe.reporting import Report, parse
 from pal_slurm.probe.steps import Steps
@@ -176,6 +177,45 @@ def test_a_user_who_watches_an_own_job_may_report_without_control_groups(tmp_pat
     node.watcher.reported(Report("78", STEP), 9, os.getuid())
     node.watcher.end()
     assert [(part.job, part.steps, part.last) for part in node.parts()] == [("77", (STEP,), True)]
+
+
+def test_steps_of_more_time_than_the_job_had_are_left_out_and_told(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.process(7, V2.format(77))
+    node.works(0, 7)
+    before = [replace(STEP, begun_at=NOW - 600 * n, ended_at=NOW - 600 * n + 10) for n in range(7, 0, -1)]
+    for each in [*before, STEP, STEP]:
+        node.watcher.reported(Report("77", each), 7, 1000)
+    node.watcher.end()
+    [part] = node.parts()
+    assert part.steps == (STEP,)
+    assert [fault.what for fault in part.faults] == [
+        "8 step reports of the job left out: it begins 4210 s before the job did here"
+    ]
+
+
+def test_a_job_step_began_when_its_oldest_process_did(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    (node.proc / "stat").parent.mkdir(exist_ok=True)
+    ticks = os.sysconf("SC_CLK_TCK")
+    for pid, parent, seconds, job in ((5, 1, 10, 76), (6, 5, 20, 77), (7, 6, 900, 77)):
+        node.process(pid, V2.format(job))
+        fields = f"{pid} (a) b) S {parent} " + "0 " * 17 + f"{seconds * ticks} 0"
+        (node.proc / str(pid) / "stat").write_text(fields)
+    assert began(7, node.proc) is None
+    (node.proc / "stat").write_text(f"cpu 1 2\nbtime {NOW - 1000:.0f}\n")
+    assert began(7, node.proc) == NOW - 980
+    assert began(8, node.proc) is None
+
+
+def test_the_file_says_whose_processes_they_were(tmp_path: Path) -> None:
+    node = Node(tmp_path)
+    node.process(7, V2.format(77))
+    node.process(8, V2.format(78))
+    node.works(0, 7)
+    node.watcher.reported(Report("78", STEP), 8, 1234)
+    node.watcher.end()
+    assert [(part.job, part.user) for part in node.parts()] == [("77", os.getuid()), ("78", 1234)]
 
 
 def part_bytes(tmp_path: Path) -> bytes:

@@ -82,14 +82,14 @@ def test_the_silhouette_is_that_of_the_definition() -> None:
 # With the store -----
 
 
-def put(store: Store, app: str, cls: str, jobs: int = 3, seed: int = 1) -> None:
-    rng = random.Random(f"{app}{seed}")
+def put(store: Store, app: str, cls: str, jobs: int = 3, seed: int = 1, user: str = "") -> None:
+    rng = random.Random(f"{app}{seed}{user}")
     compute, memory = FAMILIES[cls]
     SampleRepo(store).add(
         [
             JobSample(
-                f"{app}-{j}-{i}", "c", str(j), app, "n1", ("GPU-1",), NOW - 1000, NOW - 400, 0,
-                None, compute + rng.gauss(0, 0.03), memory + rng.gauss(0, 0.03),
+                f"{app}-{j}-{i}{user}", "c", f"{j}{user}", app, "n1", ("GPU-1",), NOW - 1000, NOW - 400, 0,
+                None, compute + rng.gauss(0, 0.03), memory + rng.gauss(0, 0.03), user=user,
             )
             for j in range(jobs)
             for i in range(2)
@@ -138,6 +138,40 @@ def test_an_application_that_changed_changes_its_class(store: Store, config_file
     put(store, "new", "C", jobs=40, seed=2)
     assert learn_classes(store, config, NOW).classes == 1
     assert AppRepo(store).all()["new"].app.cls == "C"
+
+
+def test_a_users_many_jobs_of_a_name_do_not_change_the_class_of_another_users(store: Store, config_file: Path) -> None:
+    for app, cls in (("vgg", "A"), ("bert", "B"), ("gpt", "B"), ("rank", "C"), ("lbm", "C"), ("net", "A")):
+        put(store, app, cls, user="alice")
+    config = load(config_file)
+    learn_classes(store, config, NOW)
+    assert AppRepo(store).all()["net"].app.cls == "A"
+    put(store, "net", "C", jobs=60, user="mallory")
+    assert learn_classes(store, config, NOW).classes == 0
+    assert AppRepo(store).all()["net"].app.cls == "A"
+    put(store, "net", "C", jobs=2, user="carol")
+    learn_classes(store, config, NOW)
+    assert AppRepo(store).all()["net"].app.cls == "C"  # two of three
+
+
+def test_a_users_many_names_do_not_make_the_families_of_the_others(store: Store, config_file: Path) -> None:
+    apps = (("vgg", "A"), ("bert", "B"), ("gpt", "B"), ("rank", "C"), ("lbm", "C"), ("net", "A"))
+    for app, cls in apps:
+        put(store, app, cls, user="alice")
+    config = load(config_file)
+    learn_classes(store, config, NOW)
+    before = {app: AppRepo(store).all()[app].app.cls for app, _ in apps}
+    for n in range(60):
+        put(store, f"many{n}", "C", jobs=1, user="mallory")
+    learn_classes(store, config, NOW)
+    assert {app: AppRepo(store).all()[app].app.cls for app, _ in apps} == before
+
+
+def test_the_newest_of_each_user_are_looked_at_however_many_one_has(store: Store) -> None:
+    put(store, "net", "A", user="alice")
+    put(store, "net", "C", jobs=30, user="mallory")
+    found = SampleRepo(store).of_app("net", 0.0, most=10)
+    assert {user: sum(s.user == user for s in found) for user in ("alice", "mallory")} == {"alice": 6, "mallory": 10}
 
 
 def test_nothing_seen_is_nothing_learned(store: Store, config_file: Path) -> None:

@@ -207,6 +207,17 @@ def test_what_jobs_taught_is_told_beside_the_nights(moved: Palctl, store: Store)
     assert (score["score"], score["profiled"], score["jobs"]) == (1.9, was.profiled, 3)
 
 
+def test_what_one_user_alone_says_waits_for_a_witness(moved: Palctl, store: Store) -> None:
+    repo = LearnedRepo(store)
+    number = repo.cards([MOVED])[MOVED].id
+    (was,) = repo.scores([number]).values()
+    repo.write([replace(was, jobs=3, asked=2.9)], {}, time.time())
+    assert "One user's jobs say 2.900: it waits for a witness" in moved("gpu", "n7:0").output
+    assert "n7:0 waits for a witness: one user's jobs say class A 2.90" in moved("scores").output
+    rows = json.loads(moved("scores", "--json").output)
+    assert [row["A.asked"] for row in rows if (row["node"], row["slot"]) == ("n7", 0)] == [2.9]
+
+
 def test_alerts_about_it_and_about_no_other(moved: Palctl, store: Store) -> None:
     now = time.time()
     other = f"{MOVED}0"  # begins like it

@@ -20,7 +20,8 @@ from pal_slurm.profiling.nodes import idle, in_the_way
 from pal_slurm.profiling.run import ARRIVES_S, LOGS, WAITS_S, ProfileRun, Wanted, batch_script
 from pal_slurm.profiling.window import Window, hours
 from pal_slurm.slurm.batch import OurJob, Terms
-from pal_slurm.store import Store
+from pal_slurm.store import GpuRepo, Sighting, Store
+from pal_slurm.store.learned import CurrentScore, LearnedRepo
 from tests.unit.spools import NIGHT, document, fleet, put
 
 GPUS, CPUS = 4, 32
@@ -125,6 +126,17 @@ def test_all_idle_nodes_are_done_so_many_at_a_time(room: Room, store: Store, spo
     room.finish(spool)
     last = work.step(NIGHT + 3)
     assert (last.done, last.finished) == (room.nodes, True)
+
+
+def test_nodes_whose_scores_wait_for_a_witness_come_first(room: Room, store: Store, spool: Path) -> None:
+    GpuRepo(store).see([Sighting(f"GPU-{node}", node, 0, "a100") for node in room.nodes], NIGHT - 20)
+    card = LearnedRepo(store).cards(["GPU-n3"])["GPU-n3"]
+    claimed = CurrentScore(card.id, "A", 1.05, 0.9, 1.2, NIGHT - 15, 1, asked=2.9)
+    LearnedRepo(store).write([claimed], {}, NIGHT - 15)
+    work = run_of(room, store, spool, parallel=1)
+    assert work.step(NIGHT).running == ("n3",)
+    room.finish(spool)
+    assert work.step(NIGHT + 2).running == ("n1",)
 
 
 def test_without_a_window_busy_nodes_are_left_out(room: Room, store: Store, spool: Path) -> None:
