@@ -4,6 +4,7 @@
 
 Three parts, all with known truth or measured data:
 1. jobs: GPUs with hidden speeds, jobs of 1 to 8 GPUs at the pace of their slowest; nothing but step times is known.
+   Of four users, of one, and of one whose word is taken for everything, as no pald does.
 2. changes: one GPU becomes 1.5 times as slow, alone in its job or in a gang, and recovers.
 3. nights: draws (with replacement) from each V100's own measured runs, night by night, against the medians of all data.
 """
@@ -22,8 +23,9 @@ import numpy as np
 from pal_slurm.model import FloatArray
 from pal_slurm.scores.apart import outlying
 from pal_slurm.scores.combine import combine
-from pal_slurm.scores.learning import PRIOR, Beliefs, hear
+from pal_slurm.scores.learning import JUMP, PRIOR, Beliefs, hear
 from pal_slurm.scores.nights import Runs, by_night
+from pal_slurm.scores.witness import Anchor, Vote, allowed
 
 LONGHORN = Path(__file__).resolve().parents[2] / "shared" / "data" / "pal" / "longhorn"
 SIZES, SHARES = (1, 2, 4, 8), (0.4, 0.25, 0.25, 0.1)
@@ -45,17 +47,31 @@ class Point:
     outliers: str
 
 
-def jobs_curve(gpus: int, jobs: int, seed: int) -> list[Point]:
+def jobs_curve(gpus: int, jobs: int, seed: int, users: int) -> list[Point]:
+    """`users`: whose votes say how far a score may go; 0: any distance."""
     rng = np.random.default_rng(seed)
     truth = rng.normal(0, 0.05, gpus)
     slow = rng.choice(gpus, 2, replace=False)
     truth[slow] = log(1.4), log(1.8)
     mean, var, seen, points = np.zeros(gpus), np.full(gpus, PRIOR**2), 0, []
+    said, doubt = np.zeros((users, gpus)), np.full((users, gpus), PRIOR**2)
+    heard = np.full((users, gpus), -1.0)
     marks = {round(jobs / 2**k) for k in range(7)}
     for job in range(1, jobs + 1):
         mine = rng.choice(gpus, int(rng.choice(SIZES, p=SHARES)), replace=False)
-        after = hear(Beliefs(mean[mine], var[mine]), float(truth[mine].max() + rng.normal(0, NOISE)), NOISE)
+        ratio = float(truth[mine].max() + rng.normal(0, NOISE))
+        after = hear(Beliefs(mean[mine], var[mine]), ratio, NOISE)
         mean[mine], var[mine] = after.mean, after.var
+        if users:
+            user = job % users
+            vote = hear(Beliefs(said[user, mine], doubt[user, mine]), ratio, NOISE)
+            said[user, mine], doubt[user, mine], heard[user, mine] = vote.mean, vote.var, job
+            for gpu in mine.tolist():
+                ran = np.flatnonzero(heard[:, gpu] >= 0)
+                votes = [Vote(float(said[u, gpu]), float(doubt[u, gpu]), float(heard[u, gpu])) for u in ran]
+                within = float(np.clip(mean[gpu], *allowed(Anchor(), votes)))
+                var[gpu] += min(abs(mean[gpu] - within), JUMP) ** 2
+                mean[gpu] = within
         seen += mine.size
         if job in marks:
             error = np.sqrt(var)
@@ -132,11 +148,14 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--plot", type=Path, metavar="FILE")
     options = parser.parse_args()
-    points = jobs_curve(options.gpus, options.jobs, options.seed)
     print(f"1. {options.gpus} GPUs, jobs of 1 to 8, {NOISE:.0%} noise between jobs; outliers of 1.4 and 1.8")
-    print("   jobs  per GPU  rank correlation  error   truth within the interval  outliers named")
-    for p in points:
-        print(f"  {p.jobs:5}  {p.per_gpu:7.1f}  {p.order:16.3f}  {p.error:.4f}  {p.held:25.0%}  {p.outliers}")
+    points: list[Point] = []
+    for users, whose in ((4, "four users"), (1, "one user"), (0, "one user, believed in everything")):
+        curve = jobs_curve(options.gpus, options.jobs, options.seed, users)
+        points = points or curve
+        print(f"   {whose}\n   jobs  per GPU  rank correlation  error   truth within the interval  outliers named")
+        for p in curve:
+            print(f"  {p.jobs:5}  {p.per_gpu:7.1f}  {p.order:16.3f}  {p.error:.4f}  {p.held:25.0%}  {p.outliers}")
     print("\n2. one GPU becomes 1.5 times as slow after 20 minutes and recovers after 60; score each ten minutes")
     for name, path in changes(options.seed):
         print(f"   {name:15}" + "  ".join(f"{score:.2f}" for score in path))

@@ -96,7 +96,7 @@ class Watcher:
             watched = self._watched(report.job)
             if watched.claims.believes(report.steps, pid, began(pid, self._plan.proc), self._clock.now()):
                 watched.steps.append(report.steps)
-                watched.user = uid if watched.user is None else watched.user
+                watched.user = uid
 
     def failed(self, fault: Fault) -> None:
         """A GPU in trouble is news for the jobs on it, and for the node's log."""

@@ -23,7 +23,8 @@ FIELDS = ("when", "kind", "said")
 def command(palctl: Palctl, days: float, as_json: bool, fields: str) -> None:
     """Newest first. None of these changes a score or stops a job.
 
-    slower, recovered: jobs show that a GPU changed. shift: the whole fleet was slower or faster in a night.
+    slower, recovered: jobs show that a GPU changed. asked: one user's jobs alone say so, which waits for a witness.
+    shift: the whole fleet was slower or faster in a night.
     unhealthy: a diagnostic failed, or memory repairs wait for a reboot.
     """
     from pal_slurm.store.nights import NightRepo
