@@ -33,6 +33,9 @@ class Rival:
 class Rivals:
     _ours: set[JobKey] = field(default_factory=set)  # what we let go
     _found: tuple[Rival, ...] = ()
+    _first: float | None = (
+        None  # what started before we looked was let go by an earlier pald, or ran before anybody waited
+    )
 
     def let_go(self, jobs: Iterable[JobKey]) -> None:
         """These starts are ours; of an array's task the array's number is enough."""
@@ -41,10 +44,12 @@ class Rivals:
     def look(self, snapshot: Snapshot, lapsed: frozenset[int]) -> None:
         """`lapsed`: whose lease only ran out: they are leased again."""
         now, cluster = snapshot.taken, snapshot.cluster
+        self._first = now if self._first is None else max(self._first, now - KEPT_S)
         here = {key for job in (*snapshot.pending, *snapshot.running) for key in _keys(job)}
         self._ours &= here
+        short = _short_of_cpus(cluster)
         waiting = [j for j in snapshot.pending if j.gpu_job and j.id not in lapsed and self._competes(j, now)]
-        begun = (j for j in snapshot.running if now - KEPT_S < (j.start or 0) and self._is_rival(j, cluster))
+        begun = [j for j in snapshot.running if (j.start or 0) > self._first and self._is_rival(j, short)]
         self._found = (
             *(Rival(math.inf, _turn(job), allowed(job, cluster)) for job in waiting),
             *(Rival(float(job.start or 0), _turn(job), _held(job, cluster)) for job in begun),
@@ -63,15 +68,11 @@ class Rivals:
     def _competes(self, job: Job, now: float) -> bool:
         return turn_of(job, now)[0] is Turn.THEIRS and not job.reservation and not self._is_ours(job)
 
-    def _is_rival(self, job: Job, cluster: Cluster) -> bool:
-        """Of those without GPUs only one that leaves a node's GPUs without CPUs is in anybody's way."""
+    def _is_rival(self, job: Job, short: frozenset[str]) -> bool:
+        """Of those without GPUs only one on a node whose GPUs have no CPUs left is in anybody's way."""
         if job.reservation or self._is_ours(job):
             return False
-        if job.gpu_job:
-            return True
-        rows = [cluster.node_index[name] for name in job.nodes if name in cluster.node_index]
-        short = cluster.cpus_free[rows] < (cluster.gpu_free[rows]).sum(axis=1)
-        return bool(short.any())
+        return job.gpu_job or not short.isdisjoint(job.nodes)
 
     def _is_ours(self, job: Job) -> bool:
         return any(key in self._ours for key in _keys(job))
@@ -81,6 +82,12 @@ def allowed(job: Job, cluster: Cluster) -> BoolArray:
     """The nodes of its partitions."""
     masks = [cluster.partitions[name] for name in job.partitions if name in cluster.partitions]
     return np.logical_or.reduce(masks) if masks else np.ones(cluster.n_nodes, dtype=np.bool_)
+
+
+def _short_of_cpus(cluster: Cluster) -> frozenset[str]:
+    """Nodes with fewer CPUs free than GPUs."""
+    rows = (cluster.cpus_free < cluster.gpu_free.sum(axis=1)).nonzero()[0]
+    return frozenset(cluster.node_names[row] for row in rows.tolist())
 
 
 def _held(job: Job, cluster: Cluster) -> BoolArray:

@@ -28,8 +28,15 @@ RIVAL = Job(
 RUNS = replace(RIVAL, state=JobState.RUNNING, start=1001, nodes=("n1",), gpus=((0,),), reason="None")
 
 
-def about(*others: Job, since: float = NOW, ours: tuple[Job, ...] = (), lapsed: tuple[int, ...] = ()) -> bool:
+def watching() -> Rivals:
+    """One that has looked before."""
     rivals = Rivals()
+    rivals.look(replace(snapshot(), taken=NOW - 60), frozenset())
+    return rivals
+
+
+def about(*others: Job, since: float = NOW, ours: tuple[Job, ...] = (), lapsed: tuple[int, ...] = ()) -> bool:
+    rivals = watching()
     rivals.let_go(job.key for job in ours)
     rivals.look(snapshot(*others), frozenset(lapsed))
     return rivals.about(HEAD, since, CLUSTER)
@@ -84,7 +91,7 @@ def test_what_we_let_go_ourselves_or_lease_again_is_no_rival() -> None:
 
 
 def test_a_job_without_gpus_is_a_rival_where_it_leaves_gpus_without_cpus() -> None:
-    rivals = Rivals()
+    rivals = watching()
     cpu_job = replace(RUNS, gpu_job=False, gpus=())
     starved = replace(CLUSTER, cpus_free=np.array([3, 64, 64, 64]))
     rivals.look(snapshot(cpu_job, cluster=starved), frozenset())
@@ -92,7 +99,7 @@ def test_a_job_without_gpus_is_a_rival_where_it_leaves_gpus_without_cpus() -> No
 
 
 def test_a_head_beside_rivals_goes_plain_long_before_its_planned_start() -> None:
-    watch, rivals = HeadWatch(), Rivals()
+    watch, rivals = HeadWatch(), watching()
     watch.look([Reserved(5, NOW + 86_400, Placement(("n1",), ((0,),), False))], snapshot())
     rivals.look(snapshot(), frozenset())
     assert watch.let_go(snapshot(), rivals) == {}
@@ -101,3 +108,9 @@ def test_a_head_beside_rivals_goes_plain_long_before_its_planned_start() -> None
     late = replace(snapshot(), taken=NOW + 86_400 + 61)
     rivals.look(late, frozenset())
     assert watch.let_go(late, rivals) == {5: Reason.PAST_PLANNED_START}
+
+
+def test_what_ran_before_pald_looked_is_nobodys_rival() -> None:
+    rivals = Rivals()
+    rivals.look(replace(snapshot(RUNS), taken=1002.0), frozenset())
+    assert not rivals.about(HEAD, 0.0, CLUSTER)
