@@ -10,7 +10,7 @@ import sys
 import time
 from pathlib import Path
 
-from . import ports, setup
+from . import pald, ports, setup
 from .errors import MiniclusterError
 from .layout import PROJECT, Layout, home
 from .processes import Process, in_world, kill_world
@@ -65,21 +65,25 @@ def _remove_home() -> None:
         return
 
 
-def up(spec: Spec, speeds: Speeds) -> None:
-    """Start it, wait until every node is idle, and say how to use it."""
+def up(spec: Spec, speeds: Speeds, until_gone: int | None = None) -> None:
+    """Start it, wait until every node is idle, and say how to use it. It ends when process `until_gone` does."""
     begun = time.monotonic()
+    owner = Process.of(until_gone) if until_gone else None
+    if until_gone and not owner:
+        raise MiniclusterError(f"--until-gone {until_gone}: there is no such process")
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
     setup.check_machine(spec)
     layout = Layout.of(spec.name)
     root = setup.release_root(spec.release)
+    pald.check(spec, root)
     name_holder = _hold(layout)
     if layout.dir.exists():
         print(f"minicluster: removing what an earlier {spec.name} left", file=sys.stderr)
         _sweep(layout)
     chosen, port_holders = ports.reserve(spec.nodes, spec.port)
     try:
-        setup.make(layout, spec, chosen, speeds, root)
+        setup.make(layout, spec, chosen, speeds, root, owner)
         files_done = time.monotonic() - begun
         timings = _run_keeper(layout, [name_holder, *port_holders])
     except BaseException as error:
@@ -106,29 +110,45 @@ def _run_keeper(layout: Layout, holders: list[socket.socket]) -> dict[str, float
             start_new_session=True,
         )
     theirs.close()
+    message: dict[str, object] = {}
     try:
-        line = ours.makefile().readline()
+        for line in ours.makefile():
+            message = json.loads(line)
+            if "say" not in message:
+                break
+            print(f"minicluster: {message['say']}", file=sys.stderr)
     except BaseException:
         ours.close()
         keeper.wait(30)
         raise
-    message = json.loads(line) if line else {}
-    if "ready" in message:
-        return dict(message["ready"])
+    ready = message.get("ready")
+    if isinstance(ready, dict):
+        return ready
     said = (layout.log / "keeper.log").read_text().strip() if (layout.log / "keeper.log").exists() else ""
     keeper.wait(30)
-    raise MiniclusterError(message.get("error") or f"the keeper ended without a word\n{said}")
+    raise MiniclusterError(str(message.get("error") or f"the keeper ended without a word\n{said}"))
 
 
 def _summary(layout: Layout, spec: Spec, chosen: ports.Ports, timings: dict[str, float], total: float) -> None:
     tool = os.path.relpath(PROJECT / "scripts" / "minicluster")
     steps = ", ".join(f"{what} {seconds:.2f}" for what, seconds in timings.items())
+    user = f"--user {spec.users[0]} " if spec.users else ""
+    job = (
+        "--pal-app=resnet --gres=gpu:2 --wrap 'srun palwork --steps 50'"
+        if spec.pald
+        else "--gres=gpu:1 --wrap 'sleep 10'"
+    )
+    does = f"{'places jobs' if spec.actuator == 'pin' else 'only decides'} ({spec.actuator}), policy {spec.policy}"
+    beside = (
+        f"  pald       {does}; scores: {spec.profile}\n             {tool} exec --name {spec.name} -- palctl status\n"
+    )
     print(
         f"{spec.name} is up in {total:.2f} s: {version(layout)}, {spec.nodes} nodes x {spec.gpus} GPUs, all idle"
         f"  ({steps})\n"
         f"  directory  {layout.dir}   (slurmctld on 127.0.0.1:{chosen.slurmctld})\n"
-        f"  use it     {tool} exec --name {spec.name} -- sbatch --gres=gpu:1 --wrap 'sleep 10'\n"
+        f"  use it     {tool} exec --name {spec.name} {user}-- sbatch {job}\n"
         f"             {layout.bin}/squeue   (any client, from any program)\n"
+        f"{beside if spec.pald else ''}"
         f"  stop it    {tool} down --name {spec.name}"
     )
 
@@ -194,11 +214,28 @@ def describe(name: str) -> dict[str, object]:
     ready = layout.control.exists()
     state = ("up" if ready else "starting") if keeper else "remains"
     about: dict[str, object] = {"name": name, "state": state, "release": spec.release, "nodes": spec.nodes}
-    about |= {"gpus": spec.gpus, "dbd": spec.dbd, "directory": str(layout.dir), "slurmctld_port": facts["base_port"]}
+    about |= {
+        "gpus": spec.gpus,
+        "dbd": spec.dbd,
+        "pald": _beside(spec),
+        "directory": str(layout.dir),
+        "slurmctld_port": facts["base_port"],
+    }
     if keeper:
         about["keeper"] = keeper.pid
-        about["processes"] = len(in_world(facts["mark"]))
+        about["processes"] = len(in_world(facts["mark"])) + ("pald" in _pids(layout))
     return about
+
+
+def _beside(spec: Spec) -> str:
+    return spec.actuator if spec.pald else "no"
+
+
+def _pids(layout: Layout) -> dict[str, int]:
+    try:
+        return dict(json.loads((layout.run / "pids.json").read_text()))
+    except (OSError, ValueError):
+        return {}
 
 
 def status(layout: Layout) -> str:
@@ -206,14 +243,14 @@ def status(layout: Layout) -> str:
     about = describe(layout.name)
     if about["state"] != "up":
         raise MiniclusterError(f"the mini-cluster {layout.name} is not up ({about['state']})")
-    pids = json.loads((layout.run / "pids.json").read_text())
     spec = Spec.from_json(layout.spec.read_text())
     wanted = {"munged", "slurmctld", *spec.node_names, *({"slurmdbd", "mariadbd"} if spec.dbd else ())}
-    stopped = sorted(wanted - set(pids)) or ["none"]
+    wanted |= {"pald"} if spec.pald else set()
+    stopped = sorted(wanted - set(_pids(layout))) or ["none"]
     parts = [
         f"{about['name']}: up, {version(layout)}, {about['nodes']} nodes x {about['gpus']} GPUs, "
         f"{about['processes']} processes, keeper {about['keeper']}, slurmctld on 127.0.0.1:{about['slurmctld_port']}",
-        f"daemons stopped: {', '.join(stopped)}",
+        f"daemons stopped: {', '.join(stopped)}; pald: {_beside(spec)}",
     ]
     for argv in (["sinfo"], ["squeue"]):
         try:

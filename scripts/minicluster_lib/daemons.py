@@ -1,6 +1,6 @@
 """The daemons of one cluster: which there are and how each is started; waiting for a port. Spec -> commands."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from .layout import Layout
@@ -15,6 +15,8 @@ class Daemon:
     name: str
     argv: list[str]
     log: Path
+    beside: bool = False  # it sees this machine, not the cluster's own view of it
+    environment: dict[str, str] = field(default_factory=dict)  # empty: the cluster's
 
 
 def environment(layout: Layout) -> dict[str, str]:

@@ -81,6 +81,24 @@ class Layout:
         return self.dir / "dev"
 
     @property
+    def homes(self) -> Path:
+        """Of the users that only the cluster has."""
+        return self.dir / "home"
+
+    @property
+    def pald(self) -> Path:
+        """pald's own directory."""
+        return self.dir / "pald"
+
+    @property
+    def pald_spool(self) -> Path:
+        return self.spool / "pal"
+
+    @property
+    def pal_yaml(self) -> Path:
+        return self.etc / "pal.yaml"
+
+    @property
     def conf(self) -> Path:
         return self.etc / "slurm.conf"
 

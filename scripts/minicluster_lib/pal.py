@@ -17,7 +17,7 @@ from .layout import PROJECT, Layout, cache
 from .spec import Spec
 
 _SOURCES = PROJECT / "spank"
-_CLASSES = {"resnet": "A", "vgg19": "A", "bert": "B", "lstm": "B", "pagerank": "C"}
+CLASSES = {"resnet": "A", "vgg19": "A", "bert": "B", "lstm": "B", "pagerank": "C"}
 
 
 def prepare(layout: Layout, spec: Spec) -> None:
@@ -30,7 +30,7 @@ def prepare(layout: Layout, spec: Spec) -> None:
     if spec.gres == "slots" and spec.gpus:
         shutil.copy(_SOURCES / "cli_filter.lua", layout.etc)
     classes = layout.etc / "pal_classes.conf"
-    classes.write_text("".join(f"{app} = {name}\n" for app, name in _CLASSES.items()))
+    classes.write_text("".join(f"{app} = {name}\n" for app, name in CLASSES.items()))
     (layout.etc / "plugstack.conf").write_text(f"optional {layout.lib}/pal.so classes={classes}\n")
     models = sorted({spec.model_of(i) for i in range(1, spec.nodes + 1)})
     settings = {

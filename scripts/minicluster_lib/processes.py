@@ -28,13 +28,18 @@ class Process:
         return None if after_name[0] == "Z" else cls(pid, int(after_name[19]))
 
     @classmethod
-    def parse(cls, text: str) -> "Process | None":
-        """`PID STARTTIME` -> that process, if it still runs."""
+    def told(cls, text: str) -> "Process | None":
+        """`PID STARTTIME` -> that process, whether it still runs or not."""
         words = text.split()
         if len(words) != 2 or not all(word.isdigit() for word in words):
             return None
-        found = cls.of(int(words[0]))
-        return found if found == cls(int(words[0]), int(words[1])) else None
+        return cls(int(words[0]), int(words[1]))
+
+    @classmethod
+    def parse(cls, text: str) -> "Process | None":
+        """`PID STARTTIME` -> that process, if it still runs."""
+        named = cls.told(text)
+        return named if named and cls.of(named.pid) == named else None
 
     def __str__(self) -> str:
         return f"{self.pid} {self.start}"

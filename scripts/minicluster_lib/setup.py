@@ -9,10 +9,11 @@ import stat
 import subprocess
 from pathlib import Path
 
-from . import config, database, pal, wrappers
+from . import config, database, pal, pald, users, wrappers
 from .errors import MiniclusterError
 from .layout import PROJECT, Layout, cache, home
 from .ports import Ports
+from .processes import Process
 from .spec import Spec
 from .speeds import Speeds
 
@@ -29,6 +30,7 @@ def check_machine(spec: Spec) -> None:
     missing = [tool for tool in wanted if not shutil.which(tool, path=wrappers.INSIDE_PATH)]
     if missing:
         raise MiniclusterError(f"not installed: {', '.join(missing)}: run scripts/install-slurm")
+    users.check(spec)
 
 
 def release_root(release: str) -> Path | None:
@@ -49,11 +51,14 @@ def release_root(release: str) -> Path | None:
     return Path(path.strip())
 
 
-def make(layout: Layout, spec: Spec, ports: Ports, speeds: Speeds, root: Path | None) -> str:
-    """Write everything; returns the mark of the new world."""
+def make(
+    layout: Layout, spec: Spec, ports: Ports, speeds: Speeds, root: Path | None, owner: Process | None = None
+) -> str:
+    """Write everything; returns the mark of the new world. The cluster ends when `owner` does."""
     mark = f"pal-minicluster-{secrets.token_hex(8)}"
     _make_dir(layout.dir)
-    layout.facts.write_text(json.dumps({"base_port": ports.base, "root": str(root) if root else None, "mark": mark}))
+    facts = {"base_port": ports.base, "root": str(root) if root else None, "mark": mark, "owner": str(owner or "")}
+    layout.facts.write_text(json.dumps(facts))
     layout.spec.write_text(spec.to_json())
     for path in (layout.etc, layout.log, layout.run, layout.bin, layout.tools, layout.dev, layout.spool):
         path.mkdir()
@@ -68,6 +73,8 @@ def make(layout: Layout, spec: Spec, ports: Ports, speeds: Speeds, root: Path | 
         database.make(layout, ports)
     (layout.dir / "speeds.json").write_text(json.dumps(speeds, indent=1))
     wrappers.install(layout, root, cache())
+    users.make(layout, spec)
+    pald.prepare(layout, spec, speeds)
     return mark
 
 

@@ -9,6 +9,8 @@ from .errors import MiniclusterError
 
 RELEASES = ("native", "24.11", "26.05")
 GRES_KINDS = ("slots", "typed", "none")
+ACTUATORS = ("pin", "shadow")
+PROFILES = ("perfect", "none", "measured")
 MAX_NODES = 512
 MAX_GPUS = 16
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
@@ -32,6 +34,11 @@ class Spec:
     stock_scheduling: bool = False
     settings: dict[str, str] = field(default_factory=dict)
     port: int | None = None
+    users: list[str] = field(default_factory=list)
+    pald: bool = False
+    actuator: str = "pin"
+    profile: str = "perfect"
+    policy: str = "pal"
 
     def __post_init__(self) -> None:
         checks = [
@@ -41,6 +48,10 @@ class Spec:
             (0 <= self.gpus <= MAX_GPUS, f"--gpus {self.gpus}: must be 0 to {MAX_GPUS} per node"),
             (self.gres in GRES_KINDS, f"--gres {self.gres!r}: choose one of {', '.join(GRES_KINDS)}"),
             (self.rack_size >= 1, f"--rack-size {self.rack_size}: must be at least 1"),
+            (self.actuator in ACTUATORS, f"--actuator {self.actuator!r}: choose one of {', '.join(ACTUATORS)}"),
+            (self.profile in PROFILES, f"--profile {self.profile!r}: choose one of {', '.join(PROFILES)}"),
+            (_WORD.fullmatch(self.policy), f"--policy {self.policy!r} is not the name of a policy"),
+            (not self.pald or (self.pal and self.gpus), "--pald needs GPUs, the plugin and job_submit.lua"),
             (self.port is None or 1024 <= self.port <= 65000, f"--port {self.port}: must be 1024 to 65000"),
         ]
         checks += [(_WORD.fullmatch(m), f"--models: {m!r} is not a GPU model's name") for m in self.models]

@@ -54,23 +54,34 @@ def _bind(source: Path, target: Path) -> None:
     _mount(str(source), target, None, _MS_BIND | _MS_REC)
 
 
-def enter(layout: Layout, mark: str) -> int:
-    """Move this process into a new world, and make it the reaper of its orphans. Returns the way back, for `leave`."""
-    way_back = os.open("/proc/self/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+class Outside:
+    """This machine as this process sees it before it enters a world: for the way back, and for what belongs there."""
+
+    def __init__(self) -> None:
+        self._mounts, self._host = (os.open(f"/proc/self/ns/{k}", os.O_RDONLY | os.O_CLOEXEC) for k in ("mnt", "uts"))
+
+    def command(self) -> list[str]:
+        """Words before a command that is to run outside."""
+        ours = f"/proc/{os.getpid()}/fd"
+        return ["nsenter", f"--mount={ours}/{self._mounts}", f"--uts={ours}/{self._host}", "--"]
+
+    def leave_to(self) -> None:
+        """Back to these mounts; the world ends when its last process does."""
+        _call("cannot leave the world", _libc.setns(self._mounts, _CLONE_NEWNS))
+
+
+def enter(layout: Layout, mark: str) -> None:
+    """Move this process into a new world, and make it the reaper of its orphans."""
     _call("cannot make namespaces", _libc.unshare(_CLONE_NEWNS | _CLONE_NEWUTS))
     _mount("none", Path("/"), None, _MS_REC | _MS_PRIVATE)
     _call("cannot set the host name", _libc.sethostname(b"localhost", 9))
     _call("cannot become a subreaper", _libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
     _mount(mark, layout.world, "tmpfs", _MS_NOSUID, "size=64k,mode=755")
     (layout.world / "inside").write_text(mark)
-    _mount(str(layout.etc / "hosts"), Path("/etc/hosts"), None, _MS_BIND)
+    for name in ("hosts", "passwd", "group"):
+        if (layout.etc / name).exists():
+            _mount(str(layout.etc / name), Path("/etc") / name, None, _MS_BIND)
     os.chdir("/")
-    return way_back
-
-
-def leave(way_back: int) -> None:
-    """Back to the mounts that `enter` left; the world ends when its last process does."""
-    _call("cannot leave the world", _libc.setns(way_back, _CLONE_NEWNS))
 
 
 def change_root(layout: Layout, root: Path) -> None:

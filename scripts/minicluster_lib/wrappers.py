@@ -21,13 +21,15 @@ case ${0##*/} in
     *) set -- "${0##*/}" "$@" ;;
 esac
 as=
-if [ "$1" = --user ]; then as=$2; shift 2; fi
+if [ "$1" = --user ]; then
+    case ${2-} in '' | */*) echo "in-cluster: --user: whose?" >&2; exit 64 ;; esac
+    as=$2
+    shift 2
+fi
 if [ $# = 0 ]; then echo "usage: in-cluster [--user USER] CMD..." >&2; exit 64; fi
 export SLURM_CONF="$dir/etc/slurm.conf" PATH="$dir/tools:@PATH@"
-if [ -e "$dir/run/world/inside" ]; then
-    [ -z "$as" ] || exec setpriv --reuid="$as" --regid="$(id -g -- "$as")" --init-groups -- "$@"
-    exec "$@"
-fi
+[ -z "$as" ] || set -- "$dir/run/as-user" "$as" "$@"
+[ ! -e "$dir/run/world/inside" ] || exec "$@"
 
 # Is the keeper alive, and the one that wrote the file? Field 22 of stat is the start time.
 alive() {
@@ -39,13 +41,22 @@ alive() {
 alive || { echo "mini-cluster @NAME@ is not up: scripts/minicluster up --name @NAME@" >&2; exit 69; }
 
 if [ -w /proc/1/environ ]; then
-    if [ -n "$as" ]; then
-        set -- setpriv --reuid="$as" --regid="$(id -g -- "$as")" --init-groups -- "$@"
-    fi
     exec nsenter -t "$pid" -m -u -r -w /bin/sh -c 'cd "$1" 2>/dev/null || cd /; shift; exec "$@"' sh "$PWD" "$@"
 fi
 [ -z "$as" ] || { echo "in-cluster: only root can run something as another user" >&2; exit 77; }
 exec unshare --map-current-user --keep-caps --mount --uts "$dir/run/enter-as-user" "$PWD" "$@"
+"""
+
+# Inside, where the cluster's own users are known. Those begin at home, as at a login.
+_AS_USER = r"""#!/bin/sh
+as=$1
+shift
+group=$(id -g -- "$as") || exit 67
+if [ -d '@DIR@/home/'"$as" ]; then
+    cd '@DIR@/home/'"$as"
+    export HOME='@DIR@/home/'"$as" USER="$as" LOGNAME="$as"
+fi
+exec setpriv --reuid="$as" --regid="$group" --init-groups -- "$@"
 """
 
 # The mounts of world.py once more, for one command of a user. Lacks the mark: such a client is the user's own process.
@@ -53,6 +64,9 @@ _ENTER_AS_USER = r"""#!/bin/sh
 # Started by DIR/bin/* in a user namespace: makes the view that the cluster has, and runs a command without privileges.
 set -e
 hostname localhost
+for path in passwd group; do
+    [ ! -e '@DIR@/etc/'"$path" ] || mount --bind '@DIR@/etc/'"$path" "/etc/$path"
+done
 root='@ROOT@'
 if [ -n "$root" ]; then
     new='@DIR@/run/root'
@@ -89,7 +103,12 @@ def _write(path: Path, text: str) -> None:
 def install(layout: Layout, root: Path | None, cache: Path) -> None:
     values = {"@NAME@": layout.name, "@DIR@": str(layout.dir), "@PATH@": INSIDE_PATH}
     values |= {"@ROOT@": str(root or ""), "@CACHE@": str(cache)}
-    for path, text in ((layout.bin / "in-cluster", _SCRIPT), (layout.run / "enter-as-user", _ENTER_AS_USER)):
+    scripts = {
+        layout.bin / "in-cluster": _SCRIPT,
+        layout.run / "enter-as-user": _ENTER_AS_USER,
+        layout.run / "as-user": _AS_USER,
+    }
+    for path, text in scripts.items():
         for key, value in values.items():
             text = text.replace(key, value)
         _write(path, text)

@@ -55,7 +55,8 @@ class Minicluster:
 
     @classmethod
     def up(cls, name: str, release: str, *options: str) -> "Minicluster":
-        done = tool("up", "--name", name, "--slurm", RELEASES[release], *options, timeout=900)
+        until = ("--until-gone", str(os.getpid()))  # also when this process is killed
+        done = tool("up", "--name", name, "--slurm", RELEASES[release], *until, *options, timeout=900)
         assert done.returncode == 0, f"minicluster up {name}: {done.stderr}"
         listed: list[dict[str, object]] = json.loads(tool("list", "--json").stdout)
         about = next(item for item in listed if item["name"] == name)

@@ -1,7 +1,7 @@
 """A real pald beside a mini-cluster. In: settings by dotted name, signals. Out: what it said, what its ledger holds.
 
 `with Pald(cluster, tmp_path) as pald: pald.start()` runs the program itself, with a database, lock and log of its own;
-whatever happens, the process is gone at the end of the block.
+whatever happens, the process is gone at the end of the block, and when the tests are killed.
 """
 
 from __future__ import annotations
@@ -41,6 +41,7 @@ class Pald:
         self.process: subprocess.Popen[bytes] | None = None
         self.world: list[str] = []  # a command that runs pald in surroundings of its own
         self._read = 0
+        self._guard: subprocess.Popen[bytes] | None = None
         self._settings: dict[str, object] = {
             "cluster.backend": "pyslurm" if cluster.release == "26.05" else "cli",
             "cluster.bin_dir": str(cluster.bin),
@@ -80,6 +81,7 @@ class Pald:
                 [*self.world, str(BIN / "pald"), "--config", str(self.config), *options],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL, env={**clean, **env}, start_new_session=True,
             )  # fmt: skip
+        self._watch(self.process.pid)
         return self
 
     def start(self, *options: str, env: Mapping[str, str] = {}) -> Pald:
@@ -96,7 +98,9 @@ class Pald:
 
     def wait_end(self, within: float = 60) -> int:
         assert self.process is not None
-        return self.process.wait(within)
+        code = self.process.wait(within)
+        self._watch(None)
+        return code
 
     def send(self, number: signal.Signals) -> None:
         assert self.process is not None
@@ -113,7 +117,15 @@ class Pald:
             return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.process.pid, signal.SIGKILL)
-        self.process.wait(30)
+        self.wait_end(30)
+
+    def _watch(self, group: int | None) -> None:
+        """Have a guard kill that process group, whoever it runs as, when these tests are killed: then its input ends
+        without a line. None: the guard may go."""
+        if self._guard is not None:
+            self._guard.communicate(b"\n")
+        words = ("sh", "-c", 'read -r _ || kill -s KILL -- "-$0"', str(group))
+        self._guard = subprocess.Popen(words, stdin=subprocess.PIPE, start_new_session=True) if group else None
 
     def __enter__(self) -> Pald:
         return self

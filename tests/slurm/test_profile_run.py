@@ -21,6 +21,7 @@ import pytest
 from tests.slurm.minicluster import PROJECT, Minicluster, wait_for
 
 PALCTL = Path(sys.executable).parent / "palctl"
+WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")  # it ends when these tests are killed
 QUICK = "--warm 0 --cool-wait 0"
 
 
@@ -65,7 +66,7 @@ class Profiled:
     @contextmanager
     def profiling(self, *words: str) -> Iterator[subprocess.Popen[bytes]]:
         process = subprocess.Popen(
-            [PALCTL, "--config", self.config, "profile", "run", "--json", *words],
+            [*WITH_US, PALCTL, "--config", self.config, "profile", "run", "--json", *words],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
