@@ -33,7 +33,8 @@ def measure(release: str, nodes: int, runs: int) -> tuple[list[float], list[floa
     name = f"bench{os.getpid()}"
     ups, downs, wrapped = [], [], 0.0
     for _ in range(runs):
-        ups.append(timed(str(TOOL), "up", "--name", name, "--slurm", RELEASES[release], "--nodes", str(nodes)))
+        until = ("--until-gone", str(os.getpid()))
+        ups.append(timed(str(TOOL), "up", "--name", name, "--slurm", RELEASES[release], "--nodes", str(nodes), *until))
         listed = subprocess.run([TOOL, "list"], capture_output=True, text=True, check=True).stdout
         fields = next(line.split("  ") for line in listed.splitlines() if line.startswith(f"name={name} "))
         home = Path(dict(field.split("=", 1) for field in fields)["directory"])

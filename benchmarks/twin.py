@@ -71,11 +71,8 @@ def main() -> None:
         state = Path(directory)
         state.chmod(0o755)
         demo_lib.speeds.write(speeds, state / "speeds.json", state / "scores.csv")
-        files = (state / "speeds.json", state / "scores.csv")
-        with (
-            demo_lib.cluster.minicluster(f"twin-{options.seed}", options.slurm, NODES, GPUS, *files) as stage,
-            stage.placing(options.policy, state / options.policy),
-        ):
+        place = demo_lib.cluster.Miniclusters(options.slurm, NODES, GPUS, state / "speeds.json")
+        with place.arm(options.policy, state / options.policy) as stage:
             ran = demo_lib.run.run(jobs, stage, state / "out", lambda done, running: None)
     begun = min(r.submitted - r.job.at for r in ran)
     real = np.array([r.jct_s for r in ran])

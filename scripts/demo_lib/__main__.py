@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
 import tempfile
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from . import speeds as speeds_of
 from . import workload
-from .cluster import Stage, minicluster
+from .arms import play
+from .cluster import Miniclusters, Place
 from .figures import Figures, figures
-from .run import Ran, run
+from .machine import Work
+from .shown import shown
 from .standing import spec_of, standing
 
 RUNS = {
@@ -35,9 +34,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--slurm", default="26.05", choices=["native", "24.11", "26.05"])
     parser.add_argument("--spread", default="cards", choices=["cards", "measured"], help="measured: no slow cards")
     parser.add_argument("--profiled", action="store_true", help="scores measured by palctl profile run, not imported")
+    parser.add_argument("--in-turn", action="store_true", help="one arm after the other, not side by side")
     parser.add_argument("--jobs", type=int, help="default: 4.5 per node")
     parser.add_argument("--load", type=float, default=1.4, help="offered load while jobs arrive")
-    parser.add_argument("--mean", type=float, default=36.0, help="mean length of a job in seconds")
+    parser.add_argument("--mean", type=float, help="mean length of a job in seconds (36; 10 with --here)")
     parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--nodes", type=int, default=16)
     parser.add_argument("--gpus", type=int, default=4)
@@ -51,6 +51,8 @@ def arguments() -> argparse.Namespace:
         spec = spec_of(options.here)
         options.slurm, options.nodes, options.gpus = spec.release, spec.nodes, spec.gpus
     options.jobs = options.jobs or max(8, round(4.5 * options.nodes))
+    if options.mean is None:  # one cluster has to run the arms in turn
+        options.mean = 10.0 if options.here else 36.0
     for path in (options.json, options.keep):  # said now, and not when all is done
         if path and not path.absolute().parent.is_dir():
             parser.error(f"{path}: there is no directory {path.absolute().parent}")
@@ -62,58 +64,37 @@ def arguments() -> argparse.Namespace:
 def main() -> int:
     options = arguments()
     console = Console()
+    if not console.is_terminal:  # a log: lines may be as long as the tables need
+        console = Console(width=120)
     speeds = speeds_of.make(options.nodes, options.gpus, options.seed, options.spread == "cards")
     jobs = workload.make(options.jobs, options.nodes * options.gpus, options.seed, options.load, options.mean)
     console.print(_intro(options, speeds, jobs))
-    results: dict[str, Figures] = {}
     with tempfile.TemporaryDirectory(prefix="pal-demo-", dir="/home" if options.here else None) as directory:
         state = (options.keep or Path(directory)).resolve()
         state.mkdir(exist_ok=True)
         state.chmod(0o755)
         speeds_of.write(speeds, state / "speeds.json", state / "scores.csv")
-        with _stage(options, state) as stage, _progress(console) as progress:
-            for name in options.only or RUNS:
-                bar = progress.add_task(name, total=len(jobs), running=0)
-
-                def tick(done: int, running: int, bar: TaskID = bar) -> None:
-                    progress.update(bar, completed=done, running=running)
-
-                results[name] = figures(_run(name, jobs, stage, state, tick), speeds)
+        work = Work()
+        with _place(options, state) as place, shown(console, len(jobs)) as ticks:
+            ran = play(place, options.only or list(RUNS), jobs, state, ticks)
+        results = {name: figures(of_arm, speeds) for name, of_arm in ran.items()}
     if options.only:
         console.print({name: f.as_json() for name, f in results.items()})
         return 0
     console.print(_table(results))
     console.print(_by_class(results))
+    console.print(work.told(max(f.late for f in results.values())))
     if options.json:
         options.json.write_text(json.dumps({n: f.as_json() for n, f in results.items()}, indent=1) + "\n")
     return _verdict(console, results)
 
 
-def _stage(options: argparse.Namespace, state: Path) -> AbstractContextManager[Stage]:
-    speeds, scores = state / "speeds.json", state / "scores.csv"
+def _place(options: argparse.Namespace, state: Path) -> AbstractContextManager[Place]:
+    speeds = state / "speeds.json"
     if options.here:
-        return standing(options.here, speeds, scores)
-    return minicluster(
-        f"demo{os.getpid()}", options.slurm, options.nodes, options.gpus, speeds, scores, options.profiled
-    )
-
-
-def _run(
-    name: str, jobs: list[workload.DemoJob], stage: Stage, state: Path, tick: Callable[[int, int], None]
-) -> list[Ran]:
-    with stage.placing(name, state / name):
-        return run(jobs, stage, state / f"out-{name}", tick)
-
-
-def _progress(console: Console) -> Progress:
-    columns = (
-        TextColumn("{task.description:>7}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("{task.fields[running]} in the cluster"),
-        TimeElapsedColumn(),
-    )
-    return Progress(*columns, console=console)
+        return standing(options.here, speeds, state / "scores.csv")
+    together = not options.in_turn
+    return nullcontext(Miniclusters(options.slurm, options.nodes, options.gpus, speeds, options.profiled, together))
 
 
 def _intro(options: argparse.Namespace, speeds: speeds_of.Speeds, jobs: list[workload.DemoJob]) -> str:
@@ -123,7 +104,8 @@ def _intro(options: argparse.Namespace, speeds: speeds_of.Speeds, jobs: list[wor
     )
     return (
         f"{len(jobs)} jobs of 1-8 GPUs on a real Slurm ({options.slurm}): "
-        f"{options.nodes} nodes x {options.gpus} fake GPUs.\n"
+        f"{options.nodes} nodes x {options.gpus} fake GPUs; the three arms "
+        f"{'run in turn' if options.here or options.in_turn else 'have a cluster each and run side by side'}.\n"
         f"Hidden speeds follow the spread measured on real V100s (between nodes; medians), {cards}:\n"
         f"class A {a[0]:.2f} .. {a[len(a) // 2]:.2f} .. {a[-1]:.2f} of the median's time. "
         f"pald's scores are {'measured by palctl profile run' if options.profiled else 'a perfect profile of them'}.\n"
@@ -178,4 +160,7 @@ def _verdict(console: Console, results: dict[str, Figures]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit("demo: interrupted, nothing is left running")

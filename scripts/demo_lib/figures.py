@@ -18,6 +18,7 @@ class Figures:
     utilization: float  # GPU-seconds at work / GPU-seconds until the last job ended
     jct_by_class: dict[str, float]
     pace_by_class: dict[str, float]  # mean of run time / run time on median GPUs
+    late: float  # run time beyond what the GPUs' true speeds make of it: this machine's doing
     rank_by_class: dict[str, float]  # where its GPUs lay in the score order: 0 the fastest, 1 the slowest
 
     def as_json(self) -> dict[str, object]:
@@ -36,6 +37,7 @@ def figures(ran: Sequence[Ran], speeds: Speeds) -> Figures:
         p99_jct_s=jct[min(len(jct) - 1, round(0.99 * (len(jct) - 1)))],
         makespan_s=round(makespan, 3),
         utilization=round(sum(r.ran_s * r.job.gpus for r in ran) / (makespan * len(order)), 4),
+        late=round(sum(r.ran_s for r in ran) / sum(r.true_s for r in ran) - 1, 5),
         jct_by_class={c: _mean([r.jct_s for r in rs]) for c, rs in by_class.items()},
         pace_by_class={c: _mean([r.ran_s / r.job.ideal_s for r in rs]) for c, rs in by_class.items()},
         rank_by_class={c: _mean([rank[p] for r in rs for p in r.places]) for c, rs in by_class.items()},

@@ -19,6 +19,7 @@ class Ran:
     submitted: float
     ended: float
     ran_s: float
+    true_s: float  # what its GPUs' true speeds make of it; more than that is this machine's doing
     places: tuple[tuple[str, str], ...]  # (node, slot)
 
     @property
@@ -71,7 +72,9 @@ def _ran(job: DemoJob, submitted: float, out: Path) -> Ran:
     if len(places) != job.gpus:
         raise SystemExit(f"demo: job {job.number} asked for {job.gpus} GPUs and found {places}")
     ended = (out / f"{job.number}.out").stat().st_mtime
-    return Ran(job, submitted, ended, max(float(str(line["seconds"])) for line in told), places)
+    ran_s = max(float(str(line["seconds"])) for line in told)
+    true_s = max(float(str(line["true_step_time"])) for line in told) * job.steps
+    return Ran(job, submitted, ended, ran_s, true_s, places)
 
 
 def _wait_until_empty(stage: Stage) -> None:

@@ -1,7 +1,7 @@
 """The demo on a cluster that is there already: the compose cluster, on its login host, as root.
 
-In: the cluster's shared directory (spec.json, speeds.json), pald's pal.yaml. Out: a `Stage`. Its pald is the cluster's
-own service: for each run pal.yaml says what it shall do, as an admin would say it, and the service reads it again by
+In: the cluster's shared directory (spec.json, speeds.json), pald's pal.yaml. Out: a `Place`. Its pald is the cluster's
+own service: for each arm pal.yaml says what it shall do, as an admin would say it, and the service reads it again by
 itself. At the end pal.yaml and the speeds are as they were; pald keeps what it learned.
 """
 
@@ -10,8 +10,9 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +21,10 @@ import yaml
 
 from pal_slurm.config import config_path, load
 
-from .cluster import Stage, teach, tool
+from .cluster import Place, Stage, tool
+from .workload import APPS
+
+BIN = Path(sys.executable).parent
 
 QUIET_S = 8.0  # without a sign of life: longer than a cycle and the reading of pal.yaml together
 WITHIN_S = 60.0
@@ -42,7 +46,7 @@ def spec_of(directory: Path) -> Spec:
 
 
 @contextmanager
-def standing(directory: Path, speeds: Path, scores: Path) -> Iterator[Stage]:
+def standing(directory: Path, speeds: Path, scores: Path) -> Iterator[Place]:
     if os.geteuid() != 0:
         raise SystemExit("demo: only root may set the fake GPUs' speeds and pald's policy here")
     if tool("squeue", "-h").strip():
@@ -58,28 +62,22 @@ class Standing:
     config: Path
     alive: Path
     scores: Path
-
-    @property
-    def bin(self) -> Path:
-        return Path(shutil.which("squeue") or "/usr/bin/squeue").parent
-
-    @property
-    def env(self) -> Mapping[str, str]:
-        return {
-            "PATH": "/usr/local/bin:/usr/bin:/bin",
-            "SLURM_CONF": os.environ.get("SLURM_CONF", "/etc/slurm/slurm.conf"),
-        }
+    together: bool = False
 
     @contextmanager
-    def placing(self, name: str, books: Path) -> Iterator[None]:
-        """First it only watches: whatever it did before, and jobs with its leases, are gone."""
+    def arm(self, name: str, books: Path) -> Iterator[Stage]:
+        """First pald only watches: whatever it did before, and jobs with its leases, are gone."""
         self._set(actuator="shadow")
         self._wait_quiet()
         if name != "stock":
-            teach(self.config, self.scores)
+            _teach(self.config, self.scores)
             self._set(actuator="pin", policy={"name": name})
             self._wait_alive()
-        yield
+        env = {
+            "PATH": "/usr/local/bin:/usr/bin:/bin",
+            "SLURM_CONF": os.environ.get("SLURM_CONF", "/etc/slurm/slurm.conf"),
+        }
+        yield Stage(Path(shutil.which("squeue") or "/usr/bin/squeue").parent, env)
 
     def _set(self, **keys: object) -> None:
         told = yaml.safe_load(self.config.read_text()) or {}
@@ -103,6 +101,14 @@ class Standing:
             if time.monotonic() > deadline:
                 raise SystemExit("demo: pald places no jobs; `palctl status` says why")
             time.sleep(0.1)
+
+
+def _teach(config: Path, scores: Path) -> None:
+    """What pald knows in the demo: a perfect profile of the GPUs, and the classes of the applications."""
+    ctl = (str(BIN / "palctl"), "--config", str(config))
+    tool(*ctl, "db", "upgrade")
+    tool(*ctl, "scores", "import", str(scores))
+    tool(*ctl, "apps", "set", *(f"{app}={cls}" for app, cls in APPS.items()))
 
 
 @contextmanager
