@@ -16,6 +16,7 @@ pal = {} -- the one global besides Slurm's two callbacks: cli_filter.lua and the
 
 local TRES_FIELDS = { "tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket" }
 local MARK_KEYS = { tres_per_node = "n", tres_per_job = "j", tres_per_task = "t", tres_per_socket = "s" }
+local NO_VAL16 = 65534 -- how Slurm says "not set" in a field of 16 bits
 local LONGEST_TEXT = 1024 -- slurmctld refuses a longer comment or feature expression, after job_submit has run
 local LONGEST_VALUE = 512 -- of one field of the mark; longer requests are left alone
 local LONGEST_LEASE = 600 -- a lease never exceeds ten minutes (docs/decisions/0013)
@@ -66,8 +67,8 @@ local function set_of(list)
 end
 
 -- A number as Slurm gives it, or nil for its several ways of saying "not set" (0, NO_VAL, INFINITE).
-local function given(number)
-	if type(number) ~= "number" or number <= 0 or number >= 4294967294 then
+local function given(number, unset)
+	if type(number) ~= "number" or number <= 0 or number >= (unset or 4294967294) then
 		return nil
 	end
 	return number
@@ -281,6 +282,9 @@ local function exempt(job, s)
 		or (job.reservation ~= nil and job.reservation ~= "")
 		or (s.preempt_qos[job.qos or job.default_qos or ""] == true)
 		or (spank_word(job, KEEP_OFF) ~= nil)
+		-- --ntasks-per-gpu: 24.11 counts its tasks anew, and wrongly, at any later edit, even of its start time
+		or given(job.ntasks_per_tres, NO_VAL16) ~= nil
+		or given(job.ntasks_per_gpu, NO_VAL16) ~= nil
 		or pal.script_has_deadline(job.script)
 end
 

@@ -9,7 +9,13 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from pal_slurm.guard.constraints import check_excluded, check_features, check_partition, check_reservations
+from pal_slurm.guard.constraints import (
+    check_excluded,
+    check_features,
+    check_partition,
+    check_reservations,
+    check_words,
+)
 from pal_slurm.guard.verdict import Cause, No, Permit, Refusal, Rules, Verdict
 from pal_slurm.model import Action, Cluster, Decision, Job, Placement, Shape, Snapshot
 
@@ -118,6 +124,7 @@ class _Batch:
         if placement is None or not placement.nodes or len(placement.nodes) != len(placement.gpus):
             raise No(Cause.NO_PLACEMENT, "the pin does not say where")
         cluster = self.snapshot.cluster
+        check_words(job, placement)
         rows = self._check_nodes(placement)
         self._check_shape(job.shape, placement)
         self._check_gpus(rows, placement)

@@ -1,12 +1,29 @@
-"""The user's and the site's constraints on single nodes. In: job, node, snapshot. Out: nothing, or No."""
+"""The user's own words, and the site's constraints on single nodes. In: job, node, snapshot. Out: nothing, or No."""
 
 from __future__ import annotations
+
+import re
 
 from pal_slurm.guard.verdict import Cause, No
 from pal_slurm.model import Cluster, Job, Placement, Reservation
 from pal_slurm.model.hostlist import expand_hosts
 
 FEATURE_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:=/+-")
+
+
+SLOT = re.compile(r"gpu:g\d{1,3}(?![A-Za-z0-9_.+-])")
+
+
+def check_words(job: Job, placement: Placement) -> None:
+    """Its GPUs are asked for in one way, which a pin can keep: what Slurm is told must not change anything else."""
+    words = (job.request.per_node, job.request.per_job, job.request.per_task, job.request.per_socket)
+    ways = ["gpu" in text for text in words]
+    if sum(ways) > 1 or ways[3]:
+        raise No(Cause.HANDS_OFF, "it asks for its GPUs in two ways, or per socket")
+    if any(SLOT.search(text) for text in words):
+        raise No(Cause.HANDS_OFF, "its user named slots himself")
+    if placement.exact and (ways[2] or (job.shape is not None and not job.shape.by_slot)):
+        raise No(Cause.NO_SLOTS, "by slot, it would not keep its CPUs or the GPUs of its tasks")
 
 
 def check_partition(job: Job, placement: Placement, cluster: Cluster) -> None:

@@ -18,7 +18,7 @@ class JobState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What the job may be given. Exactly one of `gpus_per_node` and `gpus` is set."""
+    """What the job may be given, where it can be asked for. Exactly one of `gpus_per_node` and `gpus` is set."""
 
     min_nodes: int = 1
     max_nodes: int = 1
@@ -28,7 +28,7 @@ class Shape:
     cpus: int = 1  # least CPUs in total
     mem_per_node_mb: int = 0
     mem_per_cpu_mb: int = 0
-    tasks_per_gpu_bound: bool = False  # --gpus-per-task: the typed form needs the task count kept
+    by_slot: bool = True  # False: slots can't be named without costing it CPUs or steps; a pin names its nodes only
 
     def ways(self, width: int) -> Iterator[tuple[int, int]]:
         """(nodes, GPUs per node) that can be asked for with equal slots on each node, fewest nodes first."""
@@ -98,7 +98,7 @@ class Job:
     start: int | None = None  # running: when it started; pending: Slurm's plan, or the end of its begin time
     time_limit_s: int | None = None  # None: no limit
     end: int | None = None  # running: start + limit
-    shape: Shape | None = None  # None: asks for no GPU, or in a way that we can't express
+    shape: Shape | None = None  # None: asks for no GPU, or in a way that can't be pinned: no plan, guard or edit does
     gpu_job: bool = False
     request: Request = Request()  # as it stands now
     required_nodes: str = ""

@@ -85,21 +85,21 @@ class Floor:
         names = scores.classes if self._waiting is None else self._waiting
         return worth_to_others(scores, self.cluster.gpu_exists, tuple(sorted({scores.index(n) for n in names})))
 
-    def node_table(self, cls: str | None, gpus: int, models: Models = None) -> NodeTable:
-        """For one node and `gpus` GPUs: how good each node is now."""
-        key = ("node", cls, gpus, models)
+    def node_table(self, cls: str | None, gpus: int, models: Models = None, by_slot: bool = True) -> NodeTable:
+        """For one node and `gpus` GPUs: how good each node is now. `by_slot`: else Slurm takes the lowest free ones."""
+        key = ("node", cls, gpus, models, by_slot)
         table = self._tables.get(key)
         if not isinstance(table, NodeTable):
-            table = self._tables[key] = node_table(self, self.merit(cls), gpus, models)
+            table = self._tables[key] = node_table(self, self.merit(cls), gpus, models, by_slot)
         table.refresh(self)
         return table
 
-    def set_table(self, cls: str | None, gpus: int, models: Models = None) -> SetTable:
+    def set_table(self, cls: str | None, gpus: int, models: Models = None, by_slot: bool = True) -> SetTable:
         """For several nodes and `gpus` GPUs on each: how good each node is now, per choice of slots."""
-        key = ("set", cls, gpus, models)
+        key = ("set", cls, gpus, models, by_slot)
         table = self._tables.get(key)
         if not isinstance(table, SetTable):
-            table = self._tables[key] = set_table(self, self.merit(cls), gpus, models)
+            table = self._tables[key] = set_table(self, self.merit(cls), gpus, models, by_slot)
         table.refresh(self)
         return table
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -23,6 +23,7 @@ class Site:
 
     partition: str | None
     mask: BoolArray | None
+    slots: bool = True  # GPUs can be asked for by slot there
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,7 +82,7 @@ class Needs:
             if common is None:
                 common = np.ones(self._cluster.n_nodes, dtype=np.bool_)
             own = expand_hosts(job.required_nodes)
-            if own:
+            if own and len(own) >= shape.min_nodes:  # else Slurm adds others to those that he named
                 common &= np.fromiter((name in own for name in self._cluster.node_names), dtype=np.bool_)
             need = self._kinds[kind] = self._work_out(job, shape, common)
         return need
@@ -102,7 +103,8 @@ class Needs:
             mask = common if allowed is None else common & allowed
             if any(s.mask is not None and bool((s.mask == mask).all()) for s in sites):
                 continue  # the partition named first serves the same nodes
-            sites.append(Site(name if len(job.partitions) > 1 else None, mask))
+            by_slot = self._cluster.slots and shape.by_slot
+            sites.append(Site(name if len(job.partitions) > 1 else None, mask, by_slot))
         ways = usual_ways(shape, self._cluster.width, self._cluster.n_nodes)
         return Need(shape, ways, tuple(map(_simplify, sites)), self._narrowest(ways, sites))
 
@@ -167,4 +169,4 @@ def _count(text: str) -> int:
 
 
 def _simplify(site: Site) -> Site:
-    return Site(site.partition, None) if site.mask is not None and bool(site.mask.all()) else site
+    return replace(site, mask=None) if site.mask is not None and bool(site.mask.all()) else site

@@ -104,7 +104,7 @@ class Ranking:
                 return None
             step = step_time(base, levels[gang.rank], self._comm(app, gang.tier))
             return Candidate(step, gang.tier, gang.cost, gang.rows, gang.slots, gang.exact, site.partition)
-        table = floor.node_table(cls, gpus, models)
+        table = floor.node_table(cls, gpus, models, site.slots)
         row = int(table.key.argmin())
         if table.key[row] == NEVER:
             return None
@@ -118,14 +118,14 @@ class Ranking:
         tier = Tier.GPU if gpus == 1 else Tier.NODE
         step = step_time(base, levels[key >> RANK_SHIFT], self._comm(app, tier))
         slots = (table.slots(floor, row),)
-        return Candidate(step, tier, key & COST_MASK, (row,), slots, floor.cluster.slots, site.partition)
+        return Candidate(step, tier, key & COST_MASK, (row,), slots, site.slots, site.partition)
 
     def _gang(self, floor: Floor, app: App, site: Site, way: Way, models: Models) -> Gang | None:
         nodes, gpus, cpus, mem_mb = way
         room: BoolArray = floor.room(site.mask, cpus, mem_mb) & (floor.n_free >= gpus)
         if np.count_nonzero(room) < nodes:
             return None
-        table = floor.set_table(app.cls if self.scores else None, gpus, models)
+        table = floor.set_table(app.cls if self.scores else None, gpus, models, site.slots)
         levels = floor.merit(app.cls if self.scores else None).levels
         comm = (self._comm(app, Tier.RACK), self._comm(app, Tier.CLUSTER))
         return best_gang(floor, table, room, nodes, levels, comm)

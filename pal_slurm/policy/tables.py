@@ -193,14 +193,14 @@ class SetTable(_Table):
         return tuple(floor.free[row].nonzero()[0][: self._gpus].tolist())
 
 
-def node_table(floor: Floor, merit: Merit, gpus: int, models: frozenset[int] | None) -> NodeTable:
+def node_table(floor: Floor, merit: Merit, gpus: int, models: frozenset[int] | None, by_slot: bool) -> NodeTable:
     cluster = floor.cluster
-    return NodeTable(merit, gpus, _allowed(floor, models), not cluster.slots, cluster.n_nodes)
+    return NodeTable(merit, gpus, _allowed(floor, models), not (cluster.slots and by_slot), cluster.n_nodes)
 
 
-def set_table(floor: Floor, merit: Merit, gpus: int, models: frozenset[int] | None) -> SetTable:
+def set_table(floor: Floor, merit: Merit, gpus: int, models: frozenset[int] | None, by_slot: bool) -> SetTable:
     cluster = floor.cluster
-    sets = slot_sets(cluster.width, gpus) if cluster.slots else np.zeros((0, gpus), dtype=np.intp)
+    sets = slot_sets(cluster.width, gpus) if cluster.slots and by_slot else np.zeros((0, gpus), dtype=np.intp)
     return SetTable(merit, gpus, _allowed(floor, models), sets, cluster.n_nodes)
 
 

@@ -25,7 +25,7 @@ def judge(edit: Edit, asked: Rewrite, before: Job, after: Job | None, said: str,
         if edit.kind is EditKind.PLAIN and before.pending and not said:
             return EditResult(edit, Outcome.DONE, said, after)
         return EditResult(edit, Outcome.STARTED, said or "it runs already", after)
-    wrong = list(_differences(asked, after, now))
+    wrong = [*_differences(asked, after, said, now), *_recounted(before, after)]
     if not wrong:
         if asked.exact:
             return EditResult(edit, Outcome.DONE, said, after)
@@ -42,7 +42,18 @@ def _runs_as_pinned(edit: Edit, job: Job) -> bool:
     )
 
 
-def _differences(asked: Rewrite, job: Job, now: float) -> Iterator[str]:
+def _recounted(before: Job, after: Job) -> Iterator[str]:
+    """What the user asked beside nodes and GPUs, and Slurm may have counted anew: tasks, and with them CPUs."""
+    tasks, were = after.ntasks, before.ntasks
+    # Without -n there are as many on each node as before, however many nodes it now has.
+    if tasks != were and tasks * before.request.min_nodes != were * after.request.min_nodes:
+        yield f"tasks are {tasks}, and were {were}"
+    same = before.request.min_nodes == after.request.min_nodes
+    if same and before.shape and after.shape and after.shape.cpus < before.shape.cpus:
+        yield f"CPUs are {after.shape.cpus}, and were {before.shape.cpus}"
+
+
+def _differences(asked: Rewrite, job: Job, said: str, now: float) -> Iterator[str]:
     found = {
         "tres_per_node": job.request.per_node,
         "tres_per_job": job.request.per_job,
@@ -60,7 +71,9 @@ def _differences(asked: Rewrite, job: Job, now: float) -> Iterator[str]:
             yield f"{name} is {found[name]!r}, not {text!r}"
     if asked.min_nodes is not None and job.request.min_nodes != asked.min_nodes:
         yield f"least number of nodes is {job.request.min_nodes}, not {asked.min_nodes}"
-    if asked.max_nodes is not None and job.request.max_nodes != asked.max_nodes:
+    # A slurmctld that was restarted has forgotten the most, and takes no new one (26.05): squeue then shows the least.
+    forgotten = (0,) if said else (0, job.request.min_nodes)
+    if asked.max_nodes is not None and job.request.max_nodes not in (asked.max_nodes, *forgotten):
         yield f"most nodes are {job.request.max_nodes}, not {asked.max_nodes}"
     eligible = job.eligible or 0
     if asked.begin == NOW and eligible > now + CLOCK_SLACK_S:
@@ -71,8 +84,9 @@ def _differences(asked: Rewrite, job: Job, now: float) -> Iterator[str]:
 
 def _stands_alike(before: Job, after: Job) -> bool:
     """Whether the update changed nothing that we can write."""
-    return (before.request, before.required_nodes, before.eligible) == (
+    return (before.request, before.required_nodes, before.eligible, before.ntasks) == (
         after.request,
         after.required_nodes,
         after.eligible,
+        after.ntasks,
     )

@@ -138,12 +138,12 @@ def in_whole_nodes(job: Job, whole: Collection[str]) -> Job:
 
 
 def _as_made(request: Request, made: Request | None, own_nodes: bool, nodes_named: bool) -> Request:
-    """The request as the user made it: what stands now, unless it is a pin of ours."""
+    """The request as the user made it: what stands now, unless it is a pin of ours, which always names nodes."""
     if made is None:
         return request
-    if gres.names_slots(request.per_node, request.per_job, request.per_task, request.per_socket):
-        return made
     if nodes_named and not own_nodes:
+        if gres.names_slots(request.per_node, request.per_job, request.per_task, request.per_socket):
+            return made
         return replace(request, min_nodes=made.min_nodes, max_nodes=made.max_nodes)
     # squeue can't say "no most": it shows the least number twice.
     if made.max_nodes == 0 and made.min_nodes == request.min_nodes == request.max_nodes:
@@ -197,6 +197,8 @@ def _asked(
 ) -> tuple[Request, Shape | None, bool]:  # fmt: skip
     """Request, shape, and whether any GPU is asked for; jobs that ask alike share one answer."""
     least, most = num_nodes or 1, max_nodes or 0
+    if most:  # of a pending job Slurm shows what it last reckoned with, which may be more than it may have
+        least = min(least, most)
     request = Request(per_node, per_job, per_task, per_socket, least, most, partition, features)
     shape, asks = _shape(
         _as_made(request, made, own_nodes, nodes_named), mem_per_gpu, cpus_per_gpu, ntasks, ntasks_per_node,
@@ -215,16 +217,11 @@ def _shape(
     each, total, of_task, of_socket = map(gres.count_of, texts)
     if not (each or total or of_task or of_socket):
         return None, False
+    if of_socket or (each > 0) + (total > 0) + (of_task > 0) > 1 or gres.names_slots(*texts):
+        return None, True  # said in two ways, or by slot, which is the user's own word
     least, max_nodes = request.min_nodes, request.max_nodes
-    if of_socket:
-        return None, True
-    bound = False
-    if of_task and not each and not total:
-        total, bound = of_task * (ntasks or 1), True
-    if each and total:
-        if total % each:
-            return None, True
-        least = max_nodes = total // each
+    if of_task:
+        total = of_task * (ntasks or 1)
     # Without -N Slurm takes the fewest nodes that do; a per-node request must not grow with their number.
     most = max(least, max_nodes or (least if each else min(total, ntasks or total)))
     # Only a hint for planners of a job-wide request: the even split over the fewest nodes.
@@ -242,7 +239,8 @@ def _shape(
         cpus=max(cpus or 1, gres.amount_per_gpu(cpus_per_gpu) * total),
         mem_per_node_mb=max(mem_per_node or 0, gres.amount_per_gpu(mem_per_gpu) * on_each),
         mem_per_cpu_mb=mem_per_cpu or 0,
-        tasks_per_gpu_bound=bound,
+        # By slot, steps would not get the GPUs of their tasks, and Slurm counts the CPUs of one slot only.
+        by_slot=not of_task and (not cpus_per_gpu or max(each, total) == 1),
     )
     return shape, True
 

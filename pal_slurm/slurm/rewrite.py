@@ -62,6 +62,11 @@ def asks_for_slots(request: Request) -> bool:
 def _pin(edit: Edit, job: Job, caps: Capabilities) -> Rewrite | Refused:
     if job.lease and job.lease.own_nodes:
         return Refused("the user named the nodes himself")
+    moved = bool(job.required_nodes) and asks_for_slots(job.request) and not asks_for_slots(original_of(edit, job))
+    if job.shape is None and not moved:
+        return Refused("its request can't be pinned and stay what it is")
+    if edit.slots is not None and job.shape is not None and not job.shape.by_slot:
+        return Refused("its request can't name slots and stay what it is")
     bad = next((name for name in edit.nodes if not _NODE.fullmatch(name)), None)
     if not edit.nodes or bad is not None:
         return Refused(f"not a node name: {bad!r}" if edit.nodes else "a pin needs nodes")
@@ -91,7 +96,7 @@ def _typed(edit: Edit, job: Job, caps: Capabilities) -> dict[str, str] | Refused
     if not caps.exact_slots:
         return Refused(f"Slurm {caps.release} can't be asked for slots")
     original = original_of(edit, job)
-    if not all(_TRES.fullmatch(text) for text in (original.per_node, original.per_job, original.per_task)):
+    if not all(_TRES.fullmatch(text) for text in (original.per_node, original.per_job)):
         return Refused("the original request holds characters that are never sent")
     node = gres.ask_for(slots, 1, caps.tres_separator)
     whole = gres.ask_for(slots, len(edit.nodes), caps.tres_separator)
@@ -99,15 +104,10 @@ def _typed(edit: Edit, job: Job, caps: Capabilities) -> dict[str, str] | Refused
         if gres.same(node, job.request.per_node) or gres.same(whole, job.request.per_job):
             return {}  # the same slots, maybe elsewhere: the node list says all
         return Refused(f"Slurm {caps.release} can't move a pin to other slots")
-    on_node, on_job, on_task = map(gres.count_of, (original.per_node, original.per_job, original.per_task))
-    if gres.count_of(original.per_socket) or not (on_node or on_job or on_task) or (on_node and on_job):
-        return Refused("GPUs per socket, or both per node and in total, can't be asked for by slot")
-    if on_task:
-        # 24.11 keeps the CPUs of a task in the same field, and forgets how to give each task its GPUs without them.
-        task = gres.beside(job.request.per_task) or ("cpu=1" if caps.tres_separator == "gres/gpu" else "")
-        typed = {"tres_per_task": task, "tres_per_node": node}
-        return typed | {"tres_per_job": ""} if caps.cross_field else typed
-    if bool(on_node) is caps.cross_field:
+    on_node, on_job = bool(gres.count_of(original.per_node)), bool(gres.count_of(original.per_job))
+    if on_node is on_job or gres.count_of(original.per_task) or gres.count_of(original.per_socket):
+        return Refused("only GPUs per node, or in total, can be asked for by slot")
+    if on_node is caps.cross_field:
         typed = {"tres_per_job": _with(original.per_job, whole)}
         return typed | {"tres_per_node": gres.beside(original.per_node)} if caps.cross_field else typed
     typed = {"tres_per_node": _with(original.per_node, node)}
@@ -144,7 +144,8 @@ def _unpin(edit: Edit, job: Job, caps: Capabilities, begin: int) -> Rewrite | Re
 
 
 def _range(request: Request, ntasks: int) -> tuple[int, int]:
-    return request.min_nodes, request.max_nodes or max(request.min_nodes, ntasks)
+    """Least and most, as Slurm takes them: never a most that is below the least."""
+    return request.min_nodes, max(request.min_nodes, request.max_nodes or ntasks)
 
 
 def _with(text: str, gpus: str) -> str:

@@ -202,6 +202,8 @@ function cases.jobs_that_a_lease_would_hurt_are_left_alone()
 		default_qos = { default_qos = "high" },
 		deadline_line = { script = "#!/bin/sh\n# x\n\n#SBATCH -n1 --deadline=now+1hour\nsrun x\n" },
 		short_deadline_line = { script = "#!/bin/sh\n#SBATCH --dead now\n" },
+		tasks_per_gpu = { ntasks_per_tres = 1 },
+		tasks_per_gpu_by_its_other_name = { ntasks_per_gpu = 2, ntasks_per_tres = 65534 },
 		told_by_the_plugin = { spank_job_env = { [0] = "SPANK_PAL_KEEP_OFF=immediate" }, spank_job_env_size = 1 },
 	}
 	for name, fields in pairs(alone) do
@@ -216,6 +218,7 @@ function cases.jobs_that_a_lease_would_hurt_are_left_alone()
 	assert(leased(submit({ script = "#!/bin/sh\necho\n#SBATCH --deadline=now\n" })), "not an option: after a command")
 	assert(leased(submit({ script = "#!/bin/sh\n#SBATCH --dependency=afterok:1\n" })))
 	assert(leased(submit({ qos = "normal" })))
+	assert(leased(submit({ ntasks_per_tres = 65534, ntasks_per_gpu = 65534 })), "not set")
 end
 
 function cases.models_become_features_where_slots_are_on()

@@ -18,7 +18,11 @@ FORMS = {
     "per node": ("--gres=gpu:2",),
     "per node, its other name": ("--gpus-per-node=2",),
     "in total": ("--gpus=2",),
-    "per task": ("-n2", "--gpus-per-task=1"),
+}
+# What naming slots would damage, and why: pinned by nodes alone.
+BY_NODES = {
+    "per task": ("-n2", "--gpus-per-task=1"),  # two steps at once would get the same GPU
+    "CPUs per GPU": ("--gpus=2", "--cpus-per-gpu=3"),  # Slurm would count the CPUs of one GPU, and take more nodes
 }
 WORKER_PYTHON = "/usr/local/lib/pal-slurm/pyslurm/bin/python"  # where scripts/build-pyslurm puts it in a root
 SITE = Site(models=("a100", "v100"))

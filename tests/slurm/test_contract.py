@@ -73,7 +73,7 @@ class Reading:
         assert shape.mem_on_each(2) == 500
         assert jobs[memory].time_limit_s == 5400
         shape = jobs[task].shape
-        assert shape and shape.gpus == 2 and shape.tasks_per_gpu_bound
+        assert shape and shape.gpus == 2 and not shape.by_slot
         shape = jobs[gpuwise].shape
         assert shape and shape.gpus == 2 and shape.cpus_on_each(1) >= 6 and shape.mem_on_each(1) >= 2000
         assert jobs[socket].shape is None and jobs[socket].gpu_job

@@ -56,7 +56,7 @@ def test_a_queue_is_read_record_by_record(release: str) -> None:
     assert spread.excluded_nodes == ("n3" if release != "22.05" else "")  # 22.05: from the second call
     assert two.shape and (two.shape.min_nodes, two.shape.gpus_per_node, two.shape.mem_on_each(2)) == (2, 2, 500)
     assert two.time_limit_s == (26 * 60 + 3 + 1) * 60  # seconds round up to a minute
-    assert task.shape and task.shape.tasks_per_gpu_bound and task.features == "a100&rack1"
+    assert task.shape and not task.shape.by_slot and task.features == "a100&rack1"
     assert (array.array_id, array.array_tasks, array.array_task) == (6, (1, 2, 3, 7), None)
     assert last.exclusive and last.hint.dropped and not plain.exclusive
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pal_slurm.model import Edit, EditKind, EditResult, Job, JobState, Lease, Outcome, Request
+from pal_slurm.model import Edit, EditKind, EditResult, Job, JobState, Lease, Outcome, Request, Shape
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.cli_write import update_line
 from pal_slurm.slurm.port import Capabilities
@@ -16,7 +16,9 @@ NOW = 1_800_000_000
 
 
 def job(request: Request, *, ntasks: int = 1, lease: Lease | None = None, **more: object) -> Job:
-    fields: dict[str, object] = {"eligible": NOW + 600, "request": request, "ntasks": ntasks, "lease": lease, **more}
+    fields: dict[str, object] = {
+        "eligible": NOW + 600, "request": request, "ntasks": ntasks, "lease": lease, "shape": Shape(gpus=2), **more,
+    }  # fmt: skip
     return Job(7, JobState.PENDING, NOW - 60, "ann", **fields)  # type: ignore[arg-type]
 
 
@@ -37,28 +39,37 @@ def pin(of: Job, *nodes: str, slots: tuple[int, ...] | None = (1, 3)) -> Edit:
 PINS = [
     (NEW, Request(per_node="gres/gpu:2"), 1, "TresPerNode=gres/gpu:g1:1,gres/gpu:g3:1"),
     (NEW, Request(per_job="gres/gpu:2"), 1, "TresPerJob=gres/gpu:g1:1,gres/gpu:g3:1"),
-    (
-        NEW, Request(per_task="gres/gpu=1"), 2,
-        "TresPerTask=cpu=1 TresPerNode=gres/gpu:g1:1,gres/gpu:g3:1 NumNodes=1-1",
-    ),
-    (
-        NEW, Request(per_task="cpu=4,gres/gpu=1"), 2,
-        "TresPerTask=cpu=4 TresPerNode=gres/gpu:g1:1,gres/gpu:g3:1 NumNodes=1-1",
-    ),
     (NEW, Request(per_node="gres/nic:1,gres/gpu:2"), 1, "TresPerNode=gres/nic:1,gres/gpu:g1:1,gres/gpu:g3:1"),
     (OLD, Request(per_node="gres:gpu:2"), 1, "TresPerJob=gres:gpu:g1:1,gres:gpu:g3:1 TresPerNode="),
     (OLD, Request(per_job="gres:gpu:2"), 1, "TresPerNode=gres:gpu:g1:1,gres:gpu:g3:1 TresPerJob="),
-    (
-        OLD, Request(per_task="gres:gpu:1"), 2,
-        "TresPerTask= TresPerNode=gres:gpu:g1:1,gres:gpu:g3:1 TresPerJob= NumNodes=1-1",
-    ),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("able", "request_", "ntasks", "fields"), PINS)
 def test_a_pin_of_one_node(able: Capabilities, request_: Request, ntasks: int, fields: str) -> None:
     of = job(request_, ntasks=ntasks)
     assert line(pin(of, "n5"), of, able) == f"update JobId=7 ReqNodeList=n5 {fields} StartTime=now"
+
+
+@pytest.mark.parametrize("able", [OLD, NEW])
+def test_a_job_that_slots_would_cost_something_is_pinned_by_its_nodes_alone(able: Capabilities) -> None:
+    of = job(Request(per_task="gres/gpu=1"), ntasks=2, shape=Shape(gpus=2, by_slot=False))
+    assert line(pin(of, "n5", slots=None), of, able) == "update JobId=7 ReqNodeList=n5 NumNodes=1-1 StartTime=now"
+    assert isinstance(rewrite(pin(of, "n5"), of, able), Refused)
+
+
+@pytest.mark.parametrize("slots", [None, (1, 3)])
+def test_a_job_that_can_not_be_planned_can_not_be_pinned(slots: tuple[int, ...] | None) -> None:
+    of = job(Request(per_node="gres/gpu:4", per_job="gres/gpu:8"), shape=None)
+    assert isinstance(rewrite(pin(of, "n5", slots=slots), of, NEW), Refused)
+    named = job(Request(per_node="gres/gpu:g1:1"), shape=None, required_nodes="n5")
+    assert isinstance(rewrite(pin(named, "n6", slots=slots), named, NEW), Refused)  # the user's own words
+
+
+def test_an_undo_never_asks_for_fewer_nodes_at_most_than_at_least() -> None:
+    of = job(Request(per_node="gres/gpu:g1:1", min_nodes=1, max_nodes=1), lease=Lease(NOW + 5, Request()))
+    made = Request(per_node="gres/gpu:2", min_nodes=2, max_nodes=1)
+    assert "NumNodes=2-2" in line(Edit(7, EditKind.UNPIN, original=made), of, NEW)
 
 
 def test_a_pin_of_two_nodes_counts_the_slots_per_job() -> None:

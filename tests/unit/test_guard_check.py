@@ -62,6 +62,12 @@ def test_a_sound_pin_gets_its_permit(where: Placement) -> None:
     assert cause(pin(where)) is None
 
 
+def test_a_job_that_slots_would_cost_something_may_be_pinned_by_its_nodes() -> None:
+    per_task = replace(JOB, request=Request(per_task="gres/gpu=1"), shape=Shape(gpus=2, by_slot=False))
+    assert cause(pin(Placement(("n2",), ((0, 1),), False)), per_task) is None
+    assert cause(pin(ON_ONE), replace(JOB, request=Request(per_node="gres/gpu:g1x:2", per_task="cpu=2"))) is None
+
+
 def test_a_plain_start_needs_only_that_the_job_is_ours_and_waits() -> None:
     plain = Decision(1, None, Action.PLAIN, Reason.WANTS_OFF)
     assert cause(plain, replace(JOB, hint=Hint(off=True), shape=None)) is None
@@ -83,6 +89,13 @@ WRONG_JOBS: list[tuple[Cause, dict[str, Any]]] = [
     (Cause.HANDS_OFF, {"exclusive": True}),
     (Cause.HANDS_OFF, {"reservation": "class"}),
     (Cause.HANDS_OFF, {"shape": None}),
+    (Cause.HANDS_OFF, {"request": Request(per_node="gres/gpu:4", per_job="gres/gpu:8")}),
+    (Cause.HANDS_OFF, {"request": Request(per_job="gres/gpu:4", per_task="gres/gpu=2")}),
+    (Cause.HANDS_OFF, {"request": Request(per_socket="gres/gpu:1")}),
+    (Cause.HANDS_OFF, {"request": Request(per_node="gres/gpu:g1:1,gres/gpu:g3:1")}),
+    (Cause.HANDS_OFF, {"request": Request(per_job="gres:gpu:g1")}),
+    (Cause.NO_SLOTS, {"request": Request(per_task="cpu=2,gres/gpu=1")}),
+    (Cause.NO_SLOTS, {"shape": Shape(gpus=2, by_slot=False)}),
     (Cause.SHAPE, {"shape": Shape(gpus=3)}),
     (Cause.SHAPE, {"shape": Shape(min_nodes=2, max_nodes=2, gpus=2)}),
     (Cause.SHAPE, {"shape": Shape(gpus_per_node=1)}),

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pal_slurm.model import Edit, EditKind, EditResult, Job, JobState, Lease, Outcome, Request
+from pal_slurm.model import Edit, EditKind, EditResult, Job, JobState, Lease, Outcome, Request, Shape
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.judge import judge
 from pal_slurm.slurm.prepare import Ready, fold_tasks, prepare_all, record_of
@@ -16,8 +16,9 @@ CAPS = capabilities_of("26.05.5")
 NOW = 1_000_000.0
 UNTYPED = Request(per_node="gres/gpu:2", partition="gpu", max_nodes=0)
 JOB = Job(
-    5, JobState.PENDING, 10, "eva", request=UNTYPED, eligible=int(NOW) + 60, gpu_job=True, lease=Lease(1, UNTYPED)
-)
+    5, JobState.PENDING, 10, "eva", request=UNTYPED, eligible=int(NOW) + 60, gpu_job=True, lease=Lease(1, UNTYPED),
+    shape=Shape(gpus_per_node=2),
+)  # fmt: skip
 ARRAY = replace(JOB, id=20, array_id=20, array_tasks=(0, 1, 2, 5))
 SPLIT = replace(JOB, id=23, array_id=20, array_task=3)
 
@@ -115,6 +116,9 @@ RUNNING = replace(PINNED, state=JobState.RUNNING, nodes=("n3",), gpus=((1, 3),))
         (replace(JOB, required_nodes="n3"), Outcome.PARTIAL, "tres_per_node is 'gres/gpu:2'"),
         (replace(PINNED, eligible=int(NOW) + 50), Outcome.PARTIAL, "start time is still 50 s away"),
         (replace(PINNED, request=replace(PINNED.request, max_nodes=4)), Outcome.PARTIAL, "most nodes are 4"),
+        (replace(PINNED, request=replace(PINNED.request, max_nodes=0)), Outcome.DONE, ""),  # slurmctld was restarted
+        (replace(PINNED, ntasks=4), Outcome.PARTIAL, "tasks are 4, and were 1"),
+        (replace(PINNED, shape=Shape(gpus_per_node=2, cpus=0)), Outcome.PARTIAL, "CPUs are 0, and were 1"),
         (None, Outcome.GONE, "no such job"),
         (replace(PINNED, state=JobState.OTHER), Outcome.GONE, "no such job"),
     ],
@@ -125,6 +129,14 @@ def test_an_edit_is_judged_by_the_record_and_not_by_slurmctlds_word(
     result = judge(PIN, ASKED, JOB, after, "", NOW)
     assert (result.outcome, result.after) == (outcome, after)
     assert words in result.said
+
+
+def test_without_n_there_are_as_many_tasks_on_each_node_as_before() -> None:
+    two = replace(PINNED, ntasks=2, request=replace(PINNED.request, min_nodes=2, max_nodes=2))
+    asked = replace(ASKED, min_nodes=2, max_nodes=2)
+    assert judge(PIN, asked, JOB, two, "", NOW).outcome is Outcome.DONE
+    assert judge(PIN, asked, replace(JOB, ntasks=3), replace(two, ntasks=3), "", NOW).outcome is Outcome.DONE
+    assert judge(PIN, asked, replace(JOB, ntasks=3), two, "", NOW).outcome is Outcome.PARTIAL
 
 
 def test_slurmctlds_own_words_come_first() -> None:

@@ -99,6 +99,35 @@ def test_a_pinned_job_keeps_the_shape_that_its_user_asked_for() -> None:
     assert shape == Shape(min_nodes=1, max_nodes=3, gpus_per_node=2)
 
 
+@pytest.mark.parametrize(
+    ("facts", "by_slot"),
+    [
+        ({"per_node": "gres/gpu:2"}, True),
+        ({"per_job": "gres/gpu:4", "mem_per_gpu": "gres/gpu:4096"}, True),
+        ({"per_node": "gres/gpu:1", "cpus_per_gpu": "gres/gpu:8"}, True),
+        ({"per_node": "gres/gpu:2", "cpus_per_gpu": "gres/gpu:3"}, False),
+        ({"per_job": "gres/gpu:4", "cpus_per_gpu": "gres/gpu:4"}, False),
+        ({"per_task": "cpu=2,gres/gpu=1", "ntasks": 2}, False),
+        ({"per_node": "gres/gpu:4", "per_job": "gres/gpu:8"}, None),
+        ({"per_job": "gres/gpu:4", "per_task": "gres/gpu=2", "ntasks": 2}, None),
+        ({"per_socket": "gres/gpu:1"}, None),
+        ({"per_node": "gres/gpu:g1:1"}, None),
+        ({"per_node": "gres/gpu:g1:1", "admin_comment": "pal1{b=1;n=gres/gpu:g1:1}"}, None),  # at submission
+        ({"per_node": "gres/gpu:g1:1", "admin_comment": "pal1{b=1;n=gres/gpu:1}"}, None),  # later: a pin names nodes
+    ],
+)
+def test_what_can_be_asked_for_is_decided_once(facts: dict[str, object], by_slot: bool | None) -> None:
+    job = to_job(record(num_nodes=1, **facts))
+    assert job.gpu_job
+    assert (job.shape.by_slot if job.shape else None) is by_slot
+
+
+def test_a_job_never_asks_for_more_nodes_at_least_than_at_most() -> None:
+    """What Slurm shows as a pending job's nodes is what it last reckoned with."""
+    job = to_job(record(per_node="gres/gpu:2", num_nodes=2, max_nodes=1))
+    assert (job.request.min_nodes, job.request.max_nodes) == (1, 1)
+
+
 def test_devices_of_a_running_job_are_listed_per_node() -> None:
     running = to_job(
         JobRecord(

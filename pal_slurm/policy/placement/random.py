@@ -34,7 +34,7 @@ class Random:
 def _draw(rng: random.Random, floor: Floor, site: Site, way: tuple[int, int, int, int]) -> Placement | None:
     nodes, gpus, cpus, mem_mb = way
     room = floor.room(site.mask, cpus, mem_mb) & (floor.n_free >= gpus)
-    names, exact = floor.cluster.node_names, floor.cluster.slots
+    names, exact = floor.cluster.node_names, site.slots
     if nodes == 1:
         rows = room.nonzero()[0]
         if not len(rows):
@@ -43,7 +43,7 @@ def _draw(rng: random.Random, floor: Floor, site: Site, way: tuple[int, int, int
         free = floor.free[row].nonzero()[0].tolist()
         slots = tuple(sorted(rng.sample(free, gpus))) if exact else tuple(free[:gpus])
         return Placement((names[row],), (slots,), exact, site.partition)
-    table = floor.set_table(None, gpus)
+    table = floor.set_table(None, gpus, by_slot=site.slots)
     fits = (table.rank != NO_RANK) & room
     choices = np.flatnonzero(fits.sum(axis=1) >= nodes).tolist()
     if not choices:

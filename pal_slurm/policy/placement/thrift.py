@@ -35,7 +35,7 @@ class Thrift(Ranking):
         nodes, gpus, cpus, mem_mb = way
         if nodes > 1:
             return Ranking._candidate(self, floor, app, site, way, base, models)
-        table = floor.node_table(app.cls, gpus, models)
+        table = floor.node_table(app.cls, gpus, models, site.slots)
         price = table.price(floor, _price)
         row = int(price.argmin())
         allowed = site.mask is None or site.mask[row]
@@ -48,7 +48,7 @@ class Thrift(Ranking):
         tier = Tier.GPU if gpus == 1 else Tier.NODE
         step = step_time(base, floor.merit(app.cls).levels[key >> RANK_SHIFT], self._comm(app, tier))
         slots = (table.slots(floor, row),)
-        return Candidate(step, tier, key & COST_MASK, (row,), slots, floor.cluster.slots, site.partition)
+        return Candidate(step, tier, key & COST_MASK, (row,), slots, site.slots, site.partition)
 
 
 placements.register("thrift", lambda _: Thrift())
