@@ -15,7 +15,7 @@ from pal_slurm.daemon.begins import Begins
 from pal_slurm.daemon.canary import outside
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.daemon.declined import Declined
-from pal_slurm.daemon.edits import address, give_back, let_go, start
+from pal_slurm.daemon.edits import address, give_back, let_go
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.forgetting import Forgetter
 from pal_slurm.daemon.heads import HeadWatch
@@ -31,11 +31,23 @@ from pal_slurm.daemon.reasons import Reasons
 from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, expected, find, judge, orphans
 from pal_slurm.daemon.rights import Rights
 from pal_slurm.daemon.rivals import Rivals
+from pal_slurm.daemon.starts import Refused, failed, give_backs, permitted, plain_instead
 from pal_slurm.daemon.writer import Wish, Writer
 from pal_slurm.errors import NotLeader, PalError, SlurmUnavailable, StoreError, StoreGone
-from pal_slurm.guard import Refusal, Rules, check
+from pal_slurm.guard import Rules
 from pal_slurm.knowledge import keep_of
-from pal_slurm.model import Action, Decision, EditKind, EditResult, Job, Outcome, Placement, Reason, Snapshot
+from pal_slurm.model import (
+    Action,
+    Decision,
+    EditKind,
+    EditResult,
+    Job,
+    Knowledge,
+    Outcome,
+    Placement,
+    Reason,
+    Snapshot,
+)
 from pal_slurm.patterns import Patterns
 from pal_slurm.pausing import paused
 from pal_slurm.policy import Composition
@@ -80,6 +92,7 @@ class Cycle:
     lapsed: Lapsed = field(init=False)
     rivals: Rivals = field(default_factory=Rivals)
     reasons: Reasons = field(default_factory=Reasons)
+    refused: Refused = field(default_factory=Refused)
     rights: Rights = field(default_factory=Rights)
     lease_ends: dict[JobKey, int] | None = None  # what we last wrote, for jobs whose record does not show it
     not_before: dict[JobKey, float] | None = None  # pins taken back: no new one until then; None: ask the ledger
@@ -167,6 +180,7 @@ class Cycle:
             rivals=lambda job, since: self.rivals.about(job, since, view.cluster),
             lapsed=lapsed,
             outside=outside(view.pending, self.config),
+            refused=self.refused.ids(view),
             declining=self.declined.since(view),
         )
         made = plan(view, knowledge, self.composition, known)
@@ -179,9 +193,11 @@ class Cycle:
             report.would.update(d.action for d in decisions if d.action is not Action.LEAVE)
             return
         # 6 guard
-        wishes += self._permitted(decisions, view, expected(fates), report)
-        # 7 intent, 8 apply, 9 observe, 10 outcome
+        wishes += self._permitted(decisions, view, expected(fates), report, knowledge)
+        # 7 intent, 8 apply, 9 observe, 10 outcome; what could not be pinned goes plain at once
         results = self._write(wishes, term.fence, begun, passes, report)
+        instead = self._instead(results, wishes, view, report, knowledge) if report.end == "ok" else []
+        results += self._write(instead, term.fence, begun, passes, report) if instead else []
         started = {(r.edit.job, r.edit.task) for r in results if r.edit.kind is not EditKind.UNPIN and _let_go(r)}
         self._renew(decisions, view, started, term.fence, begun, passes, report)
         self._lease_again(decisions, view, term.fence, begun, passes, report)
@@ -232,13 +248,16 @@ class Cycle:
         written = (*self.books.ledger.of_job(job.id), *(self.books.ledger.of_job(number) if number != job.id else ()))
         # Slurm gives a requeued job a new submit time.
         same = (i for i in written if i.submit == job.submit or (job.restarts and i.submit < job.submit))
-        pins = [i.edit for i in same if i.edit.kind is EditKind.PIN and i.edit.task in (None, task)]
-        if pins:
+        mine = [i.edit for i in same if i.edit.task in (None, task)]
+        if pins := [edit for edit in mine if edit.kind is EditKind.PIN]:
             return any(frozenset(pin.nodes) == expand(job.required_nodes) for pin in pins)
+        if any(edit.kind in (EditKind.PLAIN, EditKind.RENEW, EditKind.LEASE) for edit in mine):
+            return False  # we know it well, and never pinned it
         if names_slots(job.request.per_node, job.request.per_job):
             return True
         # Where pins name slots, one on a single node always does. The mark can't tell: only SlurmUser may write it.
-        exact = self.rules.exact_slots and snapshot.cluster.slots and len(expand(job.required_nodes)) == 1
+        by_slot = self.rules.exact_slots and snapshot.cluster.slots and job.shape is not None and job.shape.by_slot
+        exact = by_slot and len(expand(job.required_nodes)) == 1
         return not exact and job.submit < self.books.ledger.since(snapshot.taken)
 
     def _undos(
@@ -277,25 +296,38 @@ class Cycle:
         return self.not_before
 
     def _permitted(
-        self, decisions: Sequence[Decision], view: Snapshot, released: Mapping[int, Placement], report: CycleReport
+        self,
+        decisions: Iterable[Decision],
+        view: Snapshot,
+        released: Mapping[int, Placement],
+        report: CycleReport,
+        knowledge: Knowledge,
     ) -> list[Wish]:
-        """The starts that the guard lets pass, in order."""
+        """The starts that the guard lets pass, in order; a job that it will never let be pinned goes plain."""
         jobs, not_before = {job.id: job for job in view.pending}, self._patience(view.taken)
-        wanted = [
-            d
-            for d in decisions
-            if d.action in (Action.PIN, Action.PLAIN) and not_before.get(jobs[d.job].key, 0.0) <= view.taken
-        ]
-        wishes = []
-        for decision, verdict in zip(wanted, check(wanted, view, self.rules, released), strict=True):
-            if isinstance(verdict, Refusal):
-                report.refusals[verdict.reason] += 1
-                continue
-            job = jobs[decision.job]
-            end = None if job.eligible is None else job.eligible - self.rules.margin_s
-            wishes.append(Wish(start(decision, job), job.submit, decision, by=end))
+        starts = (d for d in decisions if d.action in (Action.PIN, Action.PLAIN))
+        wanted = [d for d in starts if not_before.get(jobs[d.job].key, 0.0) <= view.taken]
         self.not_before = {key: until for key, until in not_before.items() if until > view.taken}
-        return wishes
+        wishes, unfit = permitted(wanted, view, self.rules, released, report)
+        return wishes + (permitted(self._to_plain(unfit, view, knowledge), view, self.rules, {}, report)[0])
+
+    def _instead(
+        self, results: list[EditResult], wishes: list[Wish], view: Snapshot, report: CycleReport, knowledge: Knowledge
+    ) -> list[Wish]:
+        """For pins that were refused, or came out otherwise than asked."""
+        bad = list(failed(results, wishes))
+        partial = {(d.job, d.task) for r, d in bad if r.outcome is Outcome.PARTIAL}
+        plain = [d for d in self._to_plain([d for _, d in bad], view, knowledge) if (d.job, d.task) not in partial]
+        return [*give_backs(bad), *permitted(plain, view, self.rules, {}, report)[0]]
+
+    def _to_plain(self, decisions: Sequence[Decision], view: Snapshot, knowledge: Knowledge) -> list[Decision]:
+        """Remember that these can't be pinned, and say so."""
+        if not decisions:
+            return []
+        instead = plain_instead(decisions)
+        self.refused.note(instead, view)
+        self.books.decisions.record(self.reasons.instead(instead, view, knowledge, self.config.actuator))
+        return instead
 
     def _renew(
         self,

@@ -36,6 +36,7 @@ def let_go(job: Job, now: float) -> Edit:
         # The pin of its first run stands; when it begins is Slurm's word, for its node has to forget the first run.
         return give_back(job, job.eligible)
     later = job.lease.not_before if job.lease and job.lease.begins_later(now) else None  # the user's own begin time
-    if is_leased(job, now) and not names_slots(job.request.per_node, job.request.per_job):
+    if is_leased(job, now) and not (job.required_nodes and names_slots(job.request.per_node, job.request.per_job)):
+        # Slots without nodes are no pin of ours.
         return Edit(job.id, EditKind.PLAIN if later is None else EditKind.RENEW, until=later)
     return give_back(job, later)

@@ -37,3 +37,13 @@ class Reasons:
             if not waits or before != says:
                 yield why_of(decision, job, snapshot, knowledge, actuator)
         self._told = told
+
+    def instead(
+        self, decisions: Sequence[Decision], snapshot: Snapshot, knowledge: Knowledge, actuator: str
+    ) -> Iterator[Why]:
+        """What became of decisions of this cycle that could not be carried out."""
+        jobs = {job.id: job for job in snapshot.pending}
+        for decision in decisions:
+            job = jobs[decision.job]
+            self._told[(*job.key, decision.task)] = (decision.action.value, decision.reason.value)
+            yield why_of(decision, job, snapshot, knowledge, actuator)

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from pal_slurm.daemon.leases import is_leased
 from pal_slurm.model import EditKind, Intent, Job, JobState, Outcome, Placement
+from pal_slurm.slurm.gres import names_slots
 from pal_slurm.slurm.nodeset import expand
 from pal_slurm.slurm.port import Passes
 
@@ -94,6 +95,8 @@ def _judge_pin(intent: Intent, job: Job, view: View) -> Transition:
             return Transition(intent, Fate.STANDS, job)
         if not job.required_nodes and job.request == intent.edit.original:
             return Transition(intent, Fate.NEVER_WAS, job)
+        if intent.outcome is Outcome.PARTIAL and not job.required_nodes and not names_slots(*_words(job)):
+            return Transition(intent, Fate.NEVER_WAS, job)  # given back in the cycle that made it
         return Transition(intent, Fate.UNDO, job, "a pin that was cut short")
     if not stands:
         return Transition(intent, Fate.THEIRS, job, f"its node list is now {job.required_nodes or 'empty'}")
@@ -117,6 +120,10 @@ def _stands(intent: Intent, job: Job) -> bool:
     asked = job.request.per_node + "," + job.request.per_job
     slots = intent.edit.slots or ()
     return expand(job.required_nodes) == frozenset(intent.edit.nodes) and all(f":g{s}:" in asked for s in slots)
+
+
+def _words(job: Job) -> tuple[str, ...]:
+    return job.request.per_node, job.request.per_job, job.request.per_task
 
 
 def _had_its_passes(intent: Intent, job: Job, view: View) -> bool:

@@ -22,6 +22,7 @@ from pal_slurm.store import Ledger
 BATCH = 64
 # Nothing is left to watch after these: the job is as it was, runs, or is gone.
 CLOSING = (Outcome.REFUSED, Outcome.STARTED, Outcome.GONE)
+NOT_SENT = "not sent: "  # what is said of an edit that came too late: nobody refused it
 CRASH_POINTS = ("before-intent", "after-intent", "after-edit", "after-outcome")
 
 
@@ -101,10 +102,10 @@ class Writer:
         stop, now = self._why_not(taken), self.clock.now()
         late = {i for i, w in enumerate(batch) if w.by is not None and now >= w.by}
         if stop:
-            return [EditResult(w.edit, Outcome.REFUSED, f"not sent: {stop}") for w in batch]
+            return [EditResult(w.edit, Outcome.REFUSED, f"{NOT_SENT}{stop}") for w in batch]
         sent = iter(self._apply([w.edit for i, w in enumerate(batch) if i not in late]))
         return [
-            EditResult(w.edit, Outcome.REFUSED, "not sent: its lease is about to end") if i in late else next(sent)
+            EditResult(w.edit, Outcome.REFUSED, f"{NOT_SENT}its lease is about to end") if i in late else next(sent)
             for i, w in enumerate(batch)
         ]
 

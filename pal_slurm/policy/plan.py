@@ -32,6 +32,7 @@ from pal_slurm.model import (
 from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.policy.backfill import Backfill, Reserved
 from pal_slurm.policy.composition import Composition
+from pal_slurm.policy.ever import Ever
 from pal_slurm.policy.firstfit import first_fit
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.seams import Offer, Progress
@@ -61,6 +62,7 @@ class Circumstances:
     rivals: Callable[[Job, float], bool] = nobody  # whether jobs that aren't leased have been about since then
     lapsed: frozenset[int] = frozenset()  # whose lease ran out: leased again where Slurm can't start them
     outside: frozenset[int] = frozenset()  # rollout: ours, but not yet to be placed
+    refused: frozenset[int] = frozenset()  # whose pin was refused: Slurm's, in their turn
     progress: Mapping[int, Progress] = field(default_factory=dict)
     declining: Mapping[int, float] = field(default_factory=dict)  # job id -> since when it declines what it is offered
 
@@ -82,6 +84,7 @@ class _Planner:
         self.floor = Floor(
             snapshot.cluster, knowledge, now=self.now, reservations=snapshot.reservations, waiting=waiting
         )
+        self.ever = Ever(self.floor)
         self.backfill = Backfill(self.floor, self.now, snapshot.running, composition.reserve)
         self.tasks_out = tasks_out(snapshot)
         self.limits = {job.array_id: job.array_limit for job in snapshot.pending if job.array_limit is not None}
@@ -107,6 +110,8 @@ class _Planner:
         turn, reason = turn_of(job, self.now)
         if turn is Turn.PLACE and job.id in self.circumstances.outside:
             turn, reason = Turn.PLAIN, Reason.OUTSIDE_CANARY
+        if turn is Turn.PLACE and job.id in self.circumstances.refused:
+            turn, reason = Turn.PLAIN, Reason.REFUSED
         if turn is Turn.THEIRS:
             if job.id in self.circumstances.lapsed and not self.starts_soon(job):
                 reason = Reason.LEASE_RAN_OUT
@@ -157,6 +162,8 @@ class _Planner:
             if where is not None and turn is Turn.PLACE:
                 # It fits only unevenly over its nodes, which Slurm gives but can't be asked for.
                 turn, reason = Turn.PLAIN, Reason.CANT_PIN
+        if where is None and self.backfill.wants_reservation(job) and not self.ever.fits(job):
+            return Decision(job.id, task, Action.PLAIN, Reason.CANT_PIN, rank=rank)
         if where is None:
             return Decision(job.id, waiting, Action.WAIT, self.wait(job, app, floor, turn), rank=rank)
         cluster, scores = self.snapshot.cluster, self.knowledge.scores

@@ -87,6 +87,7 @@ _REASONS = {
     Reason.BETTER_GPUS_SOON: "It could start, but what is free would cost it more than a short wait for better GPUs.",
     Reason.BETTER_SPAN_SOON: "It could start, but GPUs closer together are expected soon.",
     Reason.CANT_PIN: "Its request can't be rewritten for chosen GPUs; Slurm places it by itself, in its turn.",
+    Reason.REFUSED: "A pin of it was refused, or would have changed what it asks for; Slurm places it by itself.",
     Reason.WANTS_OFF: "Its comment says pal:off, so Slurm places it by itself, in its turn.",
     Reason.OUTSIDE_CANARY: "pal-slurm is rolled out to a part of the jobs so far, and this is none of them (canary in "
     "pal.yaml); Slurm places it by itself, in its turn.",
@@ -113,7 +114,7 @@ def sentences(why: Why) -> Iterator[str]:
         yield f"{free} in its partitions when the plan began; {ahead} came before it."
     for weighed in why.weighed:
         yield _weighed(weighed)
-    if gain := _gain(why):
+    if why.decision.action is not Action.PLAIN and (gain := _gain(why)):  # else the choice is Slurm's own
         yield gain
 
 

@@ -232,10 +232,13 @@ class Journal:
 
 
 def pin_by_hand(cluster: Minicluster, jobs: Sequence[int], node: str, slots: tuple[int, ...]) -> None:
-    """As pald would, but without a record of it. Where slots can't be taken back, the node alone."""
+    """As pald would, but without a record of it. Where slots can't be asked for or taken back, the node alone."""
     with backend_of(cluster, "cli") as slurm:
         exact = slots if slurm.capabilities().restore_untyped else None
-        results = slurm.apply([Edit(job, EditKind.PIN, nodes=(node,), slots=exact) for job in jobs])
+        shapes = {job.id: job.shape for job in slurm.jobs(jobs).values()}
+        by_slot = [job for job in jobs if (shape := shapes[job]) and shape.by_slot]
+        edits = [Edit(job, EditKind.PIN, nodes=(node,), slots=exact if job in by_slot else None) for job in jobs]
+        results = slurm.apply(edits)
     assert {result.outcome for result in results} == {Outcome.DONE}, results
 
 

@@ -102,7 +102,8 @@ TWO = homogeneous(2, 4)
         ({"exclusive": True}, Action.PLAIN, Reason.CANT_PIN),
         ({"required_nodes": "n1"}, Action.PLAIN, Reason.CANT_PIN),
         ({"features": "[a|b]"}, Action.PLAIN, Reason.CANT_PIN),
-        ({"shape": Shape(gpus=9)}, Action.WAIT, Reason.NO_ROOM),
+        ({"shape": Shape(gpus=9)}, Action.PLAIN, Reason.CANT_PIN),  # as we reckon it never fits: Slurm may know better
+        ({"shape": Shape(gpus=2, cpus=999)}, Action.PLAIN, Reason.CANT_PIN),
         ({"partitions": ("down",)}, Action.WAIT, Reason.NO_ROOM),
     ],
 )
@@ -218,8 +219,38 @@ def test_an_exclusive_job_takes_whole_nodes_that_are_big_enough() -> None:
     assert result.decisions[0].slurm_placement == Placement(("n2",), ((0, 1, 2),), False)
 
 
-def test_jobs_that_can_never_run_here_block_nobody() -> None:
-    assert told(made(ONE, [waiting(1, 9), waiting(2, 4)])) == [(1, "wait", "no-room"), (2, "pin", "best-span")]
+def test_jobs_that_can_never_run_here_block_nobody_and_are_not_kept() -> None:
+    assert told(made(ONE, [waiting(1, 9), waiting(2, 4)])) == [(1, "plain", "cant-pin"), (2, "pin", "best-span")]
+
+
+def test_a_job_that_never_fits_as_we_reckon_goes_plain_in_its_turn_only() -> None:
+    busy = [running(8, {"n1": (0, 1)}, NOW + 600)]
+    assert told(made(ONE, [waiting(1, 4), waiting(2, 9)], busy)) == [(1, "wait", "no-room"), (2, "wait", "no-room")]
+
+
+def test_a_job_that_fits_once_nodes_are_up_and_windows_are_over_waits_for_us() -> None:
+    down = replace(TWO, node_ok=np.zeros(2, dtype=np.bool_))
+    assert told(made(down, [waiting(1, 4)])) == [(1, "wait", "no-room")]
+    window = Reservation("maint", frozenset({"n1", "n2"}), int(NOW) + 10, int(NOW) + 500)
+    assert told(made(TWO, [waiting(1, 4)], windows=(window,))) == [(1, "wait", "no-room")]
+
+
+def test_a_job_whose_pin_was_refused_goes_plain_and_its_gpus_are_counted_once() -> None:
+    result = made(ONE, [waiting(1, 2), waiting(2, 2)], circumstances=Circumstances(refused=frozenset({1})))
+    assert told(result) == [(1, "plain", "refused"), (2, "pin", "best-span")]
+
+
+def test_where_slots_would_cost_a_job_something_it_is_placed_by_nodes() -> None:
+    job = waiting(1, 2)
+    assert job.shape is not None
+    decision = only(made(ONE, [replace(job, shape=replace(job.shape, by_slot=False))]))
+    assert decision.placement is not None and not decision.placement.exact
+    assert decision.placement.gpus == ((0, 1),)  # the lowest free ones are what Slurm takes
+
+
+def test_a_job_that_names_some_of_its_nodes_gets_others_beside_them() -> None:
+    job = waiting(1, 2, required_nodes="n2", shape=Shape(min_nodes=2, max_nodes=2, gpus_per_node=1))
+    assert told(made(TWO, [job])) == [(1, "plain", "cant-pin")]
 
 
 def test_each_partition_has_its_own_head() -> None:

@@ -1,0 +1,132 @@
+"""Every odd shape of job gets what it gets without pald: nodes, GPUs, CPUs, tasks, memory, environment, steps (P2)."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from pal_slurm.model import EditKind, Intent, Outcome
+from tests.slurm.minicluster import Minicluster, wait_for
+from tests.slurm.pald import Pald, mark_of, plain
+from tests.slurm.shapes import EVEN, NODES, lines_for, partitions, run_all
+
+
+@pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
+def test_each_shape_of_job_gets_what_it_gets_without_pald(release: str, tmp_path: Path) -> None:
+    lines = lines_for(release)
+    size = str(NODES * len(lines))
+    cluster = Minicluster.up(
+        f"t{os.getpid()}-shapes-{release}", release, "--nodes", size, "--partitions", partitions(lines)
+    )
+    try:
+        with plain(cluster):
+            _, alone = run_all(cluster, lines, tmp_path / "alone")
+        with Pald(cluster, tmp_path / "pald") as pald:
+            pald.start()
+            jobs, beside = run_all(cluster, lines, tmp_path / "beside")
+            edits = {line: pald.intents(job) for line, job in jobs.items()}
+        for line, got in beside.items():
+            if line in EVEN and release != "22.05":
+                assert got.apart_from_the_split() == alone[line].apart_from_the_split(), line
+            else:
+                assert got == alone[line], line
+        for line, made in edits.items():
+            wanted = "nodes" if release == "22.05" and lines[line] == "slots" else lines[line]
+            assert (line, how(made)) == (line, wanted)
+    finally:
+        cluster.down()
+
+
+def how(made: list[Intent]) -> str:
+    """How a job was placed: by slots, by nodes, plain, or not at all."""
+    starts = [intent for intent in made if intent.edit.kind is not EditKind.RENEW]
+    assert {intent.outcome for intent in starts} <= {Outcome.DONE}, starts
+    kinds = {intent.edit.kind for intent in starts}
+    if kinds == {EditKind.PIN}:
+        return "nodes" if all(intent.edit.slots is None for intent in starts) else "slots"
+    return "plain" if kinds == {EditKind.PLAIN} else "" if not kinds else repr(kinds)
+
+
+@pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
+def test_jobs_that_can_not_be_pinned_keep_no_gpu_from_others(minicluster: Minicluster, tmp_path: Path) -> None:
+    with Pald(minicluster, tmp_path) as pald:
+        pald.start()
+        odd = [minicluster.submit("--gpus=8", "--gpus-per-node=4") for _ in range(5)]  # four fill the cluster
+        for job in odd[:4]:
+            minicluster.wait_state(job, "RUNNING")
+        behind = minicluster.submit("--gres=gpu:2")
+        pald.wait_cycle()
+        assert (minicluster.state(odd[4]), minicluster.state(behind)) == ("PENDING", "PENDING")
+        minicluster.client("scancel", str(odd[0]))
+        minicluster.wait_state(odd[4], "RUNNING")
+        minicluster.client("scancel", str(odd[1]))
+        minicluster.wait_state(behind, "RUNNING")
+        assert {intent.outcome for intent in pald.ledger()} == {Outcome.DONE}
+        assert {intent.edit.kind for job in odd for intent in pald.intents(job)} <= {EditKind.PLAIN, EditKind.RENEW}
+        why = pald.palctl("why", str(odd[0]))
+        assert "It is released as it is" in why and "asks in a way that can't be pinned" in why
+        assert "placed on" not in why and "pinned to" not in why
+
+
+@pytest.mark.slurm("26.05", slow=("24.11",))
+def test_a_pin_that_is_refused_lets_the_job_go_in_the_same_cycle_with_its_users_own_slot(
+    minicluster: Minicluster, tmp_path: Path
+) -> None:
+    with Pald(minicluster, tmp_path) as pald:
+        pald.start(env={"PAL_CRASH_AT": "after-intent:1:STOP"})
+        job = minicluster.submit("--gres=gpu:1")
+        wait_for(lambda: bool(pald.intents(job, EditKind.PIN)), "the intent is on disk")
+        minicluster.client("scontrol", "update", f"jobid={job}", "TresPerNode=gres/gpu:g2:1")
+        pald.mark()
+        pald.send(signal.SIGCONT)
+        pald.wait_said(r"released plain 1; pinned 0 \(1 not\)|pinned 0 \(1 not\); released plain 1")
+        minicluster.wait_state(job, "RUNNING")
+        assert list(minicluster.gpu_indices(job).values()) == ["2"]
+        assert [(i.edit.kind, i.outcome) for i in pald.intents(job)] == [
+            (EditKind.PIN, Outcome.REFUSED), (EditKind.PLAIN, Outcome.DONE),
+        ]  # fmt: skip
+        why = pald.palctl("why", str(job))
+        assert "It is released as it is" in why and "A pin of it was refused" in why and "It is placed" not in why
+
+
+@pytest.mark.slurm("26.05", slow=("24.11",))
+def test_slots_and_nodes_that_a_user_names_later_are_his_word(minicluster: Minicluster, tmp_path: Path) -> None:
+    # He has to wait for that slot: nobody may take his words for a pin of ours meanwhile.
+    blocker = minicluster.submit("--gres=gpu:g2:1", "-w", "n3")
+    with minicluster.leases():
+        job = minicluster.submit("--gres=gpu:1")
+    assert mark_of(minicluster, job)
+    minicluster.client("scontrol", "update", f"jobid={job}", "TresPerNode=gres/gpu:g2:1", "ReqNodeList=n3")
+    with Pald(minicluster, tmp_path) as pald:
+        pald.start()
+        wait_for(lambda: bool(pald.intents(job, EditKind.PLAIN)), "it is let go")
+        for _ in range(3):
+            pald.wait_cycle()
+        fields = minicluster.fields(job)
+        assert (fields["ReqNodeList"], fields["TresPerNode"]) == ("n3", "gres/gpu:g2:1")
+        minicluster.client("scancel", str(blocker))
+        minicluster.wait_state(job, "RUNNING")
+        assert minicluster.gpu_indices(job) == {"n3": "2"}
+        assert {intent.edit.kind for intent in pald.intents(job)} == {EditKind.PLAIN}
+
+
+@pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
+def test_after_a_restart_of_slurmctld_jobs_are_pinned_once(minicluster: Minicluster, tmp_path: Path) -> None:
+    shapes = (
+        ("-n2", "--gpus-per-task=1"),
+        ("-n4", "--gpus=4"),
+        ("--gpus=2", "--cpus-per-gpu=2"),
+        ("-N1-2", "--gpus=2"),
+    )
+    with minicluster.leases():
+        jobs = [minicluster.submit(*options) for options in shapes]
+    minicluster.restart()
+    with Pald(minicluster, tmp_path) as pald:
+        pald.start()
+        for job in jobs:
+            minicluster.wait_state(job, "RUNNING")
+            starts = [(i.edit.kind, i.outcome) for i in pald.intents(job) if i.edit.kind is not EditKind.RENEW]
+            assert starts == [(EditKind.PIN, Outcome.DONE)], starts
