@@ -25,7 +25,7 @@ def judge(edit: Edit, asked: Rewrite, before: Job, after: Job | None, said: str,
         if edit.kind is EditKind.PLAIN and before.pending and not said:
             return EditResult(edit, Outcome.DONE, said, after)
         return EditResult(edit, Outcome.STARTED, said or "it runs already", after)
-    wrong = [*_differences(asked, after, said, now), *_recounted(before, after)]
+    wrong = [*_differences(asked, after, said, now), *_recounted(edit, before, after)]
     if not wrong:
         if asked.exact:
             return EditResult(edit, Outcome.DONE, said, after)
@@ -42,11 +42,12 @@ def _runs_as_pinned(edit: Edit, job: Job) -> bool:
     )
 
 
-def _recounted(before: Job, after: Job) -> Iterator[str]:
+def _recounted(edit: Edit, before: Job, after: Job) -> Iterator[str]:
     """What the user asked beside nodes and GPUs, and Slurm may have counted anew: tasks, and with them CPUs."""
     tasks, were = after.ntasks, before.ntasks
-    # Without -n there are as many on each node as before, however many nodes it now has.
-    if tasks != were and tasks * before.request.min_nodes != were * after.request.min_nodes:
+    # Without -n there are as many on each node as before, however many nodes it now has, and at least one.
+    spread = tasks * before.request.min_nodes == were * after.request.min_nodes or were < tasks == len(edit.nodes)
+    if tasks != were and not spread:
         yield f"tasks are {tasks}, and were {were}"
     same = before.request.min_nodes == after.request.min_nodes
     if same and before.shape and after.shape and after.shape.cpus < before.shape.cpus:

@@ -16,8 +16,9 @@ NODES = 4  # of each partition
 # How each is placed, where GPUs can be asked for by slot; where they can't (22.05), BY_SLOT are placed by nodes too.
 BY_SLOT = (
     "--gres=gpu:1 --cpus-per-gpu=4", "--gpus=1 --cpus-per-gpu=4 -n2", "-N2 --gpus-per-node=1 --cpus-per-gpu=2",
-    "-N2 --gpus=6", "-N1-3 -n6 --gpus=6", "-N2 -n3 --gpus=4", "--gpus=3", "-N4 --gpus=4", "-N1-2 --gres=gpu:2",
-    "-N1-2 -n4 --gpus=4 --use-min-nodes", "-N2 --ntasks-per-node=2 --gpus-per-node=2", "-N1 -n4 --gres=gpu:2 -c 2",
+    "-N2 --gpus=6", "-N1-3 --gpus=6", "-N1-3 -n6 --gpus=6", "-N2 -n3 --gpus=4", "--gpus=3", "-N4 --gpus=4",
+    "-N1-2 --gres=gpu:2", "-N1-2 -n4 --gpus=4 --use-min-nodes",
+    "-N2 --ntasks-per-node=2 --gpus-per-node=2", "-N1 -n4 --gres=gpu:2 -c 2",
     "-n8 --gpus=2 -c 2", "--gres=gpu:1 -c 20 -n3 -N1-3", "--gres=gpu:1 --mem-per-gpu=1000", "--gpus=2 --mem=2000 -n2",
     "-N2 --gpus-per-node=2 --mem-per-gpu=500", "--gpus=2 --mem-per-cpu=300 -n2", "--gres=gpu:1 --mincpus=6",
     "--gres=gpu:2 --gres-flags=enforce-binding", "--gpus=2 -n2 --distribution=cyclic", "--gpus=2 -O -n3",
@@ -47,7 +48,7 @@ NEWER = ("--tres-per-task=cpu=2,gres/gpu=1 -n3", "--tres-per-task=gres/gpu:1 -n2
 # slurmctld 24.11.5 itself dies of these, with and without pald.
 NOT_ON_24_11 = ("-N2 --gpus=2 --spread-job", "-n4 --gpus=4 --spread-job")  # by slot
 # Split evenly over the nodes, where Slurm alone fills one after the other (docs/placement.md): the same in all.
-EVEN = frozenset({"-N2 --gpus=6", "-N1-3 -n6 --gpus=6", "-N2 -n3 --gpus=4"})
+EVEN = frozenset({"-N2 --gpus=6", "-N1-3 --gpus=6", "-N1-3 -n6 --gpus=6", "-N2 -n3 --gpus=4"})
 _PER_NODE = frozenset({"GPUS_ON_NODE", "CPUS_ON_NODE", "JOB_CPUS_PER_NODE", "TASKS_PER_NODE"})
 
 _SCRIPT = r"""#!/bin/sh

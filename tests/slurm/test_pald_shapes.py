@@ -24,18 +24,19 @@ def test_each_shape_of_job_gets_what_it_gets_without_pald(release: str, tmp_path
     try:
         with plain(cluster):
             _, alone = run_all(cluster, lines, tmp_path / "alone")
-        with Pald(cluster, tmp_path / "pald") as pald:
-            pald.start()
-            jobs, beside = run_all(cluster, lines, tmp_path / "beside")
-            edits = {line: pald.intents(job) for line, job in jobs.items()}
-        for line, got in beside.items():
-            if line in EVEN and release != "22.05":
-                assert got.apart_from_the_split() == alone[line].apart_from_the_split(), line
-            else:
-                assert got == alone[line], line
-        for line, made in edits.items():
-            wanted = "nodes" if release == "22.05" and lines[line] == "slots" else lines[line]
-            assert (line, how(made)) == (line, wanted)
+        for backend in ("pyslurm", "cli") if release == "26.05" else ("cli",):
+            with Pald(cluster, tmp_path / backend, {"cluster.backend": backend}) as pald:
+                pald.start()
+                jobs, beside = run_all(cluster, lines, tmp_path / f"beside-{backend}")
+                edits = {line: pald.intents(job) for line, job in jobs.items()}
+                for line, got in beside.items():
+                    if line in EVEN and release != "22.05":
+                        assert got.apart_from_the_split() == alone[line].apart_from_the_split(), line
+                    else:
+                        assert got == alone[line], line
+                for line, made in edits.items():
+                    wanted = "nodes" if release == "22.05" and lines[line] == "slots" else lines[line]
+                    assert (line, how(made)) == (line, wanted)
     finally:
         cluster.down()
 

@@ -135,6 +135,9 @@ def test_without_n_there_are_as_many_tasks_on_each_node_as_before() -> None:
     two = replace(PINNED, ntasks=2, request=replace(PINNED.request, min_nodes=2, max_nodes=2))
     asked = replace(ASKED, min_nodes=2, max_nodes=2)
     assert judge(PIN, asked, JOB, two, "", NOW).outcome is Outcome.DONE
+    on_two = replace(PIN, nodes=("n3", "n4"))
+    reckoned = replace(JOB, request=replace(UNTYPED, min_nodes=2))  # Slurm shows what it reckons with
+    assert judge(on_two, asked, reckoned, two, "", NOW).outcome is Outcome.DONE
     assert judge(PIN, asked, replace(JOB, ntasks=3), replace(two, ntasks=3), "", NOW).outcome is Outcome.DONE
     assert judge(PIN, asked, replace(JOB, ntasks=3), two, "", NOW).outcome is Outcome.PARTIAL
 
