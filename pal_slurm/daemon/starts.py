@@ -11,9 +11,9 @@ from dataclasses import dataclass, field, replace
 
 from pal_slurm.daemon.edits import give_back, start
 from pal_slurm.daemon.outcome import CycleReport
-from pal_slurm.daemon.writer import NOT_SENT, Wish
+from pal_slurm.daemon.writer import Wish
 from pal_slurm.guard import Cause, Refusal, Rules, check
-from pal_slurm.model import Action, Decision, EditKind, EditResult, Job, Outcome, Placement, Reason, Snapshot
+from pal_slurm.model import NOT_SENT, Action, Decision, EditKind, EditResult, Job, Outcome, Placement, Reason, Snapshot
 from pal_slurm.slurm.insist import NOT_NOW
 
 # The guard's own facts disagree with the plan's; what is merely taken or about to end is another matter in a moment.

@@ -15,14 +15,13 @@ from pal_slurm.daemon.clock import Clock
 from pal_slurm.daemon.leader import Leader
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.errors import SlurmUnavailable
-from pal_slurm.model import Decision, Edit, EditKind, EditResult, Intent, Outcome
+from pal_slurm.model import NOT_SENT, Decision, Edit, EditKind, EditResult, Intent, Outcome
 from pal_slurm.slurm.port import Passes, Slurm
 from pal_slurm.store import Ledger
 
 BATCH = 64
 # Nothing is left to watch after these: the job is as it was, runs, or is gone.
 CLOSING = (Outcome.REFUSED, Outcome.STARTED, Outcome.GONE)
-NOT_SENT = "not sent: "  # what is said of an edit that came too late: nobody refused it
 CRASH_POINTS = ("before-intent", "after-intent", "after-edit", "after-outcome")
 
 

@@ -2,7 +2,7 @@
 
 from pal_slurm.model.app import APP_NAME, NO_HINT, App, Apps, Hint, read_hint
 from pal_slurm.model.cluster import BoolArray, Cluster, FloatArray, IntArray, Tier, homogeneous
-from pal_slurm.model.edit import Edit, EditKind, EditResult, Outcome
+from pal_slurm.model.edit import NOT_SENT, Edit, EditKind, EditResult, Outcome
 from pal_slurm.model.intent import Intent
 from pal_slurm.model.job import Job, JobState, Lease, Request, Shape
 from pal_slurm.model.placement import Action, Decision, Placement, Reason
@@ -11,7 +11,7 @@ from pal_slurm.model.snapshot import Knowledge, Reservation, Snapshot
 from pal_slurm.model.speed import Factors, base_of, comm_of, factors, predict, step_time
 
 __all__ = [
-    "APP_NAME", "NO_HINT", "Action", "App", "Apps", "BoolArray", "Cluster", "Decision", "Edit", "EditKind",
+    "APP_NAME", "NOT_SENT", "NO_HINT", "Action", "App", "Apps", "BoolArray", "Cluster", "Decision", "Edit", "EditKind",
     "EditResult", "Factors", "FloatArray", "Hint", "IntArray", "Intent", "Job", "JobState", "Knowledge", "Lease",
     "Outcome",
     "Placement",

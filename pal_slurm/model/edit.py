@@ -29,6 +29,9 @@ class Edit:
     seen: Job | None = field(default=None, compare=False, repr=False)  # as it stood when this was decided
 
 
+NOT_SENT = "not sent: "  # begins what is said of an edit that came too late: nobody refused it
+
+
 class Outcome(StrEnum):
     DONE = "done"  # re-read and found as asked
     STARTED = "started"  # no longer pending: it ran before our edit arrived

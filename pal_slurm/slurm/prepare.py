@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from pal_slurm.model import Edit, EditResult, Job, JobState, Outcome
+from pal_slurm.model import NOT_SENT, Edit, EditResult, Job, JobState, Outcome
 from pal_slurm.slurm.port import Capabilities
 from pal_slurm.slurm.rewrite import Refused, Rewrite, rewrite
 
@@ -73,7 +73,7 @@ def _prepare(
         outcome = Outcome.STARTED if job.state is JobState.RUNNING else Outcome.GONE
         return EditResult(edit, outcome, "it waits no more", job)
     if edit.seen is not None and not edit.seen.said_alike(job):
-        return EditResult(edit, Outcome.REFUSED, "somebody edited it since it was looked at", job)
+        return EditResult(edit, Outcome.REFUSED, f"{NOT_SENT}somebody edited it since it was looked at", job)
     asked = rewrite(edit, job, caps)
     if isinstance(asked, Refused):
         return EditResult(edit, Outcome.REFUSED, asked.why, job)
