@@ -9,9 +9,10 @@ import pytest
 from pal_slurm.daemon.edits import let_go
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.starts import Refused, failed, give_backs, permitted, plain_instead
-from pal_slurm.daemon.writer import NOT_SENT, Wish
+from pal_slurm.daemon.writer import Wish
 from pal_slurm.guard import Rules
 from pal_slurm.model import (
+    NOT_SENT,
     Action,
     Decision,
     Edit,
@@ -52,6 +53,7 @@ def look(*jobs: Job) -> Snapshot:
         (Outcome.UNKNOWN, "", False),
         (Outcome.REFUSED, "Invalid GRES specification", True),
         (Outcome.REFUSED, f"{NOT_SENT}its lease is about to end", False),
+        (Outcome.REFUSED, f"{NOT_SENT}somebody edited it since it was looked at", False),
         (Outcome.REFUSED, "Resource temporarily unavailable", False),
         (Outcome.PARTIAL, "tasks are 1, and were 2", True),
     ],
