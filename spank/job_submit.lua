@@ -5,7 +5,7 @@ Out: the same request with
   1. the application of --pal-app as the word app:NAME in the comment,
   2. GPU models written as node features, where the cluster names its devices by slot (slots = yes),
   3. a lease: a begin time a little ahead, and a mark in the AdminComment that says it is ours and
-     keeps the original request.
+     keeps the original request; where pald says that nothing better can come for the job, the begin time is now.
 Whatever goes wrong in here, the job is submitted as if this file were not there.
 
 It runs under slurmctld's locks: no waiting, no subprocess, no directory. It is written in the common part of
@@ -21,6 +21,7 @@ local LONGEST_TEXT = 1024 -- slurmctld refuses a longer comment or feature expre
 local LONGEST_VALUE = 512 -- of one field of the mark; longer requests are left alone
 local LONGEST_LEASE = 600 -- a lease never exceeds ten minutes (docs/decisions/0013)
 local ALIVE_FOR = 60 -- seconds that pald's sign of life is believed
+local SETTLED = 2 -- a snapshot so many seconds younger than a lease holds its job: a second is lost in rounding
 local OPTION = "_SLURM_SPANK_OPTION_pal_pal_app=" -- how Slurm hands a SPANK option of plugin `pal` to job_submit
 local KEEP_OFF = "PAL_KEEP_OFF=" -- set by our SPANK plugin for what job_submit can't see: --deadline, -I SECONDS
 
@@ -267,20 +268,36 @@ local function managed(job, s, partitions)
 	return false
 end
 
-local function pald_is_alive(s, now)
+-- pald's sign of life and what stands beside it (pal_slurm/daemon/alive.py); nil when pald does not live.
+local function sign_of_life(s, now)
 	if not s.alive_file then
-		return true
+		return ""
 	end
-	local beat = tonumber(((pal.read_file(s.alive_file) or ""):match("^%s*(%d+)")))
-	return beat ~= nil and math.abs(now - beat) <= ALIVE_FOR
+	local text = pal.read_file(s.alive_file) or ""
+	local beat = tonumber((text:match("^%s*(%d+)")))
+	if beat == nil or math.abs(now - beat) > ALIVE_FOR then
+		return nil
+	end
+	return text:match("\nend\n$") and text or ""
+end
+
+-- QOS that may preempt: the admin's list, and what pald heard from Slurm.
+local function preempts(job, s, said)
+	local told = "," .. (said:match("\npreempt ([^\n]*)\n") or "") .. ","
+	for _, qos in ipairs(split(job.qos or job.default_qos)) do
+		if s.preempt_qos[qos] or told:find("," .. qos .. ",", 1, true) then
+			return true
+		end
+	end
+	return false
 end
 
 -- Whom a lease would hurt.
-local function exempt(job, s)
+local function exempt(job, s, said)
 	return (given(job.immediate) ~= nil)
 		or job.cron_job == true -- Slurm lets nobody edit a scrontab job later, and it has a begin time of its own
 		or (job.reservation ~= nil and job.reservation ~= "")
-		or (s.preempt_qos[job.qos or job.default_qos or ""] == true)
+		or preempts(job, s, said)
 		or (spank_word(job, KEEP_OFF) ~= nil)
 		-- --ntasks-per-gpu: 24.11 counts its tasks anew, and wrongly, at any later edit, even of its start time
 		or given(job.ntasks_per_tres, NO_VAL16) ~= nil
@@ -321,6 +338,85 @@ function pal.mark(job, lease_end, own)
 		add("r", "1") -- the user's own node list: one that stands there later is no pin of ours
 	end
 	return "pal1{" .. table.concat(parts, ";") .. "}"
+end
+
+-- Passing: what starts as if we were not there, because nothing better can come for it -----------------------------
+
+local last_lease = os.time() -- when somebody was leased last; what was before this file was read is not known
+local let_through = {} -- second -> GPUs of jobs that passed
+
+-- On one node wherever it starts, so that no span is better than another. Returns its GPUs, nil when it may differ.
+local function gpus_on_one_node(job)
+	local gpus, fields = 0, 0
+	for _, field in ipairs(TRES_FIELDS) do
+		for _, item in ipairs(split(job[field])) do
+			local prefix, model, count = gpu_item(item)
+			if prefix then
+				gpus, fields = tonumber(count), fields + 1
+				if model or not (field == "tres_per_node" or (field == "tres_per_job" and gpus == 1)) then
+					return nil
+				end
+			end
+		end
+	end
+	local most = given(job.max_nodes)
+	local one = most == 1 or (not most and (given(job.min_nodes) or 1) == 1 and (given(job.num_tasks) or 1) == 1)
+	return fields == 1 and gpus > 0 and one and gpus or nil
+end
+
+-- Jobs that start together, later or in a way of their own are leased as ever.
+local function is_plain(job)
+	local offset = job.het_job_offset
+	return not (type(offset) == "number" and offset < 4294967294)
+		and (job.array_inx == nil or job.array_inx == "")
+		and (job.dependency == nil or job.dependency == "")
+		and (job.req_nodes == nil or job.req_nodes == "")
+		and job.priority ~= 0
+end
+
+-- Whether the GPUs that Slurm takes next are as good as any for this application: `room PARTITION CLASS GPUS`.
+local function has_room(job, partitions, said)
+	local partition = job.partition
+	if partition == nil or partition == "" then
+		for name, record in pairs(partitions) do
+			partition = record.flag_default == 1 and name or partition
+		end
+	end
+	if job.shared == 0 or (job.features or "") ~= "" or (job.exc_nodes or "") ~= "" then
+		return false -- Slurm takes others than pald reckoned with
+	end
+	local app = (" " .. (job.comment or "")):match(" app:([^ ]*)")
+	local class = app and pal.is_app(app) and said:match("\napp " .. app:gsub("%p", "%%%0") .. " (%S+)\n")
+		or said:match("\nclass (%S+)\n")
+	if not class or not pal.is_app(class) or not pal.is_app(partition) then
+		return false
+	end
+	local word = "\nroom " .. (partition .. " " .. class):gsub("%p", "%%%0") .. " (%d+)\n"
+	local room, gone = tonumber(said:match(word)), 0
+	for _, gpus in pairs(let_through) do
+		gone = gone + gpus
+	end
+	return room ~= nil and gone < room
+end
+
+-- Never past a job that is leased: not before a snapshot that was taken after the last lease says that nobody waits.
+local function passes(job, partitions, said, now)
+	local what, taken, till = said:match("\npass (%a+) (%d+) (%d+)\n")
+	taken, till = tonumber(taken), tonumber(till)
+	if not (taken and till) or now > till or now < taken or taken < last_lease + SETTLED then
+		return false
+	end
+	for second in pairs(let_through) do
+		if second < taken - 1 then
+			let_through[second] = nil -- the snapshot knows of it
+		end
+	end
+	local gpus = is_plain(job) and gpus_on_one_node(job)
+	if not gpus or not (what == "all" or (what == "some" and gpus == 1 and has_room(job, partitions, said))) then
+		return false
+	end
+	let_through[now] = (let_through[now] or 0) + gpus
+	return true
 end
 
 local last_leader = { uid = -1, lease_end = 0 } -- of the last heterogeneous job seen
@@ -404,19 +500,21 @@ local function drop_models(job, s, set, set_environment)
 	fix_environment(job, s.models, set_environment)
 end
 
-local function lease(job, s, set)
+local function lease(job, s, partitions, set)
 	local now = os.time()
 	local gpus = false
 	for _, field in ipairs(TRES_FIELDS) do
 		gpus = gpus or pal.wants_gpus(job[field])
 	end
-	if not gpus or not pald_is_alive(s, now) or exempt(job, s) then
+	local said = gpus and sign_of_life(s, now)
+	if not said or exempt(job, s, said) then
 		return
 	end
-	local lease_end = lease_end_of(job, s, now)
 	-- A begin time that has passed asks for nothing. One that is soon is no way round the queue: the lease covers it.
 	local own = given(job.begin_time)
 	own = own and own > now and own or nil
+	local pass = not own and passes(job, partitions, said, now)
+	local lease_end = pass and now or lease_end_of(job, s, now)
 	if own and own > lease_end then
 		lease_end = own
 	end
@@ -427,7 +525,10 @@ local function lease(job, s, set)
 	local rest = job.admin_comment
 	set("admin_comment", (rest and rest ~= "") and (mark .. " " .. rest) or mark)
 	set("begin_time", lease_end)
-	wake(s)
+	if not pass then
+		last_lease = now
+		wake(s)
+	end
 end
 
 local function submit(job, partitions, set, set_environment)
@@ -440,7 +541,7 @@ local function submit(job, partitions, set, set_environment)
 		if s.slots then
 			drop_models(job, s, set, set_environment)
 		end
-		lease(job, s, set)
+		lease(job, s, partitions, set)
 	end
 end
 

@@ -104,6 +104,10 @@ class LeaseSection(Section, frozen=True):
             le=60,
         ),
     ] = 3.0
+    let_through: Annotated[
+        bool,
+        why("Jobs for which nothing better than Slurm's own choice can come start at once, without a lease."),
+    ] = True
 
 
 class CycleSection(Section, frozen=True):
@@ -120,7 +124,13 @@ class CycleSection(Section, frozen=True):
 
 
 class BudgetSection(Section, frozen=True):
-    edits_per_s: Annotated[float, why("Most job updates sent to slurmctld, averaged.", "edits/s", gt=0, le=1000)] = 20.0
+    edits_per_s: Annotated[
+        float, why("Most job updates sent to slurmctld, averaged; starts have start_share.", "edits/s", gt=0, le=1000)
+    ] = 20.0
+    start_share: Annotated[
+        float,
+        why("Most of the wall time that updates which start jobs may take, beside edits_per_s.", "share", ge=0, le=0.5),
+    ] = 0.05
     read_share: Annotated[
         float,
         why(

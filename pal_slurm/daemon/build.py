@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pal_slurm.config import Config, database_url
+from pal_slurm.daemon.alive import Alive
+from pal_slurm.daemon.bell import Bell
 from pal_slurm.daemon.clock import Clock
-from pal_slurm.daemon.connect import connect
+from pal_slurm.daemon.connect import commands_of, connect
 from pal_slurm.daemon.cycle import Books, Cycle
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.figures import Figures
@@ -19,7 +21,8 @@ from pal_slurm.daemon.learning import Learner
 from pal_slurm.daemon.leases import LeaseRules
 from pal_slurm.daemon.metrics import Metrics
 from pal_slurm.daemon.observe import Observer
-from pal_slurm.daemon.pace import ReadPace, WriteBudget
+from pal_slurm.daemon.pace import ReadPace, StartBudget, WriteBudget
+from pal_slurm.daemon.qos import Preempting
 from pal_slurm.daemon.wake import Waker
 from pal_slurm.errors import ConfigError, StoreError
 from pal_slurm.guard import Rules
@@ -49,6 +52,7 @@ class Pald:
     waker: Waker
     metrics: Metrics
     setup: SchedulerSetup
+    preempting: Preempting
     faults: Faults
     figures: Figures
     said: Said
@@ -72,6 +76,8 @@ class Pald:
         self.cycle.composition, self.cycle.rules = composition, rules
         self.cycle.leases = leases_of(config)
         self.cycle.budget = budget_of(config)
+        self.cycle.starts.share = config.budget.start_share
+        self.cycle.alive.path = alive_file_of(config)
         self.cycle.pace.share = config.budget.read_share
         self.cycle.books.knowledge.forget()
         self.waker.wake_file = wake_file_of(config)
@@ -126,6 +132,8 @@ def build(config: Config, clock: Clock) -> Pald:
             pace=ReadPace(config.budget.read_share),
             budget=budget_of(config),
             leases=leases_of(config),
+            alive=Alive(alive_file_of(config)),
+            starts=StartBudget(config.budget.start_share),
             faults=faults,
         )
         return Pald(
@@ -134,9 +142,10 @@ def build(config: Config, clock: Clock) -> Pald:
             store=store,
             leader=leader,
             cycle=cycle,
-            waker=Waker(clock, slurm, wake_file_of(config)),
+            waker=Waker(clock, slurm, wake_file_of(config), bell=Bell()),
             metrics=metrics,
             setup=setup,
+            preempting=Preempting(commands_of(config)),
             faults=faults,
             figures=Figures(config.metrics.listen, metrics.text, faults),
             said=Said(store, name),
@@ -161,6 +170,10 @@ def composition_of(config: Config) -> Composition:
 
 def wake_file_of(config: Config) -> Path | None:
     return Path(config.cycle.wake_file) if config.cycle.wake_file else None
+
+
+def alive_file_of(config: Config) -> Path | None:
+    return Path(config.cycle.alive_file) if config.cycle.alive_file else None
 
 
 def leases_of(config: Config) -> LeaseRules:

@@ -11,6 +11,7 @@ from pathlib import Path
 from pal_slurm.config import Config
 from pal_slurm.errors import SlurmError
 from pal_slurm.slurm.cli_backend import CliSlurm
+from pal_slurm.slurm.cli_run import Commands
 from pal_slurm.slurm.nodes import Site
 from pal_slurm.slurm.port import Slurm
 from pal_slurm.slurm.pyslurm_backend import PyslurmSlurm
@@ -38,6 +39,11 @@ def connect(config: Config) -> Slurm:
 def _cli(config: Config) -> Slurm:
     bin_dir = Path(config.cluster.bin_dir) if config.cluster.bin_dir else None
     return CliSlurm(bin_dir, _site(config), config.cluster.timeout_s)
+
+
+def commands_of(config: Config) -> Commands:
+    """For the few questions that only a command answers, whatever the backend."""
+    return Commands(Path(config.cluster.bin_dir) if config.cluster.bin_dir else None, config.cluster.timeout_s)
 
 
 def _site(config: Config) -> Site:

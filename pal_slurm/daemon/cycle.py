@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from pal_slurm.config import Config
+from pal_slurm.daemon.alive import Alive
 from pal_slurm.daemon.begins import Begins
 from pal_slurm.daemon.canary import outside
 from pal_slurm.daemon.clock import Clock
@@ -26,7 +27,8 @@ from pal_slurm.daemon.learning import Learner
 from pal_slurm.daemon.leases import LeaseRules, is_leased, lease_again, renewals, waits_for_us
 from pal_slurm.daemon.observe import Observer, Pins
 from pal_slurm.daemon.outcome import CycleReport
-from pal_slurm.daemon.pace import ReadPace, WriteBudget
+from pal_slurm.daemon.pace import EDIT, PUT_OFF, START, ReadPace, StartBudget, WriteBudget, within
+from pal_slurm.daemon.passing import Known
 from pal_slurm.daemon.reasons import Reasons
 from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, expected, find, judge, orphans
 from pal_slurm.daemon.rights import Rights
@@ -86,6 +88,8 @@ class Cycle:
     pace: ReadPace
     budget: WriteBudget
     leases: LeaseRules
+    alive: Alive
+    starts: StartBudget = field(default_factory=StartBudget)
     heads: HeadWatch = field(default_factory=HeadWatch)
     declined: Declined = field(default_factory=Declined)
     begins: Begins = field(default_factory=Begins)
@@ -172,7 +176,8 @@ class Cycle:
         # 4 candidates, 5 plan
         undone = {w.edit.job for w in wishes}
         view = replace(snapshot, pending=tuple(j for j in snapshot.pending if j.id not in undone))
-        lapsed = self.lapsed.look(view, self.books.ledger)
+        passing = Known(view, knowledge, self.composition, self.config)
+        lapsed = passing.worth_leasing(self.lapsed.look(view, self.books.ledger))
         self.rivals.look(view, lapsed)
         known = Circumstances(
             released=expected(fates),
@@ -184,7 +189,7 @@ class Cycle:
             declining=self.declined.since(view),
         )
         made = plan(view, knowledge, self.composition, known)
-        decisions = made.decisions
+        decisions = passing.ahead(made.decisions, self._patience(view.taken))
         self.heads.look(made.reserved, view)
         self.declined.look(decisions, view)
         with self.faults.contained("reasons"):
@@ -200,7 +205,8 @@ class Cycle:
         results += self._write(instead, term.fence, begun, passes, report) if instead else []
         started = {(r.edit.job, r.edit.task) for r in results if r.edit.kind is not EditKind.UNPIN and _let_go(r)}
         self._renew(decisions, view, started, term.fence, begun, passes, report)
-        self._lease_again(decisions, view, term.fence, begun, passes, report)
+        results += self._lease_again(decisions, view, term.fence, begun, passes, report)
+        report.passing = tuple(passing.lines(results, self.clock.now(), expected(fates)))
 
     def _as_precise_as_allowed(self, snapshot: Snapshot) -> Snapshot:
         """Where pins name nodes only, slots are none of the plan's business."""
@@ -368,30 +374,36 @@ class Cycle:
         begun: float,
         passes: Passes,
         report: CycleReport,
-    ) -> None:
+    ) -> list[EditResult]:
         """Take up leases that ran out, with what nothing else needs of the budget.
 
         The last in the order come first: a job that is leased can be overtaken by any behind it that is not.
         """
         if report.put_off:
-            return
+            return []
         jobs = {job.id: job for job in view.pending}
         due = [jobs[d.job] for d in reversed(decisions) if d.reason is Reason.LEASE_RAN_OUT]
         rank = {d.job: d.rank for d in decisions}
         edits = (lease_again(job, rank[job.id], self.leases, view.taken, self._slack_s()) for job in due)
         wishes = [Wish(edit, jobs[edit.job].submit) for edit in edits]
-        self._write(wishes[: self.budget.spare(self.clock.monotonic())], fence, begun, passes, report)
+        return self._write(wishes[: self.budget.spare(self.clock.monotonic())], fence, begun, passes, report)
 
     def _write(
         self, wishes: list[Wish], fence: int, begun: float, passes: Passes, report: CycleReport
     ) -> list[EditResult]:
-        """As many as the write budget allows; the rest is due again in the next cycle."""
-        allowed = self.budget.allowance(self.clock.monotonic())
-        report.put_off += max(0, len(wishes) - allowed)
+        """As many as the budgets allow; the rest is due again in the next cycle."""
+        now = self.clock.monotonic()
+        starts = [w.edit.kind in (EditKind.PIN, EditKind.PLAIN) for w in wishes]
+        chosen = within(starts, self.starts.allowance(now), self.budget.allowance(now))
+        report.put_off += chosen.count(PUT_OFF)
+        if any(w.edit.until and w.edit.kind is not EditKind.RENEW for w in wishes):
+            self.alive.shut(self.clock.now())
         writer = Writer(self.slurm, self.books.ledger, self.leader, self.clock, self.config.cycle.max_age_s)
-        results = writer.write(wishes[:allowed], fence, begun, passes, report)
-        self.budget.spend(len(results))
-        pairs = zip(results, wishes, strict=False)
+        sent = [w for w, c in zip(wishes, chosen, strict=True) if c]
+        results = writer.write(sent, fence, begun, passes, report)
+        self.budget.spend(chosen.count(EDIT))
+        self.starts.spend(chosen.count(START), len(results), self.clock.monotonic() - now)
+        pairs = zip(results, sent, strict=False)
         self.rivals.let_go(w.key for r, w in pairs if r.edit.until is None and _let_go(r))
         self.rights.look(results, self.clock.monotonic())
         if denied := self.rights.denied(self.clock.monotonic()):

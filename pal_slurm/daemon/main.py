@@ -6,7 +6,6 @@ was removed under it.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 import signal
 import threading
@@ -18,6 +17,7 @@ from pal_slurm.config import Config, load
 from pal_slurm.daemon.build import Pald, build
 from pal_slurm.daemon.clock import Clock, SystemClock
 from pal_slurm.daemon.outcome import CycleReport
+from pal_slurm.daemon.passing import SETTLED_S
 from pal_slurm.daemon.ready import warnings
 from pal_slurm.daemon.sdnotify import notify
 from pal_slurm.daemon.wake import TICK_S
@@ -134,17 +134,30 @@ def _say(pald: Pald, report: CycleReport, clock: Clock) -> None:
 def _wait(pald: Pald, report: CycleReport, flags: Flags, clock: Clock) -> None:
     # Who stands by, or can't go on, asks slurmctld nothing in between.
     interval = pald.config.cycle.interval_s
-    least = interval if report.end in (*TROUBLE, "standby") else LEAST_GAP_S
+    least = interval if report.end in (*TROUBLE, "standby") else least_gap(report)
     gap = max(0.0, pald.faults.pause_s(interval), pald.cycle.pace.gap_s(least) - report.took_s)
-    until = clock.monotonic() + max(gap, interval)
+    most = max(gap, next_look(report, interval))
+    until = clock.monotonic() + most
     with pald.faults.contained("bell"):
-        pald.waker.wait(gap, max(gap, interval), lambda: flags.any)
+        pald.waker.wait(gap, most, lambda: flags.any)
         return
     while clock.monotonic() < until and not flags.any:  # nobody rings any more: reading keeps to its share all the same
         clock.sleep(TICK_S)
 
 
-LEAST_GAP_S = 0.2
+LEAST_GAP_S = 0.05
+MOST_GAP_S = 0.4
+BUSY = 4.0  # cycles begin so many times as far apart as they are long: a stream of jobs is taken in batches
+
+
+def least_gap(report: CycleReport) -> float:
+    """A single job on a quiet cluster is looked at at once; slurmctld starts what we let go once a second anyway."""
+    return min(MOST_GAP_S, max(LEAST_GAP_S, BUSY * report.took_s))
+
+
+def next_look(report: CycleReport, interval_s: float) -> float:
+    """After a lease job_submit.lua lets nothing pass until a later snapshot says that nobody waits: soon, then."""
+    return min(interval_s, SETTLED_S) if report.leased and report.passing else interval_s
 
 
 def _reload(pald: Pald, path: Path, dry_run: bool) -> None:
@@ -163,21 +176,11 @@ def _reload(pald: Pald, path: Path, dry_run: bool) -> None:
 
 def _alive(pald: Pald, report: CycleReport, clock: Clock) -> None:
     """job_submit.lua gives leases only while this file is fresh: not while we stand by, shadow, pause or fail."""
-    name = pald.config.cycle.alive_file
-    if name and report.end == "denied":
-        with contextlib.suppress(OSError):
-            Path(name).unlink(missing_ok=True)
-    if not name or not report.leader or report.shadow or report.end != "ok":
-        return
-    path = Path(name)
-    fresh = path.with_name(path.name + ".new")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        fresh.write_text(f"{int(clock.now())}\n", encoding="ascii")
-        fresh.chmod(0o644)  # slurmctld reads it as another user, and the unit's umask hides files from others
-        fresh.replace(path)
-    except OSError as e:
-        log.warning("cycle.alive_file: can't write %s: %s; job_submit.lua will give no leases", path, e.strerror)
+    if report.end == "denied":
+        pald.cycle.alive.gone()
+    elif report.leader and not report.shadow and report.end == "ok":
+        pald.cycle.alive.preempting = pald.preempting.look(clock.monotonic())
+        pald.cycle.alive.beat(clock.now(), report.passing)
 
 
 def _log(report: CycleReport) -> None:

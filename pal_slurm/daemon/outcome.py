@@ -35,6 +35,7 @@ class CycleReport:
     unread: int = 0
     scores_known: float = 0.0  # share of the scores that are known and fresh
     would: Counter[str] = field(default_factory=Counter)  # shadow: actions it would have taken
+    passing: tuple[str, ...] = ()  # what job_submit.lua may let pass without a lease, in alive.py's words
     edits: Counter[tuple[str, str]] = field(default_factory=Counter)
     refusals: Counter[str] = field(default_factory=Counter)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 AIM = 0.8  # of the share of slurmctld's time: what is aimed at whole is missed by half of all minutes
@@ -30,6 +31,53 @@ class WriteBudget:
 
     def spend(self, edits: int) -> None:
         self.tokens = max(0.0, self.tokens - edits)
+
+
+@dataclass
+class StartBudget:
+    """What starting jobs may take of slurmctld's time: one edit ends a job's wait, so counting them would be a wait.
+
+    The cost of an edit is learnt from how long edits take, re-reading included: more than slurmctld spends on them.
+    """
+
+    share: float = 0.05
+    cost_s: float = 0.004  # of one edit, until it is known
+    saved_s: float = -1.0  # time that may be taken now; not yet begun to save
+    at: float = 0.0
+
+    SAVES_S = 10.0  # what was not taken in this time is gone
+
+    def allowance(self, monotonic: float) -> int:
+        """Starts that may be written now."""
+        most = self.share * self.SAVES_S
+        saved = most if self.saved_s < 0 else self.saved_s + (monotonic - self.at) * self.share
+        self.saved_s, self.at = min(most, saved), monotonic
+        return int(self.saved_s / self.cost_s)
+
+    def spend(self, starts: int, written: int, wall_s: float) -> None:
+        """So many of the edits that were written in this time were starts on this account."""
+        if written:
+            each = wall_s / written
+            self.cost_s = max(1e-4, 0.7 * self.cost_s + 0.3 * each)
+            self.saved_s = max(0.0, self.saved_s - starts * each)
+
+
+PUT_OFF, START, EDIT = 0, 1, 2
+
+
+def within(starts: Sequence[bool], of_starts: int, of_edits: int) -> list[int]:
+    """On which account each edit is written, in order: a start on that of the starts, as long as it lasts."""
+    chosen = []
+    for is_start in starts:
+        if is_start and of_starts > 0:
+            of_starts -= 1
+            chosen.append(START)
+        elif of_edits > 0:
+            of_edits -= 1
+            chosen.append(EDIT)
+        else:
+            chosen.append(PUT_OFF)
+    return chosen
 
 
 @dataclass

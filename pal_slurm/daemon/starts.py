@@ -65,13 +65,15 @@ def permitted(
 
 
 def failed(results: Sequence[EditResult], wishes: Sequence[Wish]) -> Iterator[tuple[EditResult, Decision]]:
-    """Pins that were refused, or that did not come out as asked. Of the last wishes there may be no result."""
-    for result, wish in zip(results, wishes, strict=False):
-        if result.edit.kind is not EditKind.PIN or wish.decision is None:
+    """Pins that were refused, or that did not come out as asked. Wishes that were put off have no result."""
+    decided = {id(wish.edit): wish.decision for wish in wishes}
+    for result in results:
+        decision = decided.get(id(result.edit))
+        if result.edit.kind is not EditKind.PIN or decision is None:
             continue
         final = result.outcome is Outcome.REFUSED and NOT_NOW not in result.said
         if result.outcome is Outcome.PARTIAL or (final and not result.said.startswith(NOT_SENT)):
-            yield result, wish.decision
+            yield result, decision
 
 
 def plain_instead(decisions: Iterable[Decision]) -> list[Decision]:

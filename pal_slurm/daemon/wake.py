@@ -1,6 +1,7 @@
 """When to look again. In: the wake file, a cheap look at the queue, flags. Out: the reason that ended the wait.
 
-Nothing here can block slurmctld: lua and EpilogSlurmctld append a byte to a local file, and we watch its size.
+Nothing here can block slurmctld: lua and EpilogSlurmctld append a byte to a local file, and we watch its size. The bell
+(inotify) ends a sleep at once; without it the size is looked at every few milliseconds.
 """
 
 from __future__ import annotations
@@ -10,12 +11,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from pal_slurm.daemon.bell import Bell
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.slurm.port import Pulse, Slurm
 
 TICK_S = 0.05
 MOST_BYTES = 1 << 20  # then the wake file is emptied
+# lua rings before slurmctld has made the job's record: a snapshot that is begun at once would miss it.
+SETTLE_S = 0.01
 
 
 @dataclass
@@ -26,11 +30,14 @@ class Waker:
     pulse_s: float = 0.25  # least time between two cheap looks
     last: Pulse | None = None
     seen: int = -1
+    bell: Bell | None = None  # None: only the size tells, every tick
 
     def mark(self) -> None:
         """Take note of how things stand before a snapshot: what comes later wakes us."""
         if self.wake_file is not None:
             self._look_after(self.wake_file)
+        if self.bell is not None:
+            self.bell.listen(self.wake_file)
         self.seen = self._size()
 
     def wait(self, gap_s: float, interval_s: float, interrupted: Callable[[], bool]) -> str:
@@ -45,12 +52,20 @@ class Waker:
                 if waited >= interval_s:
                     return "interval"
                 if self._size() != self.seen:
+                    self.clock.sleep(SETTLE_S)
                     return "woken"
                 if self.clock.monotonic() - looked >= max(self.pulse_s, gap_s):
                     looked = self.clock.monotonic()
                     if self._changed():
                         return "queue"
-            self.clock.sleep(TICK_S)
+            self._pause(TICK_S if waited >= gap_s else min(TICK_S, max(0.001, gap_s - waited)))
+
+    def _pause(self, seconds: float) -> None:
+        """Short enough for signals; the bell ends it, unless it has rung already and only the gap is to be kept."""
+        if self.bell is None or self._size() != self.seen:
+            self.clock.sleep(seconds)
+        else:
+            self.bell.wait(seconds)
 
     def _look_after(self, wake_file: Path) -> None:
         """It is there for our group to write, of which slurmctld's user is to be one, and does not grow for ever."""

@@ -47,6 +47,7 @@ class Reason(StrEnum):
     OUTSIDE_CANARY = "outside-canary"  # rollout: only a part of the jobs is placed yet
     NOT_ELIGIBLE = "not-eligible"  # dependency, limits, user's own begin time
     NEUTRAL = "neutral"  # nothing is known that could tell one GPU from another
+    NOTHING_BETTER = "nothing-better"  # wherever it starts, it runs alike: it waits in Slurm's own queue
     PAST_PLANNED_START = "past-planned-start"  # jobs we don't lease keep it waiting: Slurm's backfill shall reserve
     OVERTAKEN = "overtaken"  # jobs we don't lease wait beside it, or start while it waits: Slurm shall reserve
     LEASE_RAN_OUT = "lease-ran-out"  # Slurm may start it, and can't for now: it is leased again

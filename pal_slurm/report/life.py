@@ -63,6 +63,8 @@ def life_sentences(life: Life) -> Iterator[str]:
         )
         for intent in edits:
             yield f"  {_edit(intent)}"
+    if not (life.decided or edits):
+        yield "pald decided nothing for it: nothing better than Slurm's own choice could come, or it was none of ours."
     for outcome in life.got:
         yield from _got(outcome)
 

@@ -93,6 +93,8 @@ _REASONS = {
     "pal.yaml); Slurm places it by itself, in its turn.",
     Reason.NOT_ELIGIBLE: "It can't start yet for reasons of its own: a dependency, a limit, a begin time.",
     Reason.NEUTRAL: "Nothing is known that could tell one free GPU from another, so it is packed.",
+    Reason.NOTHING_BETTER: "Nothing is known that could tell one GPU from another, and it runs on one node wherever it "
+    "starts; Slurm places it by itself, in its turn.",
     Reason.PAST_PLANNED_START: "Jobs that pald does not lease kept it waiting past its planned start; it is released "
     "as it is, so that Slurm's backfill reserves for it.",
     Reason.OVERTAKEN: "Jobs that pald does not lease would start ahead of it; it is released as it is, so that Slurm "

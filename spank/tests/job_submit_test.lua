@@ -303,6 +303,163 @@ function cases.no_lease_when_pald_shows_no_sign_of_life()
 	end
 end
 
+-- A file as pal_slurm/daemon/alive.py writes it; `taken`: seconds from now on, for this file was read just now.
+local function publish(lines, age, missing_end)
+	local now = os.time()
+	local text = ("%d\n"):format(now)
+	for _, line in ipairs(lines) do
+		text = text .. line:gsub("TAKEN", ("%d"):format(now - age)):gsub("TILL", ("%d"):format(now + 5)) .. "\n"
+	end
+	write("alive", text .. (missing_end and "" or "end\n"))
+end
+
+-- Submissions at a time of the test's own: as if job_submit.lua had been read a minute ago.
+local function later(settings, act)
+	local real, ahead = os.time, 0
+	fresh((settings or "") .. "alive_file = " .. dir .. "/alive\nwake_file = " .. dir .. "/wake\n")
+	os.time = function() return real() + ahead end
+	ahead = 60
+	local fine, why = pcall(act, function(seconds) ahead = ahead + seconds end)
+	os.time = real
+	if not fine then
+		error(why, 0)
+	end
+end
+
+local function passed(j)
+	return type(j.admin_comment) == "string" and j.admin_comment:match("^pal1{b=%d+") ~= nil and j.begin_time == os.time()
+end
+
+function cases.where_nothing_better_can_come_a_job_passes_with_a_mark_and_no_lease()
+	later("", function()
+		write("wake", "")
+		publish({ "pass all TAKEN TILL" }, 1)
+		local j = submit({ comment = "app:resnet" })
+		assert(passed(j), "it was leased")
+		same(j.admin_comment, ("pal1{b=%d;n=gres/gpu:2}"):format(os.time()))
+		same(read("wake"), "")
+	end)
+end
+
+function cases.nobody_passes_a_job_that_was_leased_until_a_later_snapshot()
+	later("", function(sleep)
+		publish({ "pass all TAKEN TILL" }, 1)
+		assert(passed(submit()))
+		assert(leased(submit({ array_inx = "1-3" })))
+		assert(leased(submit()), "it jumped the queue")
+		sleep(1)
+		publish({ "pass all TAKEN TILL" }, 0)
+		assert(leased(submit()), "that snapshot may not hold the leased job")
+		sleep(3)
+		publish({ "pass all TAKEN TILL" }, 2)
+		assert(leased(submit()), "taken in the second after the last lease")
+		sleep(3)
+		publish({ "pass all TAKEN TILL" }, 1)
+		assert(passed(submit()))
+	end)
+end
+
+function cases.what_job_submit_does_not_remember_counts_as_leased()
+	fresh("alive_file = " .. dir .. "/alive\n")
+	publish({ "pass all TAKEN TILL" }, 0)
+	assert(leased(submit()), "slurmctld was just started: somebody may be leased")
+end
+
+function cases.a_stale_torn_or_odd_publication_lets_nobody_pass()
+	later("", function(sleep)
+		publish({ "pass all TAKEN TILL" }, 1, true)
+		assert(leased(submit()), "torn")
+		sleep(10)
+		for _, line in ipairs({ "pass all TAKEN 7", "pass all TAKEN", "pass all 99999999999 TILL", "pass none TAKEN TILL",
+				"pass all -1 TILL", "pass some TAKEN TILL", " pass all TAKEN TILL", "pass all TAKEN TILL x" }) do
+			publish({ line }, 1)
+			if passed(submit()) then
+				error("passed by: " .. line)
+			end
+			sleep(10)
+		end
+		publish({ "pass all TAKEN TILL" }, 1)
+		sleep(6)
+		assert(leased(submit()), "stale: pald may be dead")
+		sleep(60)
+		same(submit().admin_comment, nil)
+	end)
+end
+
+function cases.jobs_whose_span_may_differ_or_that_start_in_a_way_of_their_own_are_leased_as_ever()
+	for name, fields in pairs({
+		nodes = { min_nodes = 2 }, range = { min_nodes = 1, max_nodes = 4 }, tasks = { num_tasks = 4 }, total = { tres_per_node = "", tres_per_job = "gres/gpu:2" },
+		per_task = { tres_per_node = "", tres_per_task = "gres/gpu:1", num_tasks = 1 }, two = { tres_per_job = "gres/gpu:2" },
+		typed = { tres_per_node = "gres/gpu:g1:1" }, array = { array_inx = "0-9%2" }, held = { priority = 0 },
+		dependent = { dependency = "afterok:1" }, het = { het_job_offset = 0 }, own_nodes = { req_nodes = "n1" },
+	}) do
+		later("", function()
+			publish({ "pass all TAKEN TILL" }, 1)
+			if not leased(submit(fields)) then
+				error("not leased: " .. name)
+			end
+		end)
+	end
+	later("", function()
+		publish({ "pass all TAKEN TILL" }, 1)
+		assert(passed(submit({ tres_per_node = "", tres_per_job = "gres:gpu:1" })))
+		assert(passed(submit({ num_tasks = 8, max_nodes = 1, min_nodes = 1 })))
+		same(submit({ begin_time = os.time() + 100 }).admin_comment, nil)
+	end)
+end
+
+function cases.so_many_pass_as_there_are_good_gpus_for_their_class()
+	local lines = { "pass some TAKEN TILL", "room gpu A 2", "room gpu B 9", "app bert B", "app a.t B", "class A" }
+	later("", function(sleep)
+		local one = { tres_per_node = "gres/gpu:1", partition = "gpu" }
+		publish(lines, 1)
+		assert(leased(submit()), "two GPUs of one node")
+		sleep(10)
+		publish(lines, 1)
+		assert(passed(submit(one)) and passed(submit({ tres_per_node = "gres/gpu:1" })), "the default partition")
+		assert(leased(submit({ tres_per_node = "gres/gpu:1", partition = "cpu,gpu" })))
+		sleep(10)
+		publish(lines, 1)
+		assert(passed(submit(one)) and passed(submit(one)))
+		sleep(1)
+		publish(lines, 0)
+		assert(leased(submit(one)), "the snapshot may not know of those that have just passed")
+		sleep(10)
+		publish(lines, 1)
+		for _ = 1, 9 do
+			assert(passed(submit({ tres_per_node = "gres/gpu:1", comment = "x app:bert" })))
+		end
+		assert(leased(submit({ tres_per_node = "gres/gpu:1", comment = "app:bert" })))
+		sleep(10)
+		publish(lines, 1)
+		for _, comment in ipairs({ "app:axt", "app:", "app:b\ne", "app:%a" }) do
+			passed(submit({ tres_per_node = "gres/gpu:1", comment = comment }))
+		end
+		assert(leased(submit({ tres_per_node = "gres/gpu:1", comment = "app:axt" })), "unknown ones count as class A")
+		for _, fields in ipairs({ { shared = 0 }, { features = "rack1" }, { exc_nodes = "n1" } }) do
+			sleep(10)
+			publish(lines, 1)
+			fields.tres_per_node = "gres/gpu:1"
+			assert(leased(submit(fields)), "Slurm would take others")
+		end
+	end)
+end
+
+function cases.qos_that_pald_names_are_not_leased()
+	later("preempt_qos = urgent\n", function()
+		publish({ "preempt high,over.night" }, 1)
+		for qos, wanted in pairs({ high = false, ["over.night"] = false, urgent = false, normal = true, hig = true,
+				["over-night"] = true, ["normal,high"] = false }) do
+			if leased(submit({ qos = qos })) ~= wanted then
+				error("QOS " .. qos)
+			end
+		end
+		same(leased(submit({ default_qos = "high" })), false)
+		publish({ "preempt high" }, 1, true)
+		assert(leased(submit({ qos = "high" })), "torn")
+	end)
+end
+
 function cases.pald_is_woken_by_one_byte()
 	write("wake", "")
 	fresh("wake_file = " .. dir .. "/wake\n")

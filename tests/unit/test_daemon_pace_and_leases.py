@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from pal_slurm.daemon.leases import LeaseRules, is_leased, lease_end, renewals
-from pal_slurm.daemon.pace import ReadPace, WriteBudget
+from pal_slurm.daemon.pace import EDIT, PUT_OFF, START, ReadPace, StartBudget, WriteBudget, within
 from pal_slurm.model import EditKind, Job, JobState, Lease, Request
 
 RULES = LeaseRules()
@@ -78,6 +78,19 @@ def test_the_budget_refills_with_time_and_never_beyond_its_burst() -> None:
     budget.spend(40)
     assert budget.allowance(0.5) == 10
     assert budget.allowance(1000.0) == 40
+
+
+def test_starts_have_a_share_of_time_by_what_they_cost_and_the_edits_of_all_beside_it() -> None:
+    budget = StartBudget(share=0.05, cost_s=0.01)
+    assert budget.allowance(100.0) == 50  # ten seconds' worth
+    budget.spend(starts=50, written=50, wall_s=0.5)
+    assert budget.allowance(100.0) == 0
+    assert budget.allowance(102.0) == 10
+    for _ in range(40):
+        budget.spend(starts=0, written=10, wall_s=0.01)
+    assert budget.allowance(1000.0) == pytest.approx(500, abs=10)  # they cost a tenth by now
+    assert within([True, False, True, True, False], 2, 2) == [START, EDIT, START, EDIT, PUT_OFF]
+    assert within([True] * 3, 0, 1) == [EDIT, PUT_OFF, PUT_OFF]
 
 
 def test_reading_is_spaced_so_that_it_takes_at_most_its_share() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import cast
 
+from pal_slurm.daemon.bell import Bell
 from pal_slurm.daemon.wake import MOST_BYTES, Waker
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.slurm.port import Pulse, Slurm
@@ -119,3 +120,46 @@ def test_the_wake_file_is_made_for_the_group_to_write_and_kept_short(tmp_path: P
 
 def test_a_wake_file_that_cant_be_made_stops_nothing(tmp_path: Path) -> None:
     assert waker(Clock(), PulseOnly(QUIET), tmp_path / "none" / "wake").wait(0.2, 1.0, lambda: False) == "interval"
+
+
+def test_the_bell_hears_a_byte_and_forgets_what_was_rung_before_it_listened(tmp_path: Path) -> None:
+    file, bell = tmp_path / "wake", Bell()
+    file.write_bytes(b"")
+    assert bell.listen(file)
+    ring(file)
+    assert bell.wait(30.0)
+    ring(file)
+    assert bell.listen(file)
+    assert not bell.wait(0.0)
+    bell.close()
+
+
+def test_the_bell_follows_a_file_that_was_made_anew(tmp_path: Path) -> None:
+    file, bell = tmp_path / "wake", Bell()
+    assert not bell.listen(file) and not bell.wait(0.0)
+    file.write_bytes(b"")
+    assert bell.listen(file)
+    (tmp_path / "other").write_bytes(b"")
+    (tmp_path / "other").replace(file)
+    assert bell.listen(file)
+    ring(file)
+    assert bell.wait(30.0)
+    bell.listen(None)
+    assert not bell.wait(0.0)
+
+
+def test_a_ring_within_the_gap_is_kept_for_its_end(tmp_path: Path) -> None:
+    file, clock = tmp_path / "wake", Clock()
+    file.write_bytes(b"")
+    w = waker(clock, PulseOnly(QUIET), file)
+    w.bell = Bell()
+    w.mark()
+    ring(file)
+    assert w.wait(3.0, 60.0, lambda: False) == "woken"
+    assert 3.0 <= clock.t < 3.2
+
+
+def ring(file: Path) -> None:
+    """As job_submit.lua does."""
+    with file.open("ab") as bell:
+        bell.write(b".")

@@ -135,6 +135,13 @@ def test_an_older_job_of_the_same_id_is_not_mixed_in(store: Store, site: Path) -
     assert "n1:g2" not in told
 
 
+def test_a_job_that_passed_without_us_is_told_what_it_got(store: Store, site: Path) -> None:
+    OutcomeRepo(store, "cluster1").record([JobOutcome(21, 100, 100, "A", ("n4",), ((0,),))])
+    told = run(site, "why", "21").output
+    assert "nothing better than Slurm's own choice could come" in told
+    assert "It got n4:g0" in told
+
+
 @pytest.mark.parametrize("job", ["9", "x", "7_", "-1", "7_3", "99999999999"])
 def test_a_job_that_nobody_knows_is_said_to_be_unknown(site: Path, job: str) -> None:
     result = run(site, "why", "--", job)

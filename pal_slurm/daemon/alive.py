@@ -1,0 +1,74 @@
+"""pald's sign of life, which job_submit.lua reads for each job. In: cycles, what may pass, QOS. Out: one small file.
+
+    1763456789                      the time of the cycle: leases are given while this is fresh
+    preempt high,urgent             QOS that may preempt: a lease would hurt their jobs
+    pass all 1763456788 1763456797  or `pass some`, or no such line: passing.py; from when it is, until when it holds
+    room gpu A 12                   pass some: single GPUs of a partition that Slurm itself gives well to class A
+    app resnet B                    pass some: applications by class, where it is not the one of the first `class` line
+    class A                         pass some: what an unknown application is taken for
+    end                             without this line only the first one counts
+
+The file is replaced whole. Only names that lua's own patterns know stand in it (P9).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+log = logging.getLogger("pald")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+
+
+def is_name(text: str) -> bool:
+    """What may be written: no blank, comma or newline, so that no name can pass for another line."""
+    return _NAME.fullmatch(text) is not None
+
+
+@dataclass
+class Alive:
+    """The file, and whether jobs may pass by what stands in it."""
+
+    path: Path | None
+    preempting: tuple[str, ...] = ()
+    _open: bool = field(default=True)  # what an earlier pald let pass is not known
+
+    def beat(self, now: float, passing: Iterable[str] = ()) -> None:
+        """We live, and this may pass."""
+        lines = list(passing)
+        self._open = bool(lines)
+        self._write(now, lines)
+
+    def shut(self, now: float) -> None:
+        """Nothing may pass from here on: somebody is about to be leased."""
+        if self._open:
+            self._open = False
+            self._write(now, [])
+
+    def gone(self) -> None:
+        """No leases any more: slurmctld lets us edit nobody's jobs."""
+        self._open = False
+        if self.path is not None:
+            with contextlib.suppress(OSError):
+                self.path.unlink()
+
+    def _write(self, now: float, lines: list[str]) -> None:
+        if self.path is None:
+            return
+        qos = [f"preempt {','.join(names)}"] if (names := [n for n in self.preempting if is_name(n)]) else []
+        text = "\n".join([str(int(now)), *qos, *lines, "end", ""])
+        fresh = self.path.with_name(self.path.name + ".new")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            fresh.write_text(text, encoding="ascii")
+            fresh.chmod(0o644)  # slurmctld reads it as another user, and the unit's umask hides files from others
+            fresh.replace(self.path)
+        except OSError as e:
+            self._open = False
+            log.warning(
+                "cycle.alive_file: can't write %s: %s; job_submit.lua will give no leases", self.path, e.strerror
+            )

@@ -1,0 +1,49 @@
+"""QOS that may preempt, heard from Slurm now and then. In: Slurm's commands, the time. Out: names, for alive.py.
+
+slurmdbd may be slow or away: it is asked beside the cycle, and the last answer stays until there is another.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+
+from pal_slurm.daemon.beside import Beside
+from pal_slurm.errors import SlurmUnavailable
+from pal_slurm.slurm.cli_run import Commands
+from pal_slurm.slurm.qos import preempting
+
+log = logging.getLogger("pald")
+EVERY_S = 60.0
+
+
+@dataclass
+class Preempting:
+    commands: Commands
+    names: tuple[str, ...] = ()
+    _asked: float = float("-inf")
+    _trouble: str = ""
+    _beside: Beside = field(default_factory=lambda: Beside("QOS that may preempt"))
+
+    def look(self, monotonic: float) -> tuple[str, ...]:
+        """What is known so far; asks anew when it is time."""
+        if monotonic - self._asked >= EVERY_S and not self._beside.busy:
+            self._asked = monotonic
+            self._beside.begin(self._ask)
+        return self.names
+
+    def wait(self) -> None:
+        self._beside.wait()
+
+    def _ask(self) -> None:
+        trouble = ""
+        try:
+            names = preempting(self.commands)
+            if names != self.names:
+                log.info("QOS that may preempt, by Slurm's word: %s", ", ".join(map(repr, names)) or "none")
+            self.names = names
+        except SlurmUnavailable as e:
+            trouble = str(e)
+        if trouble and trouble != self._trouble:
+            log.info("which QOS may preempt can't be asked (preempt_qos in pal_lua.conf counts): %s", trouble)
+        self._trouble = trouble

@@ -1,0 +1,213 @@
+"""What passes without a lease: never past a job that waits under one, and only where nothing better can come."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+import pytest
+
+from pal_slurm.config import Config
+from pal_slurm.daemon.alive import Alive
+from pal_slurm.daemon.passing import Known
+from pal_slurm.model import (
+    Action,
+    App,
+    Apps,
+    Cluster,
+    Decision,
+    Edit,
+    EditKind,
+    EditResult,
+    Job,
+    JobState,
+    Knowledge,
+    Lease,
+    Outcome,
+    Placement,
+    Reason,
+    Request,
+    ScoreTable,
+    Shape,
+    Snapshot,
+    homogeneous,
+    neutral_scores,
+)
+from pal_slurm.policy import compose
+
+NOW = 1_000_000
+CONFIG = Config(actuator="pin")
+CLUSTER = homogeneous(2, 4)
+ALL = ["pass all 1000000 1000008"]
+
+
+def waiting(number: int, **facts: Any) -> Job:
+    common: dict[str, Any] = {
+        "eligible": NOW + 60,
+        "reason": "BeginTime",
+        "lease": Lease(NOW + 60, Request()),
+        "shape": Shape(gpus=1),
+    }
+    return Job(number, JobState.PENDING, NOW - 9, "u", gpu_job=True, **(common | facts))
+
+
+def scored(cluster: Cluster, *classes: Sequence[Sequence[float]]) -> Knowledge:
+    """Scores of A, B ... per node and slot, each value a bin of its own."""
+    score = np.array(classes, dtype=float)
+    bins = np.array([np.unique(of, return_inverse=True)[1].reshape(of.shape) for of in score])
+    return Knowledge(ScoreTable(("A", "B", "C")[: len(classes)], score, bins, np.ones(score.shape, dtype=np.bool_)))
+
+
+def known(*jobs: Job, knowledge: Knowledge | None = None, cluster: Cluster = CLUSTER, **more: Any) -> Known:
+    facts: dict[str, Any] = {"composition": compose("pal"), "config": CONFIG} | more
+    view = Snapshot(float(NOW), cluster, jobs)
+    return Known(view, knowledge or Knowledge(neutral_scores(cluster)), facts["composition"], facts["config"])
+
+
+def done(job: int, kind: EditKind = EditKind.PLAIN, outcome: Outcome = Outcome.DONE, **more: Any) -> EditResult:
+    return EditResult(Edit(job, kind, **more), outcome)
+
+
+def lines(k: Known, *results: EditResult, **expected: Placement) -> list[str]:
+    return list(k.lines(results, NOW + 0.1, {int(name[1:]): where for name, where in expected.items()}))
+
+
+def test_with_no_scores_all_jobs_pass_while_nobody_is_leased() -> None:
+    assert lines(known()) == ALL
+    assert lines(known(waiting(1))) == []
+
+
+def test_a_leased_job_keeps_all_others_from_passing_until_its_release_was_seen_to_stand() -> None:
+    k = known(waiting(1))
+    assert lines(k, done(1)) == ALL
+    assert lines(k, done(1, EditKind.PIN, nodes=("n1",))) == ALL
+    assert lines(k, done(1, outcome=Outcome.STARTED)) == ALL
+    for outcome in (Outcome.UNKNOWN, Outcome.REFUSED, Outcome.PARTIAL):
+        assert lines(k, done(1, outcome=outcome)) == []
+    assert lines(k, done(1, EditKind.RENEW, until=NOW + 99)) == []
+    assert lines(k, done(1, task=2)) == []  # one task of an array
+
+
+def test_a_job_that_is_leased_again_keeps_them_too() -> None:
+    assert lines(known(), done(1, EditKind.LEASE, until=NOW + 40)) == []
+    assert lines(known(), done(1, EditKind.UNPIN, until=NOW + 40)) == []
+    assert lines(known(), done(1, EditKind.UNPIN)) == ALL
+
+
+def test_jobs_that_do_not_compete_now_keep_nobody() -> None:
+    held = waiting(1, reason="JobHeldUser")
+    dependent = waiting(2, dependency="afterok:7(unfulfilled)")
+    theirs = waiting(3, lease=None, eligible=NOW - 5, reason="Resources")
+    assert lines(known(held, dependent, theirs)) == ALL
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"config": Config(actuator="pin", lease=msgspec.structs.replace(CONFIG.lease, let_through=False))},
+        {"config": Config(actuator="shadow")},
+        {"composition": compose("pal", order="fifo")},
+        {"composition": compose("packed")},
+        {"composition": compose("random")},
+        {"cluster": replace(CLUSTER, node_ok=np.zeros(2, dtype=np.bool_))},
+    ],
+)
+def test_other_wishes_of_the_admin_and_a_cluster_without_nodes_let_nobody_pass(more: dict[str, Any]) -> None:
+    assert lines(known(**more)) == []
+
+
+def test_gpu_models_that_differ_in_speed_tell_gpus_apart() -> None:
+    two = replace(CLUSTER, models=("a100", "v100"), gpu_model=np.array([[0] * 4, [1] * 4], dtype=np.int16))
+    neutral = neutral_scores(two)
+    app = App("x", "A", {"a100": 1.0, "v100": 2.0})
+    assert lines(known(cluster=two)) == ALL
+    assert lines(known(cluster=two, knowledge=Knowledge(neutral, Apps({"x": app})))) == []
+
+
+def test_jobs_are_let_go_in_their_order_until_one_stays() -> None:
+    big = waiting(3, shape=Shape(min_nodes=2, max_nodes=2, gpus_per_node=4))
+    jobs = [waiting(1), waiting(2), big, waiting(4)]
+    decisions = [Decision(j.id, None, Action.WAIT, Reason.NO_ROOM, rank=i) for i, j in enumerate(jobs)]
+    decisions[0] = replace(decisions[0], action=Action.PIN, placement=Placement(("n1",), ((0,),), True))
+    told = known(*jobs).ahead(decisions, {})
+    assert [d.action for d in told] == [Action.PLAIN, Action.PLAIN, Action.WAIT, Action.WAIT]
+    assert told[0].placement is None and told[1].reason is Reason.NOTHING_BETTER
+    held_back = known(*jobs).ahead(decisions, {jobs[0].key: NOW + 5.0})
+    assert [d.action for d in held_back] == [Action.PIN, Action.WAIT, Action.WAIT, Action.WAIT]
+
+
+def test_arrays_and_jobs_that_are_not_ours_are_left_as_planned() -> None:
+    array = waiting(1, array_id=1, array_tasks=(0, 1))
+    theirs = waiting(2, lease=None, eligible=NOW - 5)
+    decisions = [
+        Decision(2, None, Action.LEAVE, Reason.FOREIGN),
+        Decision(1, None, Action.WAIT, Reason.NO_ROOM),
+        Decision(3, None, Action.WAIT, Reason.NO_ROOM),
+    ]
+    assert known(theirs, array, waiting(3)).ahead(decisions, {}) == tuple(decisions)
+
+
+def test_a_lease_that_ran_out_is_not_taken_up_again_for_nothing() -> None:
+    ran_out = waiting(1, eligible=NOW - 5)
+    wide = waiting(2, eligible=NOW - 5, shape=Shape(min_nodes=2, max_nodes=2, gpus_per_node=1))
+    both = frozenset((1, 2))
+    assert known(ran_out, wide).worth_leasing(both) == {2}
+    assert known(ran_out, wide, knowledge=scored(CLUSTER, [[1.0, 1.5, 1, 1]] * 2)).worth_leasing(both) == both
+
+
+def test_so_many_pass_as_slurm_would_take_good_gpus_one_after_the_other() -> None:
+    a = [[1.0, 1.01, 1.0, 1.2], [1.0, 1.0, 1.0, 1.0]]
+    assert lines(known(knowledge=scored(CLUSTER, a))) == ["pass some 1000000 1000008", "room gpu A 3", "class A"]
+
+
+def test_what_is_taken_or_about_to_be_is_not_counted() -> None:
+    a = [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 2.0]]
+    free = CLUSTER.gpu_free.copy()
+    free[0, 0] = False
+    k = known(waiting(5), knowledge=scored(CLUSTER, a), cluster=replace(CLUSTER, gpu_free=free))
+    pin = done(5, EditKind.PIN, nodes=("n1",), slots=(1,))
+    assert lines(k, pin)[1] == "room gpu A 5"
+    assert lines(k, pin, j9=Placement(("n2",), ((0, 1),), True))[1] == "room gpu A 3"
+
+
+def test_a_class_without_spread_passes_where_it_takes_nothing_that_another_class_needs() -> None:
+    a = [[1.0, 1.0, 0.9, 1.0], [1.0, 1.0, 1.0, 1.0]]
+    b = [[1.0] * 4] * 2
+    apps = Apps({"bert": App("bert", "B"), "bad\nname": App("bad", "B"), "known": App("known", "A")})
+    told = lines(known(knowledge=replace(scored(CLUSTER, a, b), apps=apps)))
+    assert told == ["pass some 1000000 1000008", "room gpu B 2", "app bert B", "class A"]
+
+
+def test_with_scores_nobody_passes_while_anybody_waits() -> None:
+    a = [[1.0, 1.0, 1.0, 2.0]] * 2
+    theirs = waiting(3, lease=None, eligible=NOW - 5, reason="Resources")
+    assert lines(known(theirs, knowledge=scored(CLUSTER, a))) == []
+    assert len(lines(known(knowledge=scored(CLUSTER, a)))) == 3
+
+
+def test_what_an_earlier_pald_let_pass_is_shut_too(tmp_path: Path) -> None:
+    path = tmp_path / "alive"
+    path.write_text(f"12\n{ALL[0]}\nend\n")
+    Alive(path).shut(13.0)
+    assert path.read_text() == "13\nend\n"
+
+
+def test_a_queue_that_could_not_be_read_whole_lets_nobody_pass() -> None:
+    k = known()
+    assert lines(replace(k, view=replace(k.view, unread=("job 7 could not be read",)))) == []
+
+
+def test_the_file_says_what_lua_may_read_and_is_shut_before_somebody_is_leased(tmp_path: Path) -> None:
+    alive = Alive(tmp_path / "alive", ("high", "a b", "x\npass all 1 9", "over.night"))
+    alive.beat(12.9, ALL)
+    assert alive.path is not None
+    assert alive.path.read_text() == f"12\npreempt high,over.night\n{ALL[0]}\nend\n"
+    alive.shut(13.0)
+    assert alive.path.read_text() == "13\npreempt high,over.night\nend\n"
+    alive.gone()
+    alive.shut(14.0)
+    assert not alive.path.exists()
