@@ -145,7 +145,7 @@ def build(config: Config, clock: Clock) -> Pald:
             waker=Waker(clock, slurm, wake_file_of(config), bell=Bell()),
             metrics=metrics,
             setup=setup,
-            preempting=Preempting(commands_of(config)),
+            preempting=Preempting(commands_of(config), faults=faults),
             faults=faults,
             figures=Figures(config.metrics.listen, metrics.text, faults),
             said=Said(store, name),

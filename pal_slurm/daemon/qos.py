@@ -9,6 +9,7 @@ import logging
 from dataclasses import dataclass, field
 
 from pal_slurm.daemon.beside import Beside
+from pal_slurm.daemon.faults import Faults
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.slurm.cli_run import Commands
 from pal_slurm.slurm.qos import preempting
@@ -23,7 +24,11 @@ class Preempting:
     names: tuple[str, ...] = ()
     _asked: float = float("-inf")
     _trouble: str = ""
-    _beside: Beside = field(default_factory=lambda: Beside("QOS that may preempt"))
+    faults: Faults = field(default_factory=Faults)
+    _beside: Beside = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._beside = Beside("qos", self.faults)
 
     def look(self, monotonic: float) -> tuple[str, ...]:
         """What is known so far; asks anew when it is time."""

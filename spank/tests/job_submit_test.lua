@@ -404,7 +404,7 @@ function cases.jobs_whose_span_may_differ_or_that_start_in_a_way_of_their_own_ar
 		publish({ "pass all TAKEN TILL" }, 1)
 		assert(passed(submit({ tres_per_node = "", tres_per_job = "gres:gpu:1" })))
 		assert(passed(submit({ num_tasks = 8, max_nodes = 1, min_nodes = 1 })))
-		same(submit({ begin_time = os.time() + 100 }).admin_comment, nil)
+		assert(leased(submit({ begin_time = os.time() + 100 })))
 	end)
 end
 
