@@ -16,7 +16,7 @@ from pal_slurm.daemon.begins import Begins
 from pal_slurm.daemon.canary import outside
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.daemon.declined import Declined
-from pal_slurm.daemon.edits import address, give_back, let_go
+from pal_slurm.daemon.edits import let_go
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.forgetting import Forgetter
 from pal_slurm.daemon.heads import HeadWatch
@@ -25,12 +25,13 @@ from pal_slurm.daemon.lapsed import Lapsed
 from pal_slurm.daemon.leader import Leader
 from pal_slurm.daemon.learning import Learner
 from pal_slurm.daemon.leases import LeaseRules, is_leased, lease_again, renewals, waits_for_us
-from pal_slurm.daemon.observe import Observer, Pins
+from pal_slurm.daemon.observe import Observer
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import EDIT, PUT_OFF, START, ReadPace, StartBudget, WriteBudget, within
 from pal_slurm.daemon.passing import Known
+from pal_slurm.daemon.past import Past, pins_of
 from pal_slurm.daemon.reasons import Reasons
-from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, expected, find, judge, orphans
+from pal_slurm.daemon.reconcile import expected
 from pal_slurm.daemon.rights import Rights
 from pal_slurm.daemon.rivals import Rivals
 from pal_slurm.daemon.starts import Refused, failed, give_backs, permitted, plain_instead
@@ -43,7 +44,6 @@ from pal_slurm.model import (
     Decision,
     EditKind,
     EditResult,
-    Job,
     Knowledge,
     Outcome,
     Placement,
@@ -54,8 +54,6 @@ from pal_slurm.patterns import Patterns
 from pal_slurm.pausing import paused
 from pal_slurm.policy import Composition
 from pal_slurm.policy.plan import Circumstances, plan
-from pal_slurm.slurm.gres import names_slots
-from pal_slurm.slurm.nodeset import expand
 from pal_slurm.slurm.port import Passes, Slurm
 from pal_slurm.store import DecisionRepo, Ledger, Switches
 
@@ -94,18 +92,19 @@ class Cycle:
     declined: Declined = field(default_factory=Declined)
     begins: Begins = field(default_factory=Begins)
     lapsed: Lapsed = field(init=False)
+    past: Past = field(init=False)
     rivals: Rivals = field(default_factory=Rivals)
     reasons: Reasons = field(default_factory=Reasons)
     refused: Refused = field(default_factory=Refused)
     rights: Rights = field(default_factory=Rights)
     lease_ends: dict[JobKey, int] | None = None  # what we last wrote, for jobs whose record does not show it
-    not_before: dict[JobKey, float] | None = None  # pins taken back: no new one until then; None: ask the ledger
     last_rpc_us: int | None = None
     faults: Faults = field(default_factory=Faults)
     owed: tuple[list[Wish], int, float, Passes] | None = None  # pins to take back, until they are written
 
     def __post_init__(self) -> None:
         self.lapsed = Lapsed(self.begins)
+        self.past = Past(self.books.ledger)
 
     def run(self) -> CycleReport:
         """One cycle; whatever goes wrong with Slurm, the store or the leadership is told in its sentence."""
@@ -153,15 +152,16 @@ class Cycle:
         passes = self._passes(report.read_s)
         self._count(snapshot, report)
         # 3 reconcile what we did before
-        fates, lost = self._reconcile(snapshot, passes)
+        fates, lost = self.past.reconciled(snapshot, passes, self.rules)
         report.expected = len(expected(fates))
-        wishes = self._undos(fates, lost, snapshot, report)
+        wishes = [] if report.shadow else self.past.undos(fates, lost, int(snapshot.taken), self.leases)
+        report.undone = len(wishes)
         self.owed = (list(wishes), term.fence, begun, passes)
         knowledge = self.books.knowledge.read(snapshot.cluster, snapshot.taken)
         snapshot = Patterns(self.config.patterns).tagged(snapshot, knowledge.apps.known)
         report.scores_known = knowledge.scores.share_known(snapshot.cluster)
         with self.faults.contained("observing"):
-            self.books.observer.look(snapshot.running, snapshot.cluster, knowledge, _pins(fates), snapshot.taken)
+            self.books.observer.look(snapshot.running, snapshot.cluster, knowledge, pins_of(fates), snapshot.taken)
         with self.faults.contained("learning"):
             self.books.learner.look(snapshot.cluster, snapshot.taken)
         with self.faults.contained("forgetting"):
@@ -189,7 +189,7 @@ class Cycle:
             declining=self.declined.since(view),
         )
         made = plan(view, knowledge, self.composition, known)
-        decisions = passing.ahead(made.decisions, self._patience(view.taken))
+        decisions = passing.ahead(made.decisions, self.past.patience(view.taken, self.leases))
         self.heads.look(made.reserved, view)
         self.declined.look(decisions, view)
         with self.faults.contained("reasons"):
@@ -227,80 +227,6 @@ class Cycle:
         report.dropped_hints = snapshot.dropped_hints
         report.unread = len(snapshot.unread)
 
-    def _reconcile(self, snapshot: Snapshot, passes: Passes) -> tuple[list[Transition], list[Job]]:
-        """Judge every watched intent by what stands, and write down what is over."""
-        watched = self.books.ledger.watched()
-        jobs = {job.id: job for job in (*snapshot.pending, *snapshot.running)}
-        split = (j for j in jobs.values() if j.array_id is not None and j.array_task is not None)
-        tasks = {(j.array_id or 0, j.array_task or 0): j for j in split}
-        cluster = snapshot.cluster
-        ok = frozenset(name for name, good in zip(cluster.node_names, cluster.node_ok, strict=True) if good)
-        view = View(jobs, tasks, ok, passes, snapshot.taken, {})
-        found = (find(intent, view) for intent in watched)
-        view = replace(view, undos=self.books.ledger.undos({job.key for job in found if job is not None}))
-        fates = [judge(intent, view) for intent in watched]
-        over = [t for t in fates if t.fate is not Fate.WAITING and not (t.fate is Fate.STANDS and _is_pin(t))]
-        stands = [t for t in fates if t.fate is Fate.STANDS and _is_pin(t)]
-        if over:
-            self.books.ledger.outcome(_told(over), snapshot.taken, close=True)
-        if stands:
-            self.books.ledger.outcome(_told(stands), snapshot.taken)
-        seen = frozenset(t.job.id for t in fates if t.job is not None)
-        return fates, [job for job in orphans(snapshot.pending, seen, snapshot.taken) if self._was_ours(job, snapshot)]
-
-    def _was_ours(self, job: Job, snapshot: Snapshot) -> bool:
-        """A node list on a leased job that nobody watches may be the user's own, written after the submission."""
-        number, task = address(job, job.array_task)
-        written = (*self.books.ledger.of_job(job.id), *(self.books.ledger.of_job(number) if number != job.id else ()))
-        # Slurm gives a requeued job a new submit time.
-        same = (i for i in written if i.submit == job.submit or (job.restarts and i.submit < job.submit))
-        mine = [i.edit for i in same if i.edit.task in (None, task)]
-        if pins := [edit for edit in mine if edit.kind is EditKind.PIN]:
-            return any(frozenset(pin.nodes) == expand(job.required_nodes) for pin in pins)
-        if any(edit.kind in (EditKind.PLAIN, EditKind.RENEW, EditKind.LEASE) for edit in mine):
-            return False  # we know it well, and never pinned it
-        if names_slots(job.request.per_node, job.request.per_job):
-            return True
-        # Where pins name slots, one on a single node always does. The mark can't tell: only SlurmUser may write it.
-        by_slot = self.rules.exact_slots and snapshot.cluster.slots and job.shape is not None and job.shape.by_slot
-        exact = by_slot and len(expand(job.required_nodes)) == 1
-        return not exact and job.submit < self.books.ledger.since(snapshot.taken)
-
-    def _undos(
-        self, fates: Iterable[Transition], lost: Iterable[Job], snapshot: Snapshot, report: CycleReport
-    ) -> list[Wish]:
-        """Original requests to give back: pins that did not work out, and pins that nobody watches."""
-        if report.shadow:
-            return []
-        now = int(snapshot.taken)
-        wishes: dict[int, Wish] = {}
-        for t in fates:
-            if t.job is None or t.fate not in (Fate.UNDO, Fate.SURRENDER):
-                continue
-            again = None if t.fate is Fate.SURRENDER else self._later(t.job, now)
-            if t.job.lease is not None and t.job.lease.begins_later(now):
-                again = t.job.lease.not_before
-            edit = give_back(t.job, again, t.intent.edit.original)
-            wishes[t.job.id] = Wish(edit, t.job.submit, t.intent.decision)
-        for job in lost:
-            wishes.setdefault(job.id, Wish(give_back(job, self._later(job, now)), job.submit))
-        report.undone = len(wishes)
-        return list(wishes.values())
-
-    def _later(self, job: Job, now: int) -> int:
-        """The end of a new lease for a job whose pin is taken back: growing patience."""
-        tries = self.books.ledger.undos([job.key]).get(job.key, 0)
-        wait = min(self.leases.most_s // 2, 5 * 2**tries)
-        self._patience(now)[job.key] = now + wait
-        return int(now + wait + self.leases.least_s)
-
-    def _patience(self, now: float) -> dict[JobKey, float]:
-        """Until when each job whose pin was taken back gets no new one; the ledger tells what an earlier pald meant."""
-        if self.not_before is None:
-            given_back = self.books.ledger.given_back(now - self.leases.most_s).items()
-            self.not_before = {key: float(until - self.leases.least_s) for key, until in given_back}
-        return self.not_before
-
     def _permitted(
         self,
         decisions: Iterable[Decision],
@@ -310,10 +236,9 @@ class Cycle:
         knowledge: Knowledge,
     ) -> list[Wish]:
         """The starts that the guard lets pass, in order; a job that it will never let be pinned goes plain."""
-        jobs, not_before = {job.id: job for job in view.pending}, self._patience(view.taken)
+        jobs, held_back = {job.id: job for job in view.pending}, self.past.patience(view.taken, self.leases)
         starts = (d for d in decisions if d.action in (Action.PIN, Action.PLAIN))
-        wanted = [d for d in starts if not_before.get(jobs[d.job].key, 0.0) <= view.taken]
-        self.not_before = {key: until for key, until in not_before.items() if until > view.taken}
+        wanted = [d for d in starts if jobs[d.job].key not in held_back]
         wishes, unfit = permitted(wanted, view, self.rules, released, report)
         return wishes + (permitted(self._to_plain(unfit, view, knowledge), view, self.rules, {}, report)[0])
 
@@ -414,19 +339,3 @@ class Cycle:
 def _let_go(result: EditResult) -> bool:
     """Its lease is over, or may be: it is not for us to prolong."""
     return result.outcome not in (Outcome.REFUSED, Outcome.GONE)
-
-
-def _is_pin(t: Transition) -> bool:
-    return t.intent.edit.kind is EditKind.PIN
-
-
-def _told(fates: Iterable[Transition]) -> list[tuple[int, Outcome, str]]:
-    return [(t.intent.id, OUTCOME_OF[t.fate], t.cause) for t in fates]
-
-
-def _pins(fates: Iterable[Transition]) -> Pins:
-    return {
-        t.job.key: (t.intent.decision.placement, t.intent.decision.slurm_step_time)
-        for t in fates
-        if t.job is not None and t.intent.decision is not None and t.intent.decision.placement is not None
-    }

@@ -1,0 +1,119 @@
+"""What we did before, judged by what stands now. In: the ledger, one snapshot. Out: fates, undos, who has to wait.
+
+reconcile.py judges one intent, and is pure; here the ledger is asked and told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from pal_slurm.daemon.edits import address, give_back
+from pal_slurm.daemon.leases import LeaseRules
+from pal_slurm.daemon.observe import Pins
+from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, find, judge, orphans
+from pal_slurm.daemon.writer import Wish
+from pal_slurm.guard import Rules
+from pal_slurm.model import EditKind, Job, Outcome, Snapshot
+from pal_slurm.slurm.gres import names_slots
+from pal_slurm.slurm.nodeset import expand
+from pal_slurm.slurm.port import Passes
+from pal_slurm.store import Ledger
+
+JobKey = tuple[int, int]
+
+
+@dataclass
+class Past:
+    ledger: Ledger
+    _not_before: dict[JobKey, float] | None = None  # pins taken back: no new one until then; None: ask the ledger
+
+    def reconciled(self, snapshot: Snapshot, passes: Passes, rules: Rules) -> tuple[list[Transition], list[Job]]:
+        """Judge every watched intent, and write down what is over; pins of ours that nobody watches."""
+        jobs = {job.id: job for job in (*snapshot.pending, *snapshot.running)}
+        split = (j for j in jobs.values() if j.array_id is not None and j.array_task is not None)
+        tasks = {(j.array_id or 0, j.array_task or 0): j for j in split}
+        cluster = snapshot.cluster
+        ok = frozenset(name for name, good in zip(cluster.node_names, cluster.node_ok, strict=True) if good)
+        view = View(jobs, tasks, ok, passes, snapshot.taken, {})
+        watched = self.ledger.watched()
+        found = (find(intent, view) for intent in watched)
+        view = replace(view, undos=self.ledger.undos({job.key for job in found if job is not None}))
+        fates = [judge(intent, view) for intent in watched]
+        over = [t for t in fates if t.fate is not Fate.WAITING and not (t.fate is Fate.STANDS and _is_pin(t))]
+        stands = [t for t in fates if t.fate is Fate.STANDS and _is_pin(t)]
+        if over:
+            self.ledger.outcome(_told(over), snapshot.taken, close=True)
+        if stands:
+            self.ledger.outcome(_told(stands), snapshot.taken)
+        seen = frozenset(t.job.id for t in fates if t.job is not None)
+        lost = orphans(snapshot.pending, seen, snapshot.taken)
+        return fates, [job for job in lost if self._was_ours(job, snapshot, rules)]
+
+    def _was_ours(self, job: Job, snapshot: Snapshot, rules: Rules) -> bool:
+        """A node list on a leased job that nobody watches may be the user's own, written after the submission."""
+        number, task = address(job, job.array_task)
+        written = (*self.ledger.of_job(job.id), *(self.ledger.of_job(number) if number != job.id else ()))
+        # Slurm gives a requeued job a new submit time.
+        same = (i for i in written if i.submit == job.submit or (job.restarts and i.submit < job.submit))
+        mine = [i.edit for i in same if i.edit.task in (None, task)]
+        if pins := [edit for edit in mine if edit.kind is EditKind.PIN]:
+            return any(frozenset(pin.nodes) == expand(job.required_nodes) for pin in pins)
+        if any(edit.kind in (EditKind.PLAIN, EditKind.RENEW, EditKind.LEASE) for edit in mine):
+            return False  # we know it well, and never pinned it
+        if names_slots(job.request.per_node, job.request.per_job):
+            return True
+        # Where pins name slots, one on a single node always does. The mark can't tell: only SlurmUser may write it.
+        by_slot = rules.exact_slots and snapshot.cluster.slots and job.shape is not None and job.shape.by_slot
+        exact = by_slot and len(expand(job.required_nodes)) == 1
+        return not exact and job.submit < self.ledger.since(snapshot.taken)
+
+    def undos(self, fates: Iterable[Transition], lost: Iterable[Job], now: int, leases: LeaseRules) -> list[Wish]:
+        """Original requests to give back: pins that did not work out, and pins that nobody watches."""
+        wishes: dict[int, Wish] = {}
+        for t in fates:
+            if t.job is None or t.fate not in (Fate.UNDO, Fate.SURRENDER):
+                continue
+            again = None if t.fate is Fate.SURRENDER else self._later(t.job, now, leases)
+            if t.job.lease is not None and t.job.lease.begins_later(now):
+                again = t.job.lease.not_before
+            edit = give_back(t.job, again, t.intent.edit.original)
+            wishes[t.job.id] = Wish(edit, t.job.submit, t.intent.decision)
+        for job in lost:
+            wishes.setdefault(job.id, Wish(give_back(job, self._later(job, now, leases)), job.submit))
+        return list(wishes.values())
+
+    def _later(self, job: Job, now: int, leases: LeaseRules) -> int:
+        """The end of a new lease for a job whose pin is taken back: growing patience."""
+        tries = self.ledger.undos([job.key]).get(job.key, 0)
+        wait = min(leases.most_s // 2, 5 * 2**tries)
+        self._held_back(now, leases)[job.key] = now + wait
+        return int(now + wait + leases.least_s)
+
+    def patience(self, now: float, leases: LeaseRules) -> Mapping[JobKey, float]:
+        """Jobs whose pin was taken back, until when each gets no new one."""
+        self._not_before = {key: until for key, until in self._held_back(now, leases).items() if until > now}
+        return self._not_before
+
+    def _held_back(self, now: float, leases: LeaseRules) -> dict[JobKey, float]:
+        """The ledger tells what an earlier pald meant."""
+        if self._not_before is None:
+            given_back = self.ledger.given_back(now - leases.most_s).items()
+            self._not_before = {key: float(until - leases.least_s) for key, until in given_back}
+        return self._not_before
+
+
+def pins_of(fates: Iterable[Transition]) -> Pins:
+    return {
+        t.job.key: (t.intent.decision.placement, t.intent.decision.slurm_step_time)
+        for t in fates
+        if t.job is not None and t.intent.decision is not None and t.intent.decision.placement is not None
+    }
+
+
+def _is_pin(t: Transition) -> bool:
+    return t.intent.edit.kind is EditKind.PIN
+
+
+def _told(fates: Iterable[Transition]) -> list[tuple[int, Outcome, str]]:
+    return [(t.intent.id, OUTCOME_OF[t.fate], t.cause) for t in fates]
