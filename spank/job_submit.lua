@@ -374,6 +374,17 @@ local function is_plain(job)
 		and job.priority ~= 0
 end
 
+-- CPUs or memory beyond what every node with a free GPU has to give.
+local function asks_for_more(job)
+	local memory = job.pn_min_memory
+	return (given(job.cpus_per_task, NO_VAL16) or 1) > 1
+		or (given(job.pn_min_cpus, NO_VAL16) or 1) > 1
+		or (given(job.min_cpus) or 1) > 1
+		or (type(memory) == "number" and memory > 0 and memory < 1.8e19) -- NO_VAL64
+		or (job.cpus_per_tres or "") ~= ""
+		or (job.mem_per_tres or "") ~= ""
+end
+
 -- Whether the GPUs that Slurm takes next are as good as any for this application: `room PARTITION CLASS GPUS`.
 local function has_room(job, partitions, said)
 	local partition = job.partition
@@ -382,7 +393,7 @@ local function has_room(job, partitions, said)
 			partition = record.flag_default == 1 and name or partition
 		end
 	end
-	if job.shared == 0 or (job.features or "") ~= "" or (job.exc_nodes or "") ~= "" then
+	if job.shared == 0 or (job.features or "") ~= "" or (job.exc_nodes or "") ~= "" or asks_for_more(job) then
 		return false -- Slurm takes others than pald reckoned with
 	end
 	local app = (" " .. (job.comment or "")):match(" app:([^ ]*)")

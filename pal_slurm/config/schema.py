@@ -104,6 +104,12 @@ class LeaseSection(Section, frozen=True):
             le=60,
         ),
     ] = 3.0
+    spare_preempting: Annotated[
+        bool,
+        why(
+            "Jobs of a QOS that may preempt others, by Slurm's own word, get no lease; false: only pal_lua.conf counts."
+        ),
+    ] = True
     let_through: Annotated[
         bool,
         why("Jobs for which nothing better than Slurm's own choice can come start at once, without a lease."),

@@ -15,6 +15,7 @@ from pal_slurm.model import Job, Snapshot
 from pal_slurm.store import Ledger
 
 LONGEST_LEASE_S = 600  # nobody of us ever writes a begin time further ahead
+REQUEUE_S = 130  # for so long at most Slurm keeps a requeued job
 Begun = tuple[int, int, int]  # id, submit time, begin time
 
 
@@ -46,8 +47,7 @@ class Begins:
         return self._whose.get(_begun(job)) is Whose.LET_GO
 
     def _ask(self, jobs: list[Job], now: float, ledger: Ledger) -> None:
-        # A requeued job has its begin time from Slurm.
-        asked = [job for job in jobs if not job.restarts and job.lease is not None and job.lease.end != job.eligible]
+        asked = [job for job in jobs if job.lease is not None and job.lease.end != job.eligible and not _requeued(job)]
         written = ledger.wrote_begin((n, job.submit, job.eligible or 0) for job in asked for n in ids(job))
         for job in jobs:
             self._whose[_begun(job)] = Whose.OURS
@@ -65,6 +65,11 @@ class Begins:
 def ids(job: Job) -> Iterable[int]:
     """An array's task that was split off bears the begin time that was written to the array."""
     return (job.id,) if job.array_id in (None, job.id) else (job.id, job.array_id or 0)
+
+
+def _requeued(job: Job) -> bool:
+    """Its begin time may be Slurm's: two minutes after the requeue, which also gave it a new submit time."""
+    return bool(job.restarts) and (job.eligible or 0) <= job.submit + REQUEUE_S
 
 
 def _begun(job: Job) -> Begun:

@@ -78,6 +78,7 @@ class Pald:
         self.cycle.budget = budget_of(config)
         self.cycle.starts.share = config.budget.start_share
         self.cycle.alive.path = alive_file_of(config)
+        self.preempting.enabled = config.lease.spare_preempting
         self.cycle.pace.share = config.budget.read_share
         self.cycle.books.knowledge.forget()
         self.waker.wake_file = wake_file_of(config)
@@ -145,7 +146,7 @@ def build(config: Config, clock: Clock) -> Pald:
             waker=Waker(clock, slurm, wake_file_of(config), bell=Bell()),
             metrics=metrics,
             setup=setup,
-            preempting=Preempting(commands_of(config), faults=faults),
+            preempting=Preempting(commands_of(config), config.lease.spare_preempting, faults=faults),
             faults=faults,
             figures=Figures(config.metrics.listen, metrics.text, faults),
             said=Said(store, name),

@@ -33,7 +33,7 @@ from pal_slurm.daemon.past import Past, pins_of
 from pal_slurm.daemon.reasons import Reasons
 from pal_slurm.daemon.reconcile import expected
 from pal_slurm.daemon.rights import Rights
-from pal_slurm.daemon.rivals import Rivals
+from pal_slurm.daemon.rivals import Rivals, watched
 from pal_slurm.daemon.starts import Refused, failed, give_backs, permitted, plain_instead
 from pal_slurm.daemon.writer import Wish, Writer
 from pal_slurm.errors import NotLeader, PalError, SlurmUnavailable, StoreError, StoreGone
@@ -182,7 +182,7 @@ class Cycle:
         known = Circumstances(
             released=expected(fates),
             let_go=self.heads.let_go(view, self.rivals),
-            rivals=lambda job, since: self.rivals.about(job, since, view.cluster),
+            rivals=watched(self.rivals, view.cluster),
             lapsed=lapsed,
             outside=outside(view.pending, self.config),
             refused=self.refused.ids(view),

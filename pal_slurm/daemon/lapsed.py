@@ -2,7 +2,7 @@
 
 Such a job is Slurm's to start, and bears the begin time that we (or lua, in its mark) wrote, or one of its user's that
 has come since: nobody has let it go. One that was released, surrendered or undone (`palctl undo`, also without the
-ledger) began at that moment instead.
+ledger) began at that moment instead; where its user's own `--begin` was still to come, it is taken up again after that.
 """
 
 from __future__ import annotations

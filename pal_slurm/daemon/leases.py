@@ -67,7 +67,7 @@ def renewals(
     Where many end together (hundreds of jobs were submitted at once), some are renewed sooner: so many that `rate`
     edits a second are enough for each of the rest to be in time.
     """
-    leased = [(rank, job) for rank, job in waiting if job.lease is not None and not job.lease.moved]
+    leased = [(rank, job) for rank, job in waiting if not _keeps_its_own(job, now + slack_s)]
     ends = [(end, rank, job) for rank, job in leased if (end := lease_end(job, written.get(job.key))) is not None]
     ends.sort(key=lambda entry: entry[0])
     due = sum(end - now <= slack_s for end, _, _ in ends)
@@ -78,10 +78,17 @@ def renewals(
     ]
 
 
+def _keeps_its_own(job: Job, soon: float) -> bool:
+    """Its begin time is its user's, and is not about to come: nothing is written over it."""
+    return job.lease is None or job.lease.moved or job.lease.begins_later(soon)
+
+
 def lease_again(job: Job, rank: int, rules: LeaseRules, now: float, slack_s: float) -> Edit:
     """For a job whose lease ran out."""
     return Edit(job.id, EditKind.LEASE, until=_end(rank, job, rules, now, slack_s), seen=job)
 
 
 def _end(rank: int, job: Job, rules: LeaseRules, now: float, slack_s: float) -> int:
-    return int(now) + min(rules.most_s, max(rules.length(rank, job.id), int(2 * slack_s)))
+    """Never before the user's own begin time."""
+    end = int(now) + min(rules.most_s, max(rules.length(rank, job.id), int(2 * slack_s)))
+    return max(end, (job.lease.not_before or 0) if job.lease else 0)

@@ -120,7 +120,7 @@ def _say(pald: Pald, report: CycleReport, clock: Clock) -> None:
     if not report.leader:
         pald.told = None
         return
-    notes = tuple(filter(None, (pald.figures.trouble, pald.faults.note)))
+    notes = tuple(filter(None, (pald.figures.trouble, pald.preempting.note, pald.faults.note)))
     if notes == pald.told:
         return
     try:

@@ -74,13 +74,13 @@ class Past:
         for t in fates:
             if t.job is None or t.fate not in (Fate.UNDO, Fate.SURRENDER):
                 continue
-            again = None if t.fate is Fate.SURRENDER else self._later(t.job, now, leases)
-            if t.job.lease is not None and t.job.lease.begins_later(now):
-                again = t.job.lease.not_before
+            own = _own_begin(t.job, now)
+            again = own if own is not None or t.fate is Fate.SURRENDER else self._later(t.job, now, leases)
             edit = give_back(t.job, again, t.intent.edit.original)
             wishes[t.job.id] = Wish(edit, t.job.submit, t.intent.decision)
         for job in lost:
-            wishes.setdefault(job.id, Wish(give_back(job, self._later(job, now, leases)), job.submit))
+            again = _own_begin(job, now) or self._later(job, now, leases)
+            wishes.setdefault(job.id, Wish(give_back(job, again), job.submit))
         return list(wishes.values())
 
     def _later(self, job: Job, now: int, leases: LeaseRules) -> int:
@@ -109,6 +109,11 @@ def pins_of(fates: Iterable[Transition]) -> Pins:
         for t in fates
         if t.job is not None and t.intent.decision is not None and t.intent.decision.placement is not None
     }
+
+
+def _own_begin(job: Job, now: int) -> int | None:
+    """The user's own begin time, where it is still to come."""
+    return job.lease.not_before if job.lease is not None and job.lease.begins_later(now) else None
 
 
 def _is_pin(t: Transition) -> bool:

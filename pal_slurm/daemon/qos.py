@@ -13,6 +13,7 @@ from pal_slurm.daemon.faults import Faults
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.slurm.cli_run import Commands
 from pal_slurm.slurm.qos import preempting
+from pal_slurm.words import plain
 
 log = logging.getLogger("pald")
 EVERY_S = 60.0
@@ -21,6 +22,7 @@ EVERY_S = 60.0
 @dataclass
 class Preempting:
     commands: Commands
+    enabled: bool = True
     names: tuple[str, ...] = ()
     _asked: float = float("-inf")
     _trouble: str = ""
@@ -32,10 +34,20 @@ class Preempting:
 
     def look(self, monotonic: float) -> tuple[str, ...]:
         """What is known so far; asks anew when it is time."""
+        if not self.enabled:
+            return ()
         if monotonic - self._asked >= EVERY_S and not self._beside.busy:
             self._asked = monotonic
             self._beside.begin(self._ask)
         return self.names
+
+    @property
+    def note(self) -> str:
+        """For `palctl status`: who is not leased, and what to do where that is not meant."""
+        if not self.names:
+            return ""
+        names = ", ".join(plain(name) for name in self.names)
+        return f"jobs of QOS {names} are not placed: they may preempt (lease.spare_preempting)"
 
     def wait(self) -> None:
         self._beside.wait()
@@ -45,8 +57,8 @@ class Preempting:
         try:
             names = preempting(self.commands)
             if names != self.names:
-                log.info("QOS that may preempt, by Slurm's word: %s", ", ".join(map(repr, names)) or "none")
-            self.names = names
+                self.names = names
+                log.warning("%s", self.note or "no QOS may preempt any more")
         except SlurmUnavailable as e:
             trouble = str(e)
         if trouble and trouble != self._trouble:

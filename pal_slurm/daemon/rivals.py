@@ -7,9 +7,10 @@ about, the head of the queue goes plain, so that Slurm itself reserves for it, a
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from itertools import accumulate
 
 import numpy as np
 
@@ -18,24 +19,38 @@ from pal_slurm.policy.turn import Turn, turn_of
 
 KEPT_S = 3600.0  # a start that is older says nothing of those that wait now
 JobKey = tuple[int, int]
+Order = tuple[int, int, int]  # a place in Slurm's own order
 
 
 @dataclass(frozen=True, slots=True)
 class Rival:
-    """Waiting for Slurm to start it (`start` infinity), or started by it."""
-
-    start: float
-    turn: tuple[int, int, int]  # its place in Slurm's own order
+    order: Order
     nodes: BoolArray  # that it may have, or has
+    key: float  # when it started; or, while it waits, how many GPUs it asks for
+
+
+class _Near:
+    """Those of some nodes. Asked for the last in Slurm's order of all whose key is on one side of a limit."""
+
+    def __init__(self, rivals: Iterable[Rival], nodes: BoolArray, *, above: bool) -> None:
+        near = sorted((r for r in rivals if bool((r.nodes & nodes).any())), key=lambda r: r.key, reverse=above)
+        self._sign = -1.0 if above else 1.0
+        self._keys = [self._sign * rival.key for rival in near]
+        self._last = list(accumulate((rival.order for rival in near), max))
+
+    def last(self, limit: float) -> Order | None:
+        beyond = bisect_left(self._keys, self._sign * limit)
+        return self._last[beyond - 1] if beyond else None
 
 
 @dataclass
 class Rivals:
     _ours: set[JobKey] = field(default_factory=set)  # what we let go
-    _found: tuple[Rival, ...] = ()
-    _first: float | None = (
-        None  # what started before we looked was let go by an earlier pald, or ran before anybody waited
-    )
+    # What started before we looked was let go by an earlier pald, or ran before anybody waited.
+    _first: float | None = None
+    _waiting: tuple[Rival, ...] = ()
+    _begun: tuple[Rival, ...] = ()
+    _near: dict[tuple[str, ...], tuple[_Near, _Near]] = field(default_factory=dict)
 
     def let_go(self, jobs: Iterable[JobKey]) -> None:
         """These starts are ours; of an array's task the array's number is enough."""
@@ -45,25 +60,31 @@ class Rivals:
         """`lapsed`: whose lease only ran out: they are leased again."""
         now, cluster = snapshot.taken, snapshot.cluster
         self._first = now if self._first is None else max(self._first, now - KEPT_S)
-        here = {key for job in (*snapshot.pending, *snapshot.running) for key in _keys(job)}
-        self._ours &= here
+        self._ours &= {key for job in (*snapshot.pending, *snapshot.running) for key in _keys(job)}
         short = _short_of_cpus(cluster)
         waiting = [j for j in snapshot.pending if j.gpu_job and j.id not in lapsed and self._competes(j, now)]
         begun = [j for j in snapshot.running if (j.start or 0) > self._first and self._is_rival(j, short)]
-        self._found = (
-            *(Rival(math.inf, _turn(job), allowed(job, cluster)) for job in waiting),
-            *(Rival(float(job.start or 0), _turn(job), _held(job, cluster)) for job in begun),
-        )
+        self._waiting = tuple(Rival(_order(j), allowed(j, cluster), _gpus(j)) for j in waiting)
+        self._begun = tuple(Rival(_order(j), _held(j, cluster), float(j.start or 0)) for j in begun)
+        self._near = {}
 
     def about(self, job: Job, since: float, cluster: Cluster) -> bool:
-        """Whether one that comes after it in Slurm's order waits beside it, or has started since."""
-        nodes = None
-        for rival in self._found:
-            if rival.start > since and rival.turn > _turn(job):
-                nodes = allowed(job, cluster) if nodes is None else nodes
-                if bool((rival.nodes & nodes).any()):
-                    return True
-        return False
+        """Whether one that comes after it in Slurm's order has started since, or waits beside it for fewer GPUs.
+
+        One that waits for as many can take its turn once; then it has started. One that waits for fewer takes what
+        comes free bit by bit, and may keep it for days.
+        """
+        if not (self._waiting or self._begun):
+            return False
+        if job.partitions not in self._near:
+            nodes = allowed(job, cluster)
+            self._near[job.partitions] = (
+                _Near(self._waiting, nodes, above=False),
+                _Near(self._begun, nodes, above=True),
+            )
+        waiting, begun = self._near[job.partitions]
+        mine = _order(job)
+        return any(last is not None and last > mine for last in (waiting.last(_gpus(job)), begun.last(since)))
 
     def _competes(self, job: Job, now: float) -> bool:
         return turn_of(job, now)[0] is Turn.THEIRS and not job.reservation and not self._is_ours(job)
@@ -76,6 +97,11 @@ class Rivals:
 
     def _is_ours(self, job: Job) -> bool:
         return any(key in self._ours for key in _keys(job))
+
+
+def watched(rivals: Rivals, cluster: Cluster) -> Callable[[Job, float], bool]:
+    """As a plan asks."""
+    return lambda job, since: rivals.about(job, since, cluster)
 
 
 def allowed(job: Job, cluster: Cluster) -> BoolArray:
@@ -96,7 +122,12 @@ def _held(job: Job, cluster: Cluster) -> BoolArray:
     return mask
 
 
-def _turn(job: Job) -> tuple[int, int, int]:
+def _gpus(job: Job) -> float:
+    """The least that it asks for; what can't be told counts as one."""
+    return float(max(1, job.shape.least_gpus if job.shape else 1))
+
+
+def _order(job: Job) -> Order:
     return (-job.priority, job.submit, job.id)
 
 

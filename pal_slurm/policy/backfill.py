@@ -98,6 +98,8 @@ class Backfill:
     def respect(self, job: Job, nodes: frozenset[str], gpus: int, start: float) -> None:
         """Keep what Slurm has planned for a job that is not ours."""
         placement = self._up_to_date().on_planned(self.floor, nodes, gpus)
+        if job.lease is not None:
+            self._count[job.partitions] += 1  # one of ours that was let go: it heads the queue still
         if placement.nodes:
             self._keep(job, max(start, self.now), placement)
 

@@ -125,6 +125,7 @@ class _Planner:
         elif turn is Turn.LATER:
             yield Decision(job.id, None, Action.WAIT, reason, rank=rank)
         elif job.id in self.circumstances.let_go:
+            self.make_room(job)  # what is kept for it stays so until Slurm keeps it
             first = job.array_tasks[0] if job.array_tasks else job.array_task
             yield Decision(job.id, first, Action.PLAIN, self.circumstances.let_go[job.id], rank=rank)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -34,6 +34,7 @@ def _side_by_side(
     begin = threading.Barrier(len(names))
     starting = threading.Lock()
     over = threading.Event()
+    causes: list[BaseException] = []
 
     def arm(name: str) -> list[Ran]:
         try:
@@ -45,7 +46,8 @@ def _side_by_side(
                 return run(jobs, stage, state / f"out-{name}", _while_all_is_well(over, ticks(name)))
         except threading.BrokenBarrierError:
             return []
-        except BaseException:
+        except BaseException as error:
+            causes.append(error)
             over.set()
             begin.abort()
             raise
@@ -53,6 +55,9 @@ def _side_by_side(
     with ThreadPoolExecutor(len(names)) as pool:
         running = {name: pool.submit(arm, name) for name in names}
         try:
+            wait(running.values(), return_when=FIRST_EXCEPTION)
+            if causes:  # what the others say is that they were told to stop
+                raise causes[0]
             return {name: future.result() for name, future in running.items()}
         finally:  # nothing to do but after a failure or Ctrl-C: then the others stop, too
             over.set()

@@ -436,7 +436,14 @@ function cases.so_many_pass_as_there_are_good_gpus_for_their_class()
 			passed(submit({ tres_per_node = "gres/gpu:1", comment = comment }))
 		end
 		assert(leased(submit({ tres_per_node = "gres/gpu:1", comment = "app:axt" })), "unknown ones count as class A")
-		for _, fields in ipairs({ { shared = 0 }, { features = "rack1" }, { exc_nodes = "n1" } }) do
+		local others = {
+			{ shared = 0 }, { features = "rack1" }, { exc_nodes = "n1" }, { cpus_per_task = 4 }, { min_cpus = 30 },
+			{ pn_min_memory = 30000 }, { pn_min_memory = 2 ^ 63 + 30000 }, { cpus_per_tres = "gres/gpu:9" },
+		}
+		sleep(10)
+		publish(lines, 1)
+		assert(passed(submit({ tres_per_node = "gres/gpu:1", cpus_per_task = 65534, pn_min_memory = 2 ^ 64 - 2 })), "not set")
+		for _, fields in ipairs(others) do
 			sleep(10)
 			publish(lines, 1)
 			fields.tres_per_node = "gres/gpu:1"

@@ -10,6 +10,7 @@ import pytest
 from pal_slurm.daemon.begins import LONGEST_LEASE_S, Begins, beyond_a_lease
 from pal_slurm.daemon.edits import let_go
 from pal_slurm.daemon.leases import LeaseRules, renewals, waits_for_us
+from pal_slurm.daemon.past import Past
 from pal_slurm.daemon.reconcile import Fate, judge
 from pal_slurm.guard import Refusal, Rules, check
 from pal_slurm.model import (
@@ -63,7 +64,8 @@ def test_what_neither_lua_nor_we_wrote_is_the_users(store: Store) -> None:
     [
         ({"submit": 850}, False),  # older than the ledger, and within a lease: a ledger that was lost may know it
         ({"submit": 850, "eligible": int(NOW) + LONGEST_LEASE_S + 1}, True),
-        ({"restarts": 1}, False),  # Slurm's own begin time after a requeue
+        ({"restarts": 1, "eligible": 950 + 121}, False),  # Slurm's own begin time after a requeue
+        ({"restarts": 1, "eligible": 950 + 400}, True),
         ({"eligible": 995}, False),  # "now"
         ({"eligible": None}, False),
     ],
@@ -114,3 +116,19 @@ def test_a_pin_whose_job_is_to_begin_later_is_taken_back() -> None:
     edit = Edit(7, EditKind.PIN, nodes=("n1",), slots=(1,))
     intent = Intent(1, 950, edit, fence=1, written_at=NOW - 5, outcome=Outcome.DONE)
     assert judge(intent, view(pinned)).fate is Fate.UNDO
+
+
+def test_a_begin_time_far_ahead_is_not_written_over_however_many_leases_are_due() -> None:
+    """Leases are renewed ahead of time where many end together; a begin time of a user's is no lease yet."""
+    far = job(lease=Lease(1300, Request(), not_before=1300), eligible=1300)
+    leased = [replace(job(100 + n), eligible=1400) for n in range(5000)]
+    edits = renewals([(n, one) for n, one in enumerate([far, *leased])], {}, LeaseRules(), NOW, 15.0, rate=10.0)
+    assert edits and 7 not in {edit.job for edit in edits}
+    (soon,) = renewals([(0, far)], {}, LeaseRules(most_s=20), 1290.0, 15.0)
+    assert soon.until is not None and soon.until >= 1300
+
+
+def test_a_lost_pin_of_a_job_that_is_to_begin_later_is_taken_back_for_then(store: Store) -> None:
+    lost = job(restarts=1, required_nodes="n1", lease=replace(MARK, not_before=1800, moved=True), eligible=1800)
+    (wish,) = Past(Ledger(store, "c")).undos([], [lost], int(NOW), LeaseRules())
+    assert wish.edit.until == 1800

@@ -76,6 +76,7 @@ def test_these_that_run_are_not(facts: dict[str, Any]) -> None:
         {"partitions": ("other",)},
         {"gpu_job": False},
         {"priority": 11},
+        {"shape": Shape(2, 2, gpus_per_node=4)},  # as large: it may take its turn once, and then it has started
     ],
 )
 def test_these_that_wait_are_not(facts: dict[str, Any]) -> None:
@@ -114,3 +115,11 @@ def test_what_ran_before_pald_looked_is_nobodys_rival() -> None:
     rivals = Rivals()
     rivals.look(replace(snapshot(RUNS), taken=1002.0), frozenset())
     assert not rivals.about(HEAD, 0.0, CLUSTER)
+
+
+def test_of_many_rivals_one_is_enough_and_asking_is_cheap() -> None:
+    many = [replace(RUNS, id=100 + n, start=1001 + n % 7, priority=9 - n % 9, nodes=("n3",)) for n in range(500)]
+    assert not about(*many)
+    assert about(*many, RUNS)
+    assert not about(*many, RUNS, since=1001)
+    assert about(*many, replace(RUNS, start=1002), since=1001)

@@ -302,6 +302,14 @@ def test_pins_that_have_not_started_hold_their_gpus_and_are_not_decided_again() 
     assert told(result) == [(2, "wait", "no-room")]
 
 
+def test_what_is_kept_for_a_head_is_not_given_away_in_the_plan_that_lets_it_go() -> None:
+    busy = [running(8, {"n1": (0,)}, NOW + 600)]
+    queue = [waiting(1, 4), *(waiting(n, 1) for n in (2, 3))]
+    for let_go in ({}, {1: Reason.OVERTAKEN}):
+        result = made(ONE, queue, busy, circumstances=Circumstances(let_go=let_go))
+        assert {d.job: d.action for d in result.decisions if d.job > 1} == {2: Action.WAIT, 3: Action.WAIT}
+
+
 def test_a_head_that_is_overdue_goes_plain() -> None:
     busy = [running(8, {"n1": (0,)}, NOW + 600)]
     result = made(ONE, [waiting(1, 4)], busy, circumstances=Circumstances(let_go={1: Reason.PAST_PLANNED_START}))
