@@ -20,6 +20,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pal_slurm.words import digits
+
 log = logging.getLogger("pald")
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 
@@ -43,11 +45,11 @@ class Alive:
         self._open = bool(lines)
         self._write(now, lines)
 
-    def shut(self, now: float) -> None:
-        """Nothing may pass from here on: somebody is about to be leased."""
-        if self._open:
-            self._open = False
-            self._write(now, [])
+    def shut(self) -> None:
+        """Nothing may pass from here on: somebody is about to be leased. That is no sign of life: its time stays."""
+        if self._open and (beat := self._last()) is not None:
+            self._write(beat, [])
+        self._open = False
 
     def gone(self) -> None:
         """No leases any more: slurmctld lets us edit nobody's jobs."""
@@ -55,6 +57,13 @@ class Alive:
         if self.path is not None:
             with contextlib.suppress(OSError):
                 self.path.unlink()
+
+    def _last(self) -> int | None:
+        try:
+            word = self.path.read_text(encoding="ascii").partition("\n")[0] if self.path is not None else ""
+        except (OSError, ValueError):  # there is none, and so nothing that says what may pass
+            return None
+        return int(word) if digits(word) else None
 
     def _write(self, now: float, lines: list[str]) -> None:
         if self.path is None:

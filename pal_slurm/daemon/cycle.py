@@ -322,7 +322,7 @@ class Cycle:
         chosen = within(starts, self.starts.allowance(now), self.budget.allowance(now))
         report.put_off += chosen.count(PUT_OFF)
         if any(w.edit.until and w.edit.kind is not EditKind.RENEW for w in wishes):
-            self.alive.shut(self.clock.now())
+            self.alive.shut()
         writer = Writer(self.slurm, self.books.ledger, self.leader, self.clock, self.config.cycle.max_age_s)
         sent = [w for w, c in zip(wishes, chosen, strict=True) if c]
         results = writer.write(sent, fence, begun, passes, report)

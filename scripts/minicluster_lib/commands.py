@@ -54,7 +54,13 @@ def _sweep(layout: Layout) -> None:
             f"{len(left)} processes of {layout.name} would not die: {', '.join(str(p.pid) for p in left)}"
         )
     if layout.dir.exists():
-        shutil.rmtree(layout.dir)
+        shutil.rmtree(layout.dir, onerror=_but_gone)
+
+
+def _but_gone(_call: object, _path: str, error: tuple[type[BaseException], BaseException, object]) -> None:
+    """Its keeper may be taking the same away."""
+    if not isinstance(error[1], FileNotFoundError):
+        raise error[1]
 
 
 def _remove_home() -> None:
@@ -124,7 +130,10 @@ def _run_keeper(layout: Layout, holders: list[socket.socket]) -> dict[str, float
     ready = message.get("ready")
     if isinstance(ready, dict):
         return ready
-    said = (layout.log / "keeper.log").read_text().strip() if (layout.log / "keeper.log").exists() else ""
+    try:
+        said = (layout.log / "keeper.log").read_text().strip()
+    except FileNotFoundError:  # it takes everything away itself
+        said = ""
     keeper.wait(30)
     raise MiniclusterError(str(message.get("error") or f"the keeper ended without a word\n{said}"))
 

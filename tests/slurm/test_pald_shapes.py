@@ -140,5 +140,6 @@ def test_after_a_restart_of_slurmctld_jobs_are_pinned_once(minicluster: Miniclus
         pald.start()
         for job in jobs:
             minicluster.wait_state(job, "RUNNING")
+            wait_for(lambda job=job: all(i.outcome for i in pald.intents(job)), "it is known")  # type: ignore[misc]
             starts = [(i.edit.kind, i.outcome) for i in pald.intents(job) if i.edit.kind is not EditKind.RENEW]
             assert starts == [(EditKind.PIN, Outcome.DONE)], starts

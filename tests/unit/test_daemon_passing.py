@@ -192,8 +192,13 @@ def test_with_scores_nobody_passes_while_anybody_waits() -> None:
 def test_what_an_earlier_pald_let_pass_is_shut_too(tmp_path: Path) -> None:
     path = tmp_path / "alive"
     path.write_text(f"12\n{ALL[0]}\nend\n")
-    Alive(path).shut(13.0)
-    assert path.read_text() == "13\nend\n"
+    Alive(path).shut()
+    assert path.read_text() == "12\nend\n"
+
+
+def test_shutting_is_no_sign_of_life(tmp_path: Path) -> None:
+    Alive(tmp_path / "alive").shut()
+    assert not (tmp_path / "alive").exists()
 
 
 def test_a_queue_that_could_not_be_read_whole_lets_nobody_pass() -> None:
@@ -206,8 +211,8 @@ def test_the_file_says_what_lua_may_read_and_is_shut_before_somebody_is_leased(t
     alive.beat(12.9, ALL)
     assert alive.path is not None
     assert alive.path.read_text() == f"12\npreempt high,over.night\n{ALL[0]}\nend\n"
-    alive.shut(13.0)
-    assert alive.path.read_text() == "13\npreempt high,over.night\nend\n"
+    alive.shut()
+    assert alive.path.read_text() == "12\npreempt high,over.night\nend\n"
     alive.gone()
-    alive.shut(14.0)
+    alive.shut()
     assert not alive.path.exists()
