@@ -76,8 +76,8 @@ def test_an_owner_that_dies_while_the_cluster_starts_takes_it_along(name: str, r
         mark = mark_of(HOME / name)
         program.send_signal(signal.SIGKILL)
         _, said = starting.communicate(timeout=WITHIN)
-    assert starting.returncode == 1
-    assert "interrupted" in said
+    # A fast machine may have brought it up before the keeper hears of the death.
+    assert (starting.returncode, "interrupted" in said) in ((1, True), (0, False))
     assert_no_trace(HOME / name, mark)
 
 
