@@ -44,6 +44,7 @@ from pal_slurm.model import (
     Decision,
     EditKind,
     EditResult,
+    JobKey,
     Knowledge,
     Outcome,
     Placement,
@@ -57,7 +58,6 @@ from pal_slurm.policy.plan import Circumstances, plan
 from pal_slurm.slurm.port import Passes, Slurm
 from pal_slurm.store import DecisionRepo, Ledger, Switches
 
-JobKey = tuple[int, int]
 RENEWALS = 0.5  # the part of the write budget that keeping leases may take, ahead of time
 
 

@@ -14,13 +14,11 @@ from pal_slurm.daemon.observe import Pins
 from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, find, judge, orphans
 from pal_slurm.daemon.writer import Wish
 from pal_slurm.guard import Rules
-from pal_slurm.model import EditKind, Job, Outcome, Snapshot
+from pal_slurm.model import EditKind, Job, JobKey, Outcome, Snapshot
 from pal_slurm.slurm.gres import names_slots
 from pal_slurm.slurm.nodeset import expand
 from pal_slurm.slurm.port import Passes
 from pal_slurm.store import Ledger
-
-JobKey = tuple[int, int]
 
 
 @dataclass

@@ -14,11 +14,10 @@ from itertools import accumulate
 
 import numpy as np
 
-from pal_slurm.model import BoolArray, Cluster, Job, Snapshot
+from pal_slurm.model import BoolArray, Cluster, Job, JobKey, Snapshot
 from pal_slurm.policy.turn import Turn, turn_of
 
 KEPT_S = 3600.0  # a start that is older says nothing of those that wait now
-JobKey = tuple[int, int]
 Order = tuple[int, int, int]  # a place in Slurm's own order
 
 

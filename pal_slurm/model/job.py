@@ -9,6 +9,8 @@ from functools import cached_property
 
 from pal_slurm.model.app import NO_HINT, Hint
 
+JobKey = tuple[int, int]  # id and submit time: a job id may come round again
+
 
 class JobState(StrEnum):
     PENDING = "pending"

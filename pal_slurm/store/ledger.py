@@ -13,13 +13,12 @@ from typing import Any, TypeVar
 from sqlalchemy import Connection, Row, func, insert, select, update
 
 from pal_slurm.errors import NotLeader
-from pal_slurm.model import Decision, Edit, EditKind, Intent, Outcome, Request
+from pal_slurm.model import Decision, Edit, EditKind, Intent, JobKey, Outcome, Request
 from pal_slurm.store.engine import Store
 from pal_slurm.store.jsontext import dump, load
 from pal_slurm.store.state import first_use
 from pal_slurm.store.tables import intents, leader
 
-JobKey = tuple[int, int]  # id and submit time: one job for ever
 MAX_SAID = 1000
 T = TypeVar("T")
 
