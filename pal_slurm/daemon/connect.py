@@ -10,11 +10,11 @@ from pathlib import Path
 
 from pal_slurm.config import Config
 from pal_slurm.errors import SlurmError
-from pal_slurm.slurm.cli_backend import CliSlurm
-from pal_slurm.slurm.cli_run import Commands
+from pal_slurm.slurm.commands.backend import CliSlurm
+from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.slurm.nodes import Site
 from pal_slurm.slurm.port import Slurm
-from pal_slurm.slurm.pyslurm_backend import PyslurmSlurm
+from pal_slurm.slurm.pyslurm.backend import PyslurmSlurm
 
 log = logging.getLogger("pald")
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pal_slurm.daemon.beside import Beside
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.errors import SlurmUnavailable
-from pal_slurm.slurm.cli_run import Commands
-from pal_slurm.slurm.qos import preempting
+from pal_slurm.slurm.commands.qos import preempting
+from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.words import plain
 
 log = logging.getLogger("pald")

@@ -14,7 +14,7 @@ from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.writer import Wish
 from pal_slurm.guard import Cause, Refusal, Rules, check
 from pal_slurm.model import NOT_SENT, Action, Decision, EditKind, EditResult, Job, Outcome, Placement, Reason, Snapshot
-from pal_slurm.slurm.insist import NOT_NOW
+from pal_slurm.slurm.edits.insist import NOT_NOW
 
 # The guard's own facts disagree with the plan's; what is merely taken or about to end is another matter in a moment.
 DISAGREE = frozenset({

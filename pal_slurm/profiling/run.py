@@ -20,7 +20,7 @@ from pal_slurm.ingest.run import Ingested, ingest
 from pal_slurm.ingest.spool import SpoolBusy
 from pal_slurm.profiling.nodes import down, gpu_nodes, idle, in_the_way
 from pal_slurm.profiling.window import Window
-from pal_slurm.slurm.batch import Batch, OurJob, Terms
+from pal_slurm.slurm.commands.batch import Batch, OurJob, Terms
 from pal_slurm.slurm.port import Slurm
 from pal_slurm.store import Store
 from pal_slurm.store.nights import NightRepo

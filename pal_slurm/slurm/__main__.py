@@ -17,11 +17,11 @@ from typing import TypedDict
 
 from pal_slurm.errors import PalError
 from pal_slurm.model import Job, Request
-from pal_slurm.slurm.cli_backend import CliSlurm
+from pal_slurm.slurm.commands.backend import CliSlurm
+from pal_slurm.slurm.edits.prepare import fold_tasks
 from pal_slurm.slurm.nodeset import expand, fold
 from pal_slurm.slurm.port import Slurm
-from pal_slurm.slurm.prepare import fold_tasks
-from pal_slurm.slurm.pyslurm_backend import PyslurmSlurm
+from pal_slurm.slurm.pyslurm.backend import PyslurmSlurm
 
 
 class Line(TypedDict):

@@ -1,7 +1,7 @@
 """One job as a backend reads it, and what the model makes of it. In: JobRecord, Slurm's own words. Out: Job.
 
 Both backends fill a JobRecord; only this file knows what its words mean. The order of its fields is the order in
-which the pyslurm worker sends them (`JOB_FIELDS` in worker/read.py), checked when the worker says hello.
+which the pyslurm worker sends them (`JOB_FIELDS` in pyslurm/worker/read.py), checked when the worker says hello.
 """
 
 from __future__ import annotations

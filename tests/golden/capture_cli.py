@@ -12,10 +12,10 @@ import os
 import sys
 from pathlib import Path
 
-from pal_slurm.slurm.cli_cluster import QUESTIONS
-from pal_slurm.slurm.cli_columns import layout
-from pal_slurm.slurm.cli_read import QueueReader
-from pal_slurm.slurm.cli_run import Commands
+from pal_slurm.slurm.commands.cluster import QUESTIONS
+from pal_slurm.slurm.commands.columns import layout
+from pal_slurm.slurm.commands.read import QueueReader
+from pal_slurm.slurm.commands.run import Commands
 from tests.slurm.minicluster import Minicluster
 
 HERE = Path(__file__).parent / "cli"

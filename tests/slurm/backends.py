@@ -7,10 +7,10 @@ from dataclasses import replace
 import pytest
 
 from pal_slurm.model import Job, Request
-from pal_slurm.slurm.cli_backend import CliSlurm
+from pal_slurm.slurm.commands.backend import CliSlurm
 from pal_slurm.slurm.nodes import Site
 from pal_slurm.slurm.port import Slurm
-from pal_slurm.slurm.pyslurm_backend import PyslurmSlurm
+from pal_slurm.slurm.pyslurm.backend import PyslurmSlurm
 from tests.slurm.minicluster import Minicluster
 
 LATER = "--begin=now+1hour"  # the user's own begin time: a job that waits, and that lua leaves alone

@@ -13,7 +13,7 @@ import pytest
 
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Edit, EditKind, Outcome
-from pal_slurm.slurm.cli_backend import CliSlurm
+from pal_slurm.slurm.commands.backend import CliSlurm
 from tests.slurm.minicluster import Minicluster, wait_for
 
 LATER = "--begin=now+1hour"
@@ -39,7 +39,7 @@ def test_a_frozen_slurmctld_costs_a_deadline_and_then_all_is_well(slurm: CliSlur
 def test_a_slurmctld_that_freezes_in_the_middle_of_a_batch_leaves_no_edit_in_doubt_for_long(
     slurm: CliSlurm, minicluster: Minicluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pal_slurm.slurm.cli_write.EACH_S", 0.0)
+    monkeypatch.setattr("pal_slurm.slurm.commands.write.EACH_S", 0.0)
     ids = [minicluster.submit(LATER, "--gres=gpu:1") for _ in range(60)]
     until = int(time.time()) + 1234
     edits = [Edit(job, EditKind.RENEW, until=until) for job in ids]

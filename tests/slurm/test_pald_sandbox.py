@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pal_slurm.model import Edit, EditKind, Outcome
-from pal_slurm.slurm.pyslurm_backend import PyslurmSlurm
+from pal_slurm.slurm.pyslurm.backend import PyslurmSlurm
 from tests.slurm import sandbox
 from tests.slurm.backends import SITE, WORKER_PYTHON
 from tests.slurm.minicluster import PROJECT, Minicluster

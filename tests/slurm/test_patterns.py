@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pal_slurm.slurm.cli_backend import CliSlurm
+from pal_slurm.slurm.commands.backend import CliSlurm
 from pal_slurm.slurm.port import Slurm
-from pal_slurm.slurm.pyslurm_backend import PyslurmSlurm
+from pal_slurm.slurm.pyslurm.backend import PyslurmSlurm
 from tests.slurm.minicluster import Minicluster
 
 LONG = "x" * 300

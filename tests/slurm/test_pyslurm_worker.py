@@ -19,7 +19,7 @@ import pytest
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Edit, EditKind, Outcome
 from pal_slurm.slurm.nodes import Site
-from pal_slurm.slurm.pyslurm_backend import PyslurmSlurm
+from pal_slurm.slurm.pyslurm.backend import PyslurmSlurm
 from tests.slurm.backends import SITE, WORKER_PYTHON
 from tests.slurm.minicluster import PROJECT, Minicluster, wait_for
 

@@ -6,10 +6,10 @@ import pytest
 
 from pal_slurm.model import Edit, EditKind, EditResult, Job, JobState, Lease, Outcome, Request, Shape
 from pal_slurm.slurm.capabilities import capabilities_of
-from pal_slurm.slurm.cli_write import update_line
+from pal_slurm.slurm.commands.write import update_line
+from pal_slurm.slurm.edits.prepare import Ready, prepare_all
+from pal_slurm.slurm.edits.rewrite import Refused, Rewrite, rewrite
 from pal_slurm.slurm.port import Capabilities
-from pal_slurm.slurm.prepare import Ready, prepare_all
-from pal_slurm.slurm.rewrite import Refused, Rewrite, rewrite
 
 OLD, NEW = capabilities_of("22.05.8"), capabilities_of("26.05.5")
 NOW = 1_800_000_000

@@ -19,7 +19,7 @@ from pal_slurm.model import Cluster, Job, JobState, Reservation, Shape, Snapshot
 from pal_slurm.profiling.nodes import idle, in_the_way
 from pal_slurm.profiling.run import ARRIVES_S, LOGS, WAITS_S, ProfileRun, Wanted, batch_script
 from pal_slurm.profiling.window import Window, hours
-from pal_slurm.slurm.batch import OurJob, Terms
+from pal_slurm.slurm.commands.batch import OurJob, Terms
 from pal_slurm.store import GpuRepo, Sighting, Store
 from pal_slurm.store.learned import CurrentScore, LearnedRepo
 from tests.unit.spools import NIGHT, document, fleet, put

@@ -8,9 +8,9 @@ import pytest
 
 from pal_slurm.model import Edit, EditKind, EditResult, Job, JobState, Lease, Outcome, Request, Shape
 from pal_slurm.slurm.capabilities import capabilities_of
-from pal_slurm.slurm.judge import judge
-from pal_slurm.slurm.prepare import Ready, fold_tasks, prepare_all, record_of
-from pal_slurm.slurm.rewrite import Rewrite
+from pal_slurm.slurm.edits.judge import judge
+from pal_slurm.slurm.edits.prepare import Ready, fold_tasks, prepare_all, record_of
+from pal_slurm.slurm.edits.rewrite import Rewrite
 
 CAPS = capabilities_of("26.05.5")
 NOW = 1_000_000.0

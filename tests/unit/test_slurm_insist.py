@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from pal_slurm.slurm.insist import NOT_NOW, PAUSES_S, insist
+from pal_slurm.slurm.edits.insist import NOT_NOW, PAUSES_S, insist
 
 
 class Slurmctld:
@@ -27,7 +27,7 @@ class Slurmctld:
 @pytest.fixture
 def pauses(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     slept: list[float] = []
-    monkeypatch.setattr("pal_slurm.slurm.insist.time.sleep", slept.append)
+    monkeypatch.setattr("pal_slurm.slurm.edits.insist.time.sleep", slept.append)
     return slept
 
 

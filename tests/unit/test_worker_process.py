@@ -19,7 +19,7 @@ import msgspec
 import pytest
 
 from pal_slurm.errors import SlurmUnavailable
-from pal_slurm.slurm.worker_process import WorkerProcess
+from pal_slurm.slurm.pyslurm.process import WorkerProcess
 
 PLENTY_S = 60.0  # a deadline that no test should meet
 PRELUDE = """

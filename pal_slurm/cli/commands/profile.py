@@ -85,8 +85,8 @@ def _run(palctl: Palctl, wanted: Wanted, interval: float, quiet: bool) -> Progre
     from pal_slurm.daemon.connect import connect
     from pal_slurm.profiling.run import ProfileRun
     from pal_slurm.report.text import shown
-    from pal_slurm.slurm.batch import Batch
-    from pal_slurm.slurm.cli_run import Commands
+    from pal_slurm.slurm.commands.batch import Batch
+    from pal_slurm.slurm.commands.run import Commands
 
     bin_dir = Path(palctl.config.cluster.bin_dir) if palctl.config.cluster.bin_dir else None
     batch = Batch(Commands(bin_dir, palctl.config.cluster.timeout_s))

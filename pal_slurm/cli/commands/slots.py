@@ -15,7 +15,7 @@ from pal_slurm.errors import BadInput
 from pal_slurm.words import plain
 
 if TYPE_CHECKING:  # loaded when a command needs it
-    from pal_slurm.slurm.cli_run import Commands
+    from pal_slurm.slurm.commands.run import Commands
 
 
 @click.group(name="slots", short_help="Set a site up for pins that name exact devices.")
@@ -31,7 +31,7 @@ def emit(palctl: Palctl, gres_conf: Path | None) -> None:
     from pal_slurm.cli.inputs import read_input
     from pal_slurm.slots.emit import emit as make
     from pal_slurm.slots.gres_conf import read_gres_conf
-    from pal_slurm.slurm.cli_cluster import QUESTIONS, read_machine
+    from pal_slurm.slurm.commands.cluster import QUESTIONS, read_machine
 
     try:
         text = read_input(str(gres_conf)).decode() if gres_conf else ""
@@ -53,7 +53,7 @@ def check(palctl: Palctl, as_json: bool) -> None:
     """Tell whether the running cluster is set up for exact pins; exit code 1 when something is wrong."""
     from pal_slurm.slots.check import Level
     from pal_slurm.slots.check import check as look
-    from pal_slurm.slurm.cli_cluster import QUESTIONS, billing_weights, read_config, read_machine
+    from pal_slurm.slurm.commands.cluster import QUESTIONS, billing_weights, read_config, read_machine
 
     commands = _commands(palctl)
     settings = read_config(commands.read("scontrol", ("show", "config")))
@@ -70,7 +70,7 @@ def check(palctl: Palctl, as_json: bool) -> None:
 
 
 def _commands(palctl: Palctl) -> Commands:
-    from pal_slurm.slurm.cli_run import Commands
+    from pal_slurm.slurm.commands.run import Commands
 
     cluster = palctl.config.cluster
     return Commands(Path(cluster.bin_dir) if cluster.bin_dir else None, cluster.timeout_s)

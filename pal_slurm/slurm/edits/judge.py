@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 from pal_slurm.model import Edit, EditKind, EditResult, Job, JobState, Outcome
 from pal_slurm.slurm import gres
+from pal_slurm.slurm.edits.rewrite import NOW, Rewrite
 from pal_slurm.slurm.nodeset import expand
-from pal_slurm.slurm.rewrite import NOW, Rewrite
 
 CLOCK_SLACK_S = 2  # slurmctld's clock and ours, and the second that an update may take
 

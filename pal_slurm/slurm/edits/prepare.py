@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from pal_slurm.model import NOT_SENT, Edit, EditResult, Job, JobState, Outcome
+from pal_slurm.slurm.edits.rewrite import Refused, Rewrite, rewrite
 from pal_slurm.slurm.port import Capabilities
-from pal_slurm.slurm.rewrite import Refused, Rewrite, rewrite
 
 SAFE_AHEAD_S = 5.0  # without disable_job_shrink: how far off a job's start must be for a node list to be sent
 

@@ -20,14 +20,13 @@ import msgspec
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Edit, EditResult, Job, JobState, Outcome, Snapshot
 from pal_slurm.slurm.capabilities import capabilities_of
-from pal_slurm.slurm.cli_cluster import racks_of
-from pal_slurm.slurm.insist import insist
-from pal_slurm.slurm.judge import judge
+from pal_slurm.slurm.commands.cluster import racks_of
+from pal_slurm.slurm.edits.insist import insist
+from pal_slurm.slurm.edits.judge import judge
+from pal_slurm.slurm.edits.prepare import Ready, prepare_all, record_of
 from pal_slurm.slurm.nodes import Site, to_cluster, to_reservation
 from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
-from pal_slurm.slurm.prepare import Ready, prepare_all, record_of
-from pal_slurm.slurm.records import JobRecord, in_whole_nodes, to_job
-from pal_slurm.slurm.worker_messages import (
+from pal_slurm.slurm.pyslurm.messages import (
     ANSWER,
     HELLO,
     MACHINE,
@@ -41,7 +40,8 @@ from pal_slurm.slurm.worker_messages import (
     Setup,
     read,
 )
-from pal_slurm.slurm.worker_process import WorkerProcess
+from pal_slurm.slurm.pyslurm.process import WorkerProcess
+from pal_slurm.slurm.records import JobRecord, in_whole_nodes, to_job
 
 WORKER = Path(__file__).with_name("worker")
 EDITS_PER_CALL = 100

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pal_slurm.errors import SlurmRefused, SlurmUnavailable
-from pal_slurm.slurm.cli_run import Commands
+from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.words import digits, printable
 
 NAME = "pal-profile"

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pal_slurm.slurm.cli_columns import COMMENTS, LATER, WIDE, Layout, Row, layout, rows
-from pal_slurm.slurm.cli_details import Details
-from pal_slurm.slurm.cli_queue import Unread, to_record
-from pal_slurm.slurm.cli_run import Commands, failure
+from pal_slurm.slurm.commands.columns import COMMENTS, LATER, WIDE, Layout, Row, layout, rows
+from pal_slurm.slurm.commands.details import Details
+from pal_slurm.slurm.commands.queue import Unread, to_record
+from pal_slurm.slurm.commands.run import Commands, failure
 from pal_slurm.slurm.records import JobRecord
 from pal_slurm.words import printable
 

@@ -1,7 +1,7 @@
 """One row of squeue as a JobRecord. In: Row. Out: JobRecord, in the words that records.py understands.
 
 What squeue leaves out: whether memory is meant per CPU or per node (told from the job's TRES), an array's %limit and
-the devices of a running job (cli_details.py).
+the devices of a running job (details.py).
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from pal_slurm.slurm.cli_columns import Row
+from pal_slurm.slurm.commands.columns import Row
 from pal_slurm.slurm.records import JobRecord
 from pal_slurm.words import digits
 

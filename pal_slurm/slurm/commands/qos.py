@@ -6,7 +6,7 @@ only where PreemptType is preempt/qos, so never on a site without slurmdbd. Who 
 
 from __future__ import annotations
 
-from pal_slurm.slurm.cli_run import Commands
+from pal_slurm.slurm.commands.run import Commands
 
 
 def preempting(commands: Commands) -> tuple[str, ...]:

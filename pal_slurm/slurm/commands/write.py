@@ -2,7 +2,7 @@
 
 All updates go down the standard input of one scontrol. Before each stands a word that scontrol does not know and so
 repeats on stderr: what it says between two of them belongs to one update. Nothing of a job's own texts is ever sent,
-but its original request, whose characters rewrite.py has checked.
+but its original request, whose characters edits/rewrite.py has checked.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from dataclasses import dataclass, replace
 
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Edit, EditResult, Job, Outcome
-from pal_slurm.slurm.cli_read import QueueReader
-from pal_slurm.slurm.cli_run import Commands
-from pal_slurm.slurm.insist import insist
-from pal_slurm.slurm.judge import judge
+from pal_slurm.slurm.commands.read import QueueReader
+from pal_slurm.slurm.commands.run import Commands
+from pal_slurm.slurm.edits.insist import insist
+from pal_slurm.slurm.edits.judge import judge
+from pal_slurm.slurm.edits.prepare import Ready, prepare_all, record_of
+from pal_slurm.slurm.edits.rewrite import NOW
 from pal_slurm.slurm.port import Capabilities
-from pal_slurm.slurm.prepare import Ready, prepare_all, record_of
 from pal_slurm.slurm.records import to_job
-from pal_slurm.slurm.rewrite import NOW
 from pal_slurm.words import printable
 
 BATCH = 128  # edits per scontrol: the read before each batch is never long ago

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 import msgspec
 
 from pal_slurm.errors import SlurmUnavailable
-from pal_slurm.slurm.worker_pipe import Child, Declined, Lost
+from pal_slurm.slurm.pyslurm.pipe import Child, Declined, Lost
 
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.5, 10.0
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from pal_slurm.slurm import gres
-from pal_slurm.slurm.cli_run import Commands
+from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.slurm.nodeset import unfold
 from pal_slurm.slurm.records import HOLDS_RESOURCES, JobRecord
 

@@ -10,11 +10,11 @@ from pathlib import Path
 
 from pal_slurm.model import Cluster, Edit, EditResult, Job, JobState, Reservation, Snapshot
 from pal_slurm.slurm.capabilities import capabilities_of
-from pal_slurm.slurm.cli_cluster import QUESTIONS, Machine, read_config, read_machine, read_passes, to_setup
-from pal_slurm.slurm.cli_columns import Layout, rows
-from pal_slurm.slurm.cli_read import QueueReader
-from pal_slurm.slurm.cli_run import Commands
-from pal_slurm.slurm.cli_write import Writer
+from pal_slurm.slurm.commands.cluster import QUESTIONS, Machine, read_config, read_machine, read_passes, to_setup
+from pal_slurm.slurm.commands.columns import Layout, rows
+from pal_slurm.slurm.commands.read import QueueReader
+from pal_slurm.slurm.commands.run import Commands
+from pal_slurm.slurm.commands.write import Writer
 from pal_slurm.slurm.nodes import Site, to_cluster, to_reservation
 from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
 from pal_slurm.slurm.records import HOLDS_RESOURCES, in_whole_nodes, to_job
