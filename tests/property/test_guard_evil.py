@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from pal_slurm.guard import Permit, Rules, check
 from pal_slurm.model import Action, Decision, Hint, Job, JobState, Lease, Placement, Reason, Request, Reservation, Shape
 from pal_slurm.policy import compose, plan
-from tests.property.worlds import FEATURES, NOW, World, askable, jobs, queues, reservations, snapshot, taken, worlds
+from tests.builders import NOW
+from tests.property.worlds import FEATURES, World, askable, jobs, queues, reservations, snapshot, taken, worlds
 
 RULES = Rules(disable_job_shrink=True, exact_slots=True, margin_s=5)
 OWN = Lease(NOW + 60, Request(), own_nodes=True)

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from pal_slurm.guard import Permit, Rules, check
 from pal_slurm.model import Action, Hint, Job, JobState, Lease, Reason, Request, Shape, Snapshot
 from pal_slurm.policy import Circumstances, Composition, compose, plan
-from tests.property.worlds import NOW, World, askable, jobs, reservations, worlds
+from tests.builders import NOW
+from tests.property.worlds import World, askable, jobs, reservations, worlds
 
 ODDITIES: list[dict[str, Any]] = [
     {"lease": None, "eligible": NOW - 5, "reason": "Priority"},

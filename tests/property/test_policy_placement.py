@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from pal_slurm.model import Job, Placement, Reservation, predict
 from pal_slurm.policy import Floor, placements
-from tests.property.worlds import NOW, World, askable, gangs, jobs, least_step, queues, reservations, worlds
+from tests.builders import NOW
+from tests.property.worlds import World, askable, gangs, jobs, least_step, queues, reservations, worlds
 
 NAMES = ("lv", "thrift", "pm-first", "packed", "random(3)")
 

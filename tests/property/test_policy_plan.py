@@ -25,7 +25,8 @@ from pal_slurm.model import (
     predict,
 )
 from pal_slurm.policy import Plan, compose, plan
-from tests.property.worlds import NOW, World, askable, jobs, queues, snapshot, taken, worlds
+from tests.builders import NOW
+from tests.property.worlds import World, askable, jobs, queues, snapshot, taken, worlds
 
 PAL = compose("pal")
 

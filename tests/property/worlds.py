@@ -19,19 +19,16 @@ from pal_slurm.model import (
     Cluster,
     Hint,
     Job,
-    JobState,
     Knowledge,
-    Lease,
     Placement,
-    Request,
     Reservation,
     ScoreTable,
     Shape,
     Snapshot,
     predict,
 )
+from tests.builders import NOW, leased
 
-NOW = 1_000_000
 CLASSES = ("A", "B")
 FEATURES = ("big", "fast")
 
@@ -99,21 +96,15 @@ def shapes(draw: st.DrawFn) -> Shape:
 
 @st.composite
 def jobs(draw: st.DrawFn, number: int = 1) -> Job:
-    return Job(
-        id=number,
-        state=JobState.PENDING,
+    return leased(
+        number,
         submit=NOW - 1000 + number,
-        user="u",
         partitions=draw(st.sampled_from((("gpu",), ("few",), ("gpu", "few"), ("few", "gpu"), ()))),
-        eligible=NOW + 60,
-        reason="BeginTime",
         time_limit_s=draw(st.sampled_from((None, 600, 3600, 7200))),
         shape=draw(shapes()),
-        gpu_job=True,
         features=draw(st.sampled_from(("", "", "", "big", "big&fast", "big|fast"))),
         excluded_nodes=draw(st.sampled_from(("", "", "", "n1", "n[2-3]"))),
         hint=Hint(draw(st.sampled_from(CLASSES))),
-        lease=Lease(NOW + 60, Request()),
     )
 
 

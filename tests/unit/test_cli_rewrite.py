@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from pal_slurm.model import Edit, EditKind, EditResult, Job, JobState, Lease, Outcome, Request, Shape
+from pal_slurm.model import Edit, EditKind, EditResult, Job, Lease, Outcome, Request, Shape
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.commands.write import update_line
 from pal_slurm.slurm.edits.prepare import Ready, prepare_all
 from pal_slurm.slurm.edits.rewrite import Refused, Rewrite, rewrite
 from pal_slurm.slurm.port import Capabilities
+from tests.builders import waiting
 
 OLD, NEW = capabilities_of("22.05.8"), capabilities_of("26.05.5")
 NOW = 1_800_000_000
 
 
-def job(request: Request, *, ntasks: int = 1, lease: Lease | None = None, **more: object) -> Job:
-    fields: dict[str, object] = {
-        "eligible": NOW + 600, "request": request, "ntasks": ntasks, "lease": lease, "shape": Shape(gpus=2), **more,
-    }  # fmt: skip
-    return Job(7, JobState.PENDING, NOW - 60, "ann", **fields)  # type: ignore[arg-type]
+def job(request: Request, **more: Any) -> Job:
+    return waiting(7, 2, **({"submit": NOW - 60, "eligible": NOW + 600, "request": request} | more))
 
 
 def prepare(edit: Edit, of: Job, able: Capabilities = NEW, may_name_nodes: bool = True) -> EditResult | Ready:

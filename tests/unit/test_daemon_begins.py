@@ -20,16 +20,14 @@ from pal_slurm.model import (
     EditKind,
     Intent,
     Job,
-    JobState,
     Lease,
     Outcome,
     Reason,
     Request,
-    Snapshot,
-    homogeneous,
 )
 from pal_slurm.policy.turn import Turn, turn_of
 from pal_slurm.store import Ledger, Store
+from tests.builders import leased, snapshot
 from tests.unit.test_daemon_reconcile import view
 
 BEGUN = 900.0  # the ledger
@@ -38,13 +36,14 @@ MARK = Lease(990, Request())
 
 
 def job(number: int = 7, **more: Any) -> Job:
-    return replace(Job(number, JobState.PENDING, 950, "u", gpu_job=True, lease=MARK, eligible=1100), **more)
+    facts: dict[str, Any] = {"submit": 950, "lease": MARK, "eligible": 1100}
+    return leased(number, **(facts | more))
 
 
 def told(store: Store, *jobs: Job, watch: Begins | None = None, now: float = NOW) -> list[Job]:
     ledger = Ledger(store, "c")
     ledger.since(BEGUN)
-    return list((watch or Begins()).told(Snapshot(now, homogeneous(1, 4), jobs), ledger).pending)
+    return list((watch or Begins()).told(snapshot(*jobs, now=now), ledger).pending)
 
 
 def own(made: Job) -> int | None:
@@ -77,7 +76,7 @@ def test_in_doubt_it_is_ours(store: Store, facts: dict[str, Any], is_theirs: boo
 
 def test_without_a_ledger_only_what_no_lease_ever_has_is_the_users() -> None:
     near, far = job(eligible=int(NOW) + 600), job(8, eligible=int(NOW) + 601)
-    made = beyond_a_lease(Snapshot(NOW, homogeneous(1, 4), (near, far))).pending
+    made = beyond_a_lease(snapshot(near, far, now=NOW)).pending
     assert [own(found) for found in made] == [None, NOW + 601]
 
 
@@ -85,7 +84,7 @@ def test_nobody_starts_it_sooner_nor_renews_it_nor_lets_it_go(store: Store) -> N
     (made,) = told(store, job())
     assert turn_of(made, NOW) == (Turn.LATER, Reason.NOT_ELIGIBLE)
     start = Decision(made.id, None, Action.PLAIN, Reason.CANT_PIN)
-    (verdict,) = check([start], Snapshot(NOW, homogeneous(1, 4), (made,)), Rules(True, True, 3.0))
+    (verdict,) = check([start], snapshot(made, now=NOW), Rules(True, True, 3.0))
     assert isinstance(verdict, Refusal)
     assert renewals([(0, made)], {}, LeaseRules(), 1099.0, 15.0) == []
     assert not waits_for_us(made, NOW)

@@ -8,19 +8,14 @@ import pytest
 
 from pal_slurm.config import CanarySection, Config
 from pal_slurm.daemon.canary import described, outside
-from pal_slurm.model import Action, Job, JobState, Lease, Reason, Request, Shape, Snapshot, homogeneous, neutral_scores
+from pal_slurm.model import Action, Job, Reason, homogeneous, neutral_scores
 from pal_slurm.model import Knowledge as Known
 from pal_slurm.policy import Circumstances, compose, plan
-
-NOW = 1_000_000
+from tests.builders import leased, snapshot
 
 
 def job(number: int, *partitions: str, array: int | None = None) -> Job:
-    return Job(
-        number, JobState.PENDING, NOW - 9, "u", partitions=partitions or ("gpu",), eligible=NOW + 60,
-        reason="BeginTime", lease=Lease(NOW + 60, Request()), shape=Shape(gpus=1), gpu_job=True, time_limit_s=600,
-        array_id=array,
-    )  # fmt: skip
+    return leased(number, partitions=partitions or ("gpu",), time_limit_s=600, array_id=array)
 
 
 def settings(percent: float = 100.0, *partitions: str, actuator: str = "pin") -> Config:
@@ -63,7 +58,7 @@ def test_it_is_told_in_words() -> None:
 
 def test_a_job_outside_goes_plain_in_its_turn_and_not_before() -> None:
     cluster = homogeneous(1, 2)
-    look = Snapshot(NOW, cluster, (job(1), job(2), job(3)))
+    look = snapshot(job(1), job(2), job(3), cluster=cluster)
     known = Known(neutral_scores(cluster))
     made = plan(look, known, compose("pal"), Circumstances(outside=frozenset({1, 3})))
     assert [(d.job, d.action, d.reason) for d in made.decisions] == [
@@ -75,6 +70,6 @@ def test_a_job_outside_goes_plain_in_its_turn_and_not_before() -> None:
 
 def test_a_job_that_is_not_ours_stays_what_it_is_outside_too() -> None:
     cluster = homogeneous(1, 2)
-    look = Snapshot(NOW, cluster, (replace(job(1), lease=None),))
+    look = snapshot(replace(job(1), lease=None), cluster=cluster)
     made = plan(look, Known(neutral_scores(cluster)), compose("pal"), Circumstances(outside=frozenset({1})))
     assert [(d.action, d.reason) for d in made.decisions] == [(Action.LEAVE, Reason.FOREIGN)]

@@ -10,18 +10,18 @@ import pytest
 from pal_slurm.daemon.begins import Begins
 from pal_slurm.daemon.lapsed import MOST_TIMES, Lapsed
 from pal_slurm.daemon.reconcile import Fate, judge
-from pal_slurm.model import Edit, EditKind, Intent, Job, JobState, Lease, Outcome, Request, Snapshot, homogeneous
+from pal_slurm.model import Edit, EditKind, Intent, Job, Lease, Outcome, Request
 from pal_slurm.store import Ledger, Store
+from tests.builders import leased, snapshot
 from tests.unit.test_daemon_reconcile import view
 
 NOW = 1000.0
 SUBMIT = 500
-CLUSTER = homogeneous(1, 4)
 
 
 def lapsed(number: int = 7, **more: Any) -> Job:
-    base = Job(number, JobState.PENDING, SUBMIT, "u", gpu_job=True, lease=Lease(900, Request()), eligible=990)
-    return replace(base, reason="Resources", **more)
+    facts: dict[str, Any] = {"submit": SUBMIT, "lease": Lease(900, Request()), "eligible": 990, "reason": "Resources"}
+    return leased(number, **(facts | more))
 
 
 def found(ledger: Ledger, *jobs: Job) -> set[int]:
@@ -29,7 +29,7 @@ def found(ledger: Ledger, *jobs: Job) -> set[int]:
 
 
 def look(watch: Lapsed, ledger: Ledger, *jobs: Job, now: float = NOW) -> set[int]:
-    told = watch.begins.told(Snapshot(now, CLUSTER, jobs), ledger)
+    told = watch.begins.told(snapshot(*jobs, now=now), ledger)
     return set(watch.look(told, ledger))
 
 

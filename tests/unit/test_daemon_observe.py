@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pal_slurm.daemon.observe import Observer
-from pal_slurm.model import Apps, Job, JobState, Knowledge, homogeneous, neutral_scores
+from pal_slurm.model import Apps, Knowledge, homogeneous, neutral_scores
 from pal_slurm.store import OutcomeRepo, Store
+from tests.builders import running
 
 CLUSTER = homogeneous(4, 4)
 KNOWLEDGE = Knowledge(neutral_scores(CLUSTER), Apps())
-JOB = Job(7, JobState.RUNNING, 500, "u", gpu_job=True, start=510, nodes=("n2",), gpus=((0, 1),))
+JOB = running(7, {"n2": (0, 1)}, submit=500, start=510)
 
 
 def test_a_job_whose_node_fails_has_no_devices_while_it_completes_and_that_is_its_end(store: Store) -> None:

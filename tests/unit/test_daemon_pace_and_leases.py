@@ -8,13 +8,10 @@ from hypothesis import strategies as st
 
 from pal_slurm.daemon.leases import LeaseRules, is_leased, lease_end, renewals
 from pal_slurm.daemon.pace import EDIT, PUT_OFF, START, ReadPace, StartBudget, WriteBudget, within
-from pal_slurm.model import EditKind, Job, JobState, Lease, Request
+from pal_slurm.model import EditKind
+from tests.builders import leased, waiting
 
 RULES = LeaseRules()
-
-
-def leased(job_id: int, end: int | None, submit: int = 0) -> Job:
-    return Job(job_id, JobState.PENDING, submit, "u", eligible=end, lease=Lease(end or 20, Request()))
 
 
 def test_ten_thousand_waiting_jobs_cost_under_20_edits_a_second() -> None:
@@ -38,14 +35,14 @@ def test_leases_of_equal_rank_do_not_end_together() -> None:
 
 
 def test_only_leases_that_end_soon_are_renewed_and_the_soonest_first() -> None:
-    jobs = [(0, leased(1, 110)), (1, leased(2, 500)), (2, leased(3, 104))]
+    jobs = [(0, leased(1, until=110)), (1, leased(2, until=500)), (2, leased(3, until=104))]
     edits = renewals(jobs, {}, RULES, now=100.0, slack_s=15.0)
     assert [(e.job, e.kind) for e in edits] == [(3, EditKind.RENEW), (1, EditKind.RENEW)]
     assert all(e.until is not None and e.until > 130 for e in edits)
 
 
 def test_of_many_leases_that_end_together_some_are_renewed_ahead_so_that_the_budget_suffices() -> None:
-    jobs = [(i, leased(i, 120)) for i in range(1, 301)]
+    jobs = [(i, leased(i, until=120)) for i in range(1, 301)]
     ahead = renewals(jobs, {}, RULES, now=100.0, slack_s=5.0, rate=10.0)
     assert len(ahead) == 150  # 10 a second for the 15 s that are left serve the other 150
     assert renewals(jobs[:150], {}, RULES, now=100.0, slack_s=5.0, rate=10.0) == []
@@ -53,23 +50,23 @@ def test_of_many_leases_that_end_together_some_are_renewed_ahead_so_that_the_bud
 
 @given(st.lists(st.integers(1, 600), max_size=300), st.floats(1, 100))
 def test_renewals_in_time_are_possible_after_those_that_are_due(ends: list[int], rate: float) -> None:
-    jobs = [(i, leased(i, 100 + end)) for i, end in enumerate(ends, 1)]
+    jobs = [(i, leased(i, until=100 + end)) for i, end in enumerate(ends, 1)]
     chosen = {edit.job for edit in renewals(jobs, {}, RULES, now=100.0, slack_s=5.0, rate=rate)}
     rest = sorted(end for i, end in enumerate(ends, 1) if i not in chosen)
     assert all(k <= rate * (end - 5) + 1e-6 for k, end in enumerate(rest, 1))
 
 
 def test_a_dependent_job_without_eligible_time_goes_by_what_was_last_written() -> None:
-    job = leased(5, None)
+    job = leased(5, until=20, eligible=None)
     assert lease_end(job, written=900) == 900
     assert lease_end(job, written=None) == 20
     assert is_leased(job, now=5_000.0)
 
 
 def test_a_job_whose_begin_time_has_come_is_no_longer_ours_to_place() -> None:
-    assert is_leased(leased(1, 110), now=100.0)
-    assert not is_leased(leased(1, 110), now=110.0)
-    assert not is_leased(Job(2, JobState.PENDING, 0, "u", eligible=500), now=100.0)
+    assert is_leased(leased(1, until=110), now=100.0)
+    assert not is_leased(leased(1, until=110), now=110.0)
+    assert not is_leased(waiting(2, eligible=500), now=100.0)
 
 
 def test_the_budget_refills_with_time_and_never_beyond_its_burst() -> None:

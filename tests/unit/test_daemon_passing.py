@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,47 +23,25 @@ from pal_slurm.model import (
     EditKind,
     EditResult,
     Job,
-    JobState,
     Knowledge,
-    Lease,
     Outcome,
     Placement,
     Reason,
-    Request,
-    ScoreTable,
     Shape,
-    Snapshot,
     homogeneous,
     neutral_scores,
 )
 from pal_slurm.policy import compose
+from tests.builders import NOW, leased, scores, snapshot
 
-NOW = 1_000_000
 CONFIG = Config(actuator="pin")
 CLUSTER = homogeneous(2, 4)
 ALL = ["pass all 1000000 1000008"]
 
 
-def waiting(number: int, **facts: Any) -> Job:
-    common: dict[str, Any] = {
-        "eligible": NOW + 60,
-        "reason": "BeginTime",
-        "lease": Lease(NOW + 60, Request()),
-        "shape": Shape(gpus=1),
-    }
-    return Job(number, JobState.PENDING, NOW - 9, "u", gpu_job=True, **(common | facts))
-
-
-def scored(cluster: Cluster, *classes: Sequence[Sequence[float]]) -> Knowledge:
-    """Scores of A, B ... per node and slot, each value a bin of its own."""
-    score = np.array(classes, dtype=float)
-    bins = np.array([np.unique(of, return_inverse=True)[1].reshape(of.shape) for of in score])
-    return Knowledge(ScoreTable(("A", "B", "C")[: len(classes)], score, bins, np.ones(score.shape, dtype=np.bool_)))
-
-
 def known(*jobs: Job, knowledge: Knowledge | None = None, cluster: Cluster = CLUSTER, **more: Any) -> Known:
     facts: dict[str, Any] = {"composition": compose("pal"), "config": CONFIG} | more
-    view = Snapshot(float(NOW), cluster, jobs)
+    view = snapshot(*jobs, cluster=cluster)
     return Known(view, knowledge or Knowledge(neutral_scores(cluster)), facts["composition"], facts["config"])
 
 
@@ -78,11 +55,11 @@ def lines(k: Known, *results: EditResult, **expected: Placement) -> list[str]:
 
 def test_with_no_scores_all_jobs_pass_while_nobody_is_leased() -> None:
     assert lines(known()) == ALL
-    assert lines(known(waiting(1))) == []
+    assert lines(known(leased(1))) == []
 
 
 def test_a_leased_job_keeps_all_others_from_passing_until_its_release_was_seen_to_stand() -> None:
-    k = known(waiting(1))
+    k = known(leased(1))
     assert lines(k, done(1)) == ALL
     assert lines(k, done(1, EditKind.PIN, nodes=("n1",))) == ALL
     assert lines(k, done(1, outcome=Outcome.STARTED)) == ALL
@@ -99,9 +76,9 @@ def test_a_job_that_is_leased_again_keeps_them_too() -> None:
 
 
 def test_jobs_that_do_not_compete_now_keep_nobody() -> None:
-    held = waiting(1, reason="JobHeldUser")
-    dependent = waiting(2, dependency="afterok:7(unfulfilled)")
-    theirs = waiting(3, lease=None, eligible=NOW - 5, reason="Resources")
+    held = leased(1, reason="JobHeldUser")
+    dependent = leased(2, dependency="afterok:7(unfulfilled)")
+    theirs = leased(3, lease=None, eligible=NOW - 5, reason="Resources")
     assert lines(known(held, dependent, theirs)) == ALL
 
 
@@ -129,8 +106,8 @@ def test_gpu_models_that_differ_in_speed_tell_gpus_apart() -> None:
 
 
 def test_jobs_are_let_go_in_their_order_until_one_stays() -> None:
-    big = waiting(3, shape=Shape(min_nodes=2, max_nodes=2, gpus_per_node=4))
-    jobs = [waiting(1), waiting(2), big, waiting(4)]
+    big = leased(3, shape=Shape(min_nodes=2, max_nodes=2, gpus_per_node=4))
+    jobs = [leased(1), leased(2), big, leased(4)]
     decisions = [Decision(j.id, None, Action.WAIT, Reason.NO_ROOM, rank=i) for i, j in enumerate(jobs)]
     decisions[0] = replace(decisions[0], action=Action.PIN, placement=Placement(("n1",), ((0,),), True))
     told = known(*jobs).ahead(decisions, {})
@@ -141,34 +118,34 @@ def test_jobs_are_let_go_in_their_order_until_one_stays() -> None:
 
 
 def test_arrays_and_jobs_that_are_not_ours_are_left_as_planned() -> None:
-    array = waiting(1, array_id=1, array_tasks=(0, 1))
-    theirs = waiting(2, lease=None, eligible=NOW - 5)
+    array = leased(1, array_id=1, array_tasks=(0, 1))
+    theirs = leased(2, lease=None, eligible=NOW - 5)
     decisions = [
         Decision(2, None, Action.LEAVE, Reason.FOREIGN),
         Decision(1, None, Action.WAIT, Reason.NO_ROOM),
         Decision(3, None, Action.WAIT, Reason.NO_ROOM),
     ]
-    assert known(theirs, array, waiting(3)).ahead(decisions, {}) == tuple(decisions)
+    assert known(theirs, array, leased(3)).ahead(decisions, {}) == tuple(decisions)
 
 
 def test_a_lease_that_ran_out_is_not_taken_up_again_for_nothing() -> None:
-    ran_out = waiting(1, eligible=NOW - 5)
-    wide = waiting(2, eligible=NOW - 5, shape=Shape(min_nodes=2, max_nodes=2, gpus_per_node=1))
+    ran_out = leased(1, eligible=NOW - 5)
+    wide = leased(2, eligible=NOW - 5, shape=Shape(min_nodes=2, max_nodes=2, gpus_per_node=1))
     both = frozenset((1, 2))
     assert known(ran_out, wide).worth_leasing(both) == {2}
-    assert known(ran_out, wide, knowledge=scored(CLUSTER, [[1.0, 1.5, 1, 1]] * 2)).worth_leasing(both) == both
+    assert known(ran_out, wide, knowledge=Knowledge(scores(A=[[1.0, 1.5, 1, 1]] * 2))).worth_leasing(both) == both
 
 
 def test_so_many_pass_as_slurm_would_take_good_gpus_one_after_the_other() -> None:
     a = [[1.0, 1.01, 1.0, 1.2], [1.0, 1.0, 1.0, 1.0]]
-    assert lines(known(knowledge=scored(CLUSTER, a))) == ["pass some 1000000 1000008", "room gpu A 3", "class A"]
+    assert lines(known(knowledge=Knowledge(scores(A=a)))) == ["pass some 1000000 1000008", "room gpu A 3", "class A"]
 
 
 def test_what_is_taken_or_about_to_be_is_not_counted() -> None:
     a = [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 2.0]]
     free = CLUSTER.gpu_free.copy()
     free[0, 0] = False
-    k = known(waiting(5), knowledge=scored(CLUSTER, a), cluster=replace(CLUSTER, gpu_free=free))
+    k = known(leased(5), knowledge=Knowledge(scores(A=a)), cluster=replace(CLUSTER, gpu_free=free))
     pin = done(5, EditKind.PIN, nodes=("n1",), slots=(1,))
     assert lines(k, pin)[1] == "room gpu A 5"
     assert lines(k, pin, j9=Placement(("n2",), ((0, 1),), True))[1] == "room gpu A 3"
@@ -178,15 +155,15 @@ def test_a_class_without_spread_passes_where_it_takes_nothing_that_another_class
     a = [[1.0, 1.0, 0.9, 1.0], [1.0, 1.0, 1.0, 1.0]]
     b = [[1.0] * 4] * 2
     apps = Apps({"bert": App("bert", "B"), "bad\nname": App("bad", "B"), "known": App("known", "A")})
-    told = lines(known(knowledge=replace(scored(CLUSTER, a, b), apps=apps)))
+    told = lines(known(knowledge=Knowledge(scores(A=a, B=b), apps)))
     assert told == ["pass some 1000000 1000008", "room gpu B 2", "app bert B", "class A"]
 
 
 def test_with_scores_nobody_passes_while_anybody_waits() -> None:
     a = [[1.0, 1.0, 1.0, 2.0]] * 2
-    theirs = waiting(3, lease=None, eligible=NOW - 5, reason="Resources")
-    assert lines(known(theirs, knowledge=scored(CLUSTER, a))) == []
-    assert len(lines(known(knowledge=scored(CLUSTER, a)))) == 3
+    theirs = leased(3, lease=None, eligible=NOW - 5, reason="Resources")
+    assert lines(known(theirs, knowledge=Knowledge(scores(A=a)))) == []
+    assert len(lines(known(knowledge=Knowledge(scores(A=a))))) == 3
 
 
 def test_what_an_earlier_pald_let_pass_is_shut_too(tmp_path: Path) -> None:

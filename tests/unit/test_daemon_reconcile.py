@@ -23,6 +23,7 @@ from pal_slurm.model import (
     Request,
 )
 from pal_slurm.slurm.port import Passes
+from tests.builders import leased
 
 NOW = 1000.0
 ORIGINAL = Request(per_node="gres/gpu:2")
@@ -37,8 +38,14 @@ def intent(edit: Edit = PIN, outcome: Outcome | None = Outcome.DONE, **more: Any
 
 
 def job(**more: Any) -> Job:
-    base = Job(7, JobState.PENDING, 500, "u", request=ORIGINAL, lease=Lease(900, ORIGINAL), eligible=990, reason="None")
-    return replace(base, **more)
+    facts: dict[str, Any] = {
+        "submit": 500,
+        "request": ORIGINAL,
+        "lease": Lease(900, ORIGINAL),
+        "eligible": 990,
+        "reason": "None",
+    }
+    return leased(7, **(facts | more))
 
 
 def pinned(**more: Any) -> Job:

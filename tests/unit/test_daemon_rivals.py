@@ -10,40 +10,38 @@ import pytest
 
 from pal_slurm.daemon.heads import HeadWatch
 from pal_slurm.daemon.rivals import Rivals
-from pal_slurm.model import Job, JobState, Lease, Placement, Reason, Request, Shape, Snapshot, homogeneous
+from pal_slurm.model import Cluster, Job, Lease, Placement, Reason, Request, Shape, Snapshot, homogeneous
 from pal_slurm.policy.backfill import Reserved
+from tests.builders import leased, running, snapshot, waiting
 
 NOW = 1000.0
 CLUSTER = replace(
     homogeneous(4, 4),
     partitions={"gpu": np.array([True, True, False, False]), "other": np.array([False, False, True, True])},
 )
-HEAD = Job(
-    5, JobState.PENDING, 900, "u", partitions=("gpu",), priority=10, gpu_job=True, shape=Shape(2, 2, gpus_per_node=4),
-    lease=Lease(1100, Request()), eligible=1100,
-)  # fmt: skip
-RIVAL = Job(
-    9, JobState.PENDING, 950, "v", partitions=("gpu",), priority=9, gpu_job=True, eligible=950, reason="Resources"
-)
-RUNS = replace(RIVAL, state=JobState.RUNNING, start=1001, nodes=("n1",), gpus=((0,),), reason="None")
+WIDE = Shape(2, 2, gpus_per_node=4)
+HEAD = leased(5, until=1100, submit=900, partitions=("gpu",), priority=10, shape=WIDE)
+BEHIND: dict[str, Any] = {"submit": 950, "user": "v", "partitions": ("gpu",), "priority": 9, "eligible": 950}
+RIVAL = waiting(9, reason="Resources", **BEHIND)
+RUNS = running(9, {"n1": (0,)}, start=1001, **BEHIND)
 
 
 def watching() -> Rivals:
     """One that has looked before."""
     rivals = Rivals()
-    rivals.look(replace(snapshot(), taken=NOW - 60), frozenset())
+    rivals.look(replace(view(), taken=NOW - 60), frozenset())
     return rivals
 
 
 def about(*others: Job, since: float = NOW, ours: tuple[Job, ...] = (), lapsed: tuple[int, ...] = ()) -> bool:
     rivals = watching()
     rivals.let_go(job.key for job in ours)
-    rivals.look(snapshot(*others), frozenset(lapsed))
+    rivals.look(view(*others), frozenset(lapsed))
     return rivals.about(HEAD, since, CLUSTER)
 
 
-def snapshot(*others: Job, cluster: Any = CLUSTER) -> Snapshot:
-    return Snapshot(NOW, cluster, (HEAD, *(j for j in others if j.pending)), tuple(j for j in others if not j.pending))
+def view(*others: Job, cluster: Cluster = CLUSTER) -> Snapshot:
+    return snapshot(HEAD, *others, cluster=cluster, now=NOW)
 
 
 def test_one_that_waits_for_slurm_behind_it_or_has_started_since_is_a_rival() -> None:
@@ -95,25 +93,25 @@ def test_a_job_without_gpus_is_a_rival_where_it_leaves_gpus_without_cpus() -> No
     rivals = watching()
     cpu_job = replace(RUNS, gpu_job=False, gpus=())
     starved = replace(CLUSTER, cpus_free=np.array([3, 64, 64, 64]))
-    rivals.look(snapshot(cpu_job, cluster=starved), frozenset())
+    rivals.look(view(cpu_job, cluster=starved), frozenset())
     assert rivals.about(HEAD, NOW, starved)
 
 
 def test_a_head_beside_rivals_goes_plain_long_before_its_planned_start() -> None:
     watch, rivals = HeadWatch(), watching()
-    watch.look([Reserved(5, NOW + 86_400, Placement(("n1",), ((0,),), False))], snapshot())
-    rivals.look(snapshot(), frozenset())
-    assert watch.let_go(snapshot(), rivals) == {}
-    rivals.look(snapshot(RUNS), frozenset())
-    assert watch.let_go(snapshot(RUNS), rivals) == {5: Reason.OVERTAKEN}
-    late = replace(snapshot(), taken=NOW + 86_400 + 61)
+    watch.look([Reserved(5, NOW + 86_400, Placement(("n1",), ((0,),), False))], view())
+    rivals.look(view(), frozenset())
+    assert watch.let_go(view(), rivals) == {}
+    rivals.look(view(RUNS), frozenset())
+    assert watch.let_go(view(RUNS), rivals) == {5: Reason.OVERTAKEN}
+    late = replace(view(), taken=NOW + 86_400 + 61)
     rivals.look(late, frozenset())
     assert watch.let_go(late, rivals) == {5: Reason.PAST_PLANNED_START}
 
 
 def test_what_ran_before_pald_looked_is_nobodys_rival() -> None:
     rivals = Rivals()
-    rivals.look(replace(snapshot(RUNS), taken=1002.0), frozenset())
+    rivals.look(replace(view(RUNS), taken=1002.0), frozenset())
     assert not rivals.about(HEAD, 0.0, CLUSTER)
 
 

@@ -18,31 +18,19 @@ from pal_slurm.model import (
     Edit,
     EditKind,
     EditResult,
-    Job,
     JobState,
-    Lease,
     Outcome,
     Placement,
     Reason,
     Request,
     Shape,
-    Snapshot,
-    homogeneous,
 )
+from tests.builders import NOW, leased, snapshot
 
-NOW = 1_000_000
 MADE = Request(per_node="gres/gpu:2")
-JOB = Job(
-    7, JobState.PENDING, NOW - 10, "eva", eligible=NOW + 60, gpu_job=True, lease=Lease(NOW + 60, MADE), request=MADE,
-    shape=Shape(gpus_per_node=2),
-)  # fmt: skip
+JOB = leased(7, request=MADE, shape=Shape(gpus_per_node=2))
 PIN = Decision(7, None, Action.PIN, Reason.BEST_SPAN, Placement(("n1",), ((0, 1),), True), 1.0, 1.5)
 EDIT = Edit(7, EditKind.PIN, nodes=("n1",), slots=(0, 1), original=MADE)
-CLUSTER = homogeneous(2, 4)
-
-
-def look(*jobs: Job) -> Snapshot:
-    return Snapshot(NOW, CLUSTER, jobs)
 
 
 @pytest.mark.parametrize(
@@ -66,15 +54,15 @@ def test_only_a_refusal_that_would_come_again_counts(outcome: Outcome, said: str
 def test_a_refused_pin_becomes_a_plain_start_that_the_guard_lets_pass() -> None:
     (instead,) = plain_instead([PIN])
     assert (instead.action, instead.reason, instead.placement) == (Action.PLAIN, Reason.REFUSED, None)
-    wishes, unfit = permitted([instead], look(JOB), Rules(True), {}, CycleReport())
+    wishes, unfit = permitted([instead], snapshot(JOB), Rules(True), {}, CycleReport())
     assert [(w.edit.kind, w.edit.job) for w in wishes] == [(EditKind.PLAIN, 7)] and unfit == []
 
 
 def test_a_pin_that_the_guard_will_never_let_pass_is_told_apart_from_one_that_is_early() -> None:
     odd = replace(JOB, request=Request(per_node="gres/gpu:2", per_job="gres/gpu:4"))
-    assert permitted([PIN], look(odd), Rules(True), {}, CycleReport()) == ([], [PIN])
+    assert permitted([PIN], snapshot(odd), Rules(True), {}, CycleReport()) == ([], [PIN])
     ending = replace(JOB, eligible=NOW + 1)
-    assert permitted([PIN], look(ending), Rules(True), {}, CycleReport()) == ([], [])
+    assert permitted([PIN], snapshot(ending), Rules(True), {}, CycleReport()) == ([], [])
 
 
 def test_what_came_out_otherwise_than_asked_is_given_back_under_the_records_own_id() -> None:
@@ -88,12 +76,12 @@ def test_what_came_out_otherwise_than_asked_is_given_back_under_the_records_own_
 def test_a_refused_job_is_remembered_with_all_tasks_of_its_array_until_it_waits_no_more() -> None:
     refused = Refused()
     array = replace(JOB, array_id=7, array_tasks=(1, 2))
-    refused.note([PIN], look(array))
+    refused.note([PIN], snapshot(array))
     split = replace(JOB, id=9, array_id=7, array_task=1)
     other = replace(JOB, id=8)
-    assert refused.ids(look(array, split, other)) == {7, 9}
-    assert refused.ids(look(other)) == frozenset()
-    assert refused.ids(look(array)) == frozenset()  # a job id that came round again
+    assert refused.ids(snapshot(array, split, other)) == {7, 9}
+    assert refused.ids(snapshot(other)) == frozenset()
+    assert refused.ids(snapshot(array)) == frozenset()  # a job id that came round again
 
 
 def test_slots_that_a_user_named_on_a_leased_job_are_left_to_him_when_it_is_let_go() -> None:

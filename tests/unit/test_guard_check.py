@@ -24,8 +24,8 @@ from pal_slurm.model import (
     Snapshot,
     homogeneous,
 )
+from tests.builders import NOW, leased
 
-NOW = 1_000_000
 RULES = Rules(disable_job_shrink=True, margin_s=5)
 LEASE = Lease(NOW + 20, Request())
 CLUSTER = replace(
@@ -33,10 +33,8 @@ CLUSTER = replace(
     partitions={"gpu": np.array([True, True, False]), "other": np.array([True, False, True])},
     features=(frozenset({"a100", "rack1"}), frozenset({"a100"}), frozenset({"v100"})),
 )
-JOB = Job(
-    1, JobState.PENDING, NOW - 100, "u", partitions=("gpu",), eligible=NOW + 20, reason="BeginTime", lease=LEASE,
-    time_limit_s=3600, gpu_job=True, shape=Shape(max_nodes=2, gpus=2, cpus=4, mem_per_node_mb=300),
-)  # fmt: skip
+SHAPE = Shape(max_nodes=2, gpus=2, cpus=4, mem_per_node_mb=300)
+JOB = leased(until=NOW + 20, partitions=("gpu",), time_limit_s=3600, shape=SHAPE)
 ON_ONE = Placement(("n1",), ((0, 2),), True)
 ON_TWO = Placement(("n1", "n2"), ((1,), (1,)), True)
 

@@ -22,20 +22,17 @@ from pal_slurm.model import (
     EditKind,
     Hint,
     Intent,
-    Job,
-    JobState,
     Knowledge,
     Outcome,
     Placement,
     Reason,
     ScoreTable,
-    Shape,
-    Snapshot,
     homogeneous,
     predict,
 )
 from pal_slurm.report.why import sentences, why_of
 from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store, Why
+from tests.builders import snapshot, waiting
 
 CLUSTER = homogeneous(4, 4, rack_size=2)
 OURS = Placement(("n1",), ((2, 3),), exact=True)
@@ -51,14 +48,14 @@ def knowledge() -> Knowledge:
 
 
 def why(action: Action = Action.PIN, reason: Reason = Reason.BEST_SPAN, app: str | None = "resnet") -> Why:
-    job = Job(7, JobState.PENDING, 100, "u", shape=Shape(gpus=2), gpu_job=True, partitions=("gpu",), hint=Hint(app))
+    job = waiting(7, 2, submit=100, partitions=("gpu",), hint=Hint(app))
     known = knowledge()
     ours = predict(APP, OURS, CLUSTER, known.scores)
     slurms = predict(APP, SLURMS, CLUSTER, known.scores)
     decision = Decision(7, None, action, reason, rank=3)
     if action is Action.PIN:
         decision = Decision(7, None, action, reason, OURS, ours, slurms, 3, SLURMS)
-    return why_of(decision, job, Snapshot(200.0, CLUSTER, (job,)), known, "pin")
+    return why_of(decision, job, snapshot(job, cluster=CLUSTER, now=200.0), known, "pin")
 
 
 def test_why_tells_slots_factors_and_what_slurms_own_choice_would_have_cost() -> None:

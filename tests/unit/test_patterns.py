@@ -8,8 +8,9 @@ import pytest
 
 from pal_slurm.config import Config, load
 from pal_slurm.errors import ConfigError
-from pal_slurm.model import Hint, Job, JobState, Snapshot, read_hint
+from pal_slurm.model import Hint, read_hint
 from pal_slurm.patterns import Patterns
+from tests.builders import snapshot, waiting
 from tests.unit.test_profile_run_steps import Room
 
 PAL = """
@@ -30,8 +31,7 @@ def config(tmp_path: Path) -> Config:
 
 
 def app_of(config: Config, comment: str = "", name: str = "", command: str = "") -> str | None:
-    job = Job(1, JobState.PENDING, 1, "u", hint=read_hint(comment), name=name, command=command)
-    view = Snapshot(0.0, Room().snapshot().cluster, (job,))
+    view = snapshot(waiting(hint=read_hint(comment), name=name, command=command))
     return Patterns(config.patterns).tagged(view, config.known_apps().known).pending[0].hint.app
 
 
@@ -57,8 +57,7 @@ def test_a_tag_that_nobody_described_may_be_of_a_family(config: Config) -> None:
 
 
 def test_hands_off_stays_and_a_broken_comment_stays_without_a_hint(config: Config) -> None:
-    job = Job(1, JobState.PENDING, 1, "u", hint=Hint(off=True), name="resnet")
-    view = Snapshot(0.0, Room().snapshot().cluster, (job,))
+    view = snapshot(waiting(hint=Hint(off=True), name="resnet"))
     assert Patterns(config.patterns).tagged(view, ()).pending[0].hint == Hint("resnet50", off=True)
     assert app_of(config, comment="app:\x1b[31m", name="resnet") is None
 

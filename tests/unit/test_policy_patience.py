@@ -18,12 +18,8 @@ from pal_slurm.model import (
     Cluster,
     FloatArray,
     IntArray,
-    Job,
-    JobState,
     Knowledge,
-    Lease,
     Reason,
-    Request,
     ScoreTable,
     Shape,
     Snapshot,
@@ -34,12 +30,11 @@ from pal_slurm.policy import compose
 from pal_slurm.policy.patience.choosy import MOST_OF_WAIT, MOST_S, SHARE
 from pal_slurm.policy.plan import Circumstances, plan
 from pal_slurm.policy.seams import Offer, Wait, patiences
+from tests.builders import leased
 
 CHOOSY = patiences.get("choosy")
-JOB = Job(
-    1, JobState.PENDING, 0, "u", gpu_job=True, partitions=("gpu",), shape=Shape(gpus_per_node=1),
-    time_limit_s=1000, eligible=10_000, lease=Lease(10_000, Request()),
-)  # fmt: skip
+ONE = Shape(gpus_per_node=1)
+JOB = leased(until=10_000, submit=0, partitions=("gpu",), shape=ONE, time_limit_s=1000, reason="None")
 
 
 def known(cluster: Cluster, score: float) -> Knowledge:

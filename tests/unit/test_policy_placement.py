@@ -8,23 +8,21 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pal_slurm.model import App, Cluster, Job, JobState, Knowledge, Placement, ScoreTable, Shape, homogeneous
+from pal_slurm.model import App, Cluster, Job, Knowledge, Placement, ScoreTable, Shape, homogeneous
 from pal_slurm.policy import Floor, placements
 from pal_slurm.policy.firstfit import first_fit
+from tests.builders import scores, waiting
 
 A, B, C = (App(c, c, comm=(1.0, 1.0, 1.1, 1.5)) for c in "ABC")
 LV = placements.get("lv")
 
 
-def table(**scores: list[list[float]]) -> Knowledge:
-    """One bin per distinct score."""
-    values = np.array(list(scores.values()))
-    bins = np.stack([np.unique(v, return_inverse=True)[1].reshape(v.shape) for v in values])
-    return Knowledge(ScoreTable(tuple(scores), values, bins, np.ones(values.shape, dtype=np.bool_)))
+def table(**classes: list[list[float]]) -> Knowledge:
+    return Knowledge(scores(**classes))
 
 
 def job(gpus: int = 1, **shape: Any) -> Job:
-    return Job(1, JobState.PENDING, 0, "u", shape=Shape(gpus=gpus, **shape))
+    return waiting(shape=Shape(gpus=gpus, **shape))
 
 
 def where(placement: Placement | None) -> dict[str, tuple[int, ...]]:
@@ -80,8 +78,8 @@ def test_among_equals_the_fullest_node_and_then_the_lowest_slot_is_taken() -> No
 
 
 def test_scores_within_a_bin_make_no_difference() -> None:
-    scores = np.array([[[1.02, 1.00, 1.01, 1.03]]])
-    known = Knowledge(ScoreTable(("A",), scores, np.zeros(scores.shape, dtype=np.int16), np.ones(scores.shape, bool)))
+    score = np.array([[[1.02, 1.00, 1.01, 1.03]]])
+    known = Knowledge(ScoreTable(("A",), score, np.zeros(score.shape, dtype=np.int16), np.ones(score.shape, bool)))
     assert where(LV.place(job(2), A, Floor(homogeneous(1, 4), known))) == {"n1": (0, 1)}
 
 

@@ -16,38 +16,23 @@ from pal_slurm.model import (
     Decision,
     Hint,
     Job,
-    JobState,
     Knowledge,
-    Lease,
     Placement,
     Reason,
-    Request,
     Reservation,
     ScoreTable,
     Shape,
-    Snapshot,
     homogeneous,
     neutral_scores,
 )
 from pal_slurm.policy import Circumstances, Composition, Plan, compose, plan
+from tests.builders import NOW, leased, running, snapshot
 
-NOW = 1_000_000
 PAL = compose("pal")
-LEASE = Lease(NOW + 60, Request())
 
 
 def waiting(number: int, gpus: int = 1, **facts: Any) -> Job:
-    shape = facts.pop("shape", Shape(gpus=gpus))
-    common: dict[str, Any] = {"eligible": NOW + 60, "reason": "BeginTime", "lease": LEASE, "time_limit_s": 3600}
-    return Job(number, JobState.PENDING, NOW - 100 + number, "u", shape=shape, gpu_job=True, **(common | facts))
-
-
-def running(number: int, nodes: dict[str, tuple[int, ...]], end: int | None, **facts: Any) -> Job:
-    shape = Shape(gpus=sum(map(len, nodes.values())), max_nodes=len(nodes))
-    return Job(
-        number, JobState.RUNNING, NOW - 500, "u", end=end, nodes=tuple(nodes), gpus=tuple(nodes.values()), shape=shape,
-        gpu_job=True, **facts,
-    )  # fmt: skip
+    return leased(number, gpus, **({"time_limit_s": 3600} | facts))
 
 
 def known(cluster: Cluster) -> Knowledge:
@@ -70,7 +55,7 @@ def made(
             free[cluster.node_index[name], list(slots)] = False
             cpus[cluster.node_index[name]] -= job.cpus_alloc or 1
     cluster = replace(cluster, gpu_free=free, cpus_free=cpus)
-    look = Snapshot(NOW, cluster, tuple(pending), tuple(busy or ()), windows)
+    look = snapshot(*pending, *busy or (), cluster=cluster, windows=windows)
     return plan(look, known(cluster), composition, circumstances or Circumstances())
 
 
@@ -118,7 +103,7 @@ def test_a_cpu_job_gets_no_decision() -> None:
 
 
 def test_without_any_score_placement_is_neutral() -> None:
-    look = Snapshot(NOW, ONE, (waiting(1),))
+    look = snapshot(waiting(1), cluster=ONE)
     decision = only(plan(look, Knowledge(neutral_scores(ONE)), PAL))
     assert (decision.action, decision.reason) == (Action.PIN, Reason.NEUTRAL)
     assert decision.placement == Placement(("n1",), ((0,),), True)
@@ -127,7 +112,7 @@ def test_without_any_score_placement_is_neutral() -> None:
 def test_slurms_own_choice_is_priced_beside_ours() -> None:
     bins = np.array([[[1, 0]]])
     scores = ScoreTable(("A",), 0.75 + bins / 2, bins, np.ones(bins.shape, dtype=np.bool_))
-    decision = only(plan(Snapshot(NOW, homogeneous(1, 2), (waiting(1),)), Knowledge(scores, Apps()), PAL))
+    decision = only(plan(snapshot(waiting(1), cluster=homogeneous(1, 2)), Knowledge(scores, Apps()), PAL))
     assert decision.placement == Placement(("n1",), ((1,),), True)
     assert decision.slurm_placement == Placement(("n1",), ((0,),), False)
     assert (decision.step_time, decision.slurm_step_time) == (0.75, 1.25)

@@ -5,13 +5,9 @@ from __future__ import annotations
 import pytest
 
 from pal_slurm.errors import ConfigError
-from pal_slurm.model import Job, JobState
 from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.policy import NAMED, Progress, compose, orders, patiences, placements, preemptions
-
-
-def job(number: int, **facts: int) -> Job:
-    return Job(number, JobState.PENDING, facts.pop("submit", 0), "u", **facts)  # type: ignore[arg-type]
+from tests.builders import waiting
 
 
 def test_every_seam_lists_its_members() -> None:
@@ -35,24 +31,24 @@ def test_every_named_composition_can_be_made(name: str) -> None:
 def test_parts_of_a_composition_can_be_changed() -> None:
     made = compose("pal", order="las", placement="random(4)", backfill=False)
     assert not made.backfill
-    assert [j.id for j in made.order.sort([job(1), job(2)], {1: Progress(5.0)})] == [2, 1]
+    assert [j.id for j in made.order.sort([waiting(1), waiting(2)], {1: Progress(5.0)})] == [2, 1]
     with pytest.raises(ConfigError, match="no policy 'gold'"):
         compose("gold")
 
 
 def test_slurm_goes_by_priority_then_age_then_id() -> None:
     queue = [
-        job(3, submit=5, priority=1),
-        job(2, submit=4, priority=1),
-        job(9, submit=4, priority=1),
-        job(4, priority=7),
+        waiting(3, submit=5, priority=1),
+        waiting(2, submit=4, priority=1),
+        waiting(9, submit=4, priority=1),
+        waiting(4, submit=0, priority=7),
     ]
     assert [j.id for j in orders.get("slurm").sort(queue, {})] == [4, 2, 9, 3]
     assert [j.id for j in orders.get("fifo").sort(queue, {})] == [4, 2, 9, 3]
 
 
 def test_srtf_takes_the_time_limit_where_nobody_knows_better() -> None:
-    queue = [job(1), job(2, time_limit_s=100), job(3, time_limit_s=50), job(4, time_limit_s=9)]
+    queue = [waiting(1), waiting(2, time_limit_s=100), waiting(3, time_limit_s=50), waiting(4, time_limit_s=9)]
     known = {4: Progress(remaining_s=70.0)}
     assert [j.id for j in orders.get("srtf").sort(queue, known)] == [3, 4, 2, 1]
 

@@ -7,6 +7,7 @@ import subprocess
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -15,13 +16,14 @@ import pytest
 from pal_slurm.config import Config
 from pal_slurm.config.schema import ProfileSection
 from pal_slurm.errors import BadInput, SlurmRefused
-from pal_slurm.model import Cluster, Job, JobState, Reservation, Shape, Snapshot
+from pal_slurm.model import Job, Reservation, Shape, Snapshot, homogeneous
 from pal_slurm.profiling.nodes import idle, in_the_way
 from pal_slurm.profiling.run import ARRIVES_S, LOGS, WAITS_S, ProfileRun, Wanted, batch_script
 from pal_slurm.profiling.window import Window, hours
 from pal_slurm.slurm.commands.batch import OurJob, Terms
 from pal_slurm.store import GpuRepo, Sighting, Store
 from pal_slurm.store.learned import CurrentScore, LearnedRepo
+from tests import builders
 from tests.unit.spools import NIGHT, document, fleet, put
 
 GPUS, CPUS = 4, 32
@@ -48,23 +50,12 @@ class Room:
     def snapshot(self) -> Snapshot:
         used = {job.node for job in self.jobs.values() if job.running} | self.taken
         free = np.array([name not in used for name in self.nodes])
-        full = np.ones((len(self.nodes), GPUS), dtype=np.bool_)
-        cpus = np.full(len(self.nodes), CPUS)
-        cluster = Cluster(
-            node_names=self.nodes,
-            node_ok=np.array([name not in self.down for name in self.nodes]),
-            rack=np.zeros(len(self.nodes), dtype=np.int64),
-            cpus=cpus,
-            cpus_free=np.where(free, CPUS, 0),
-            mem_mb=np.full(len(self.nodes), 1000),
-            mem_free_mb=np.where(free, 1000, 0),
-            features=(frozenset(),) * len(self.nodes),
-            partitions={"gpu": np.ones(len(self.nodes), dtype=np.bool_)},
-            gpu_exists=full,
-            gpu_free=full & free[:, None],
-            gpu_model=np.zeros(full.shape, dtype=np.int16),
-        )
-        return Snapshot(self.now, cluster, tuple(self.waiting), reservations=tuple(self.reservations))
+        whole = homogeneous(len(self.nodes), GPUS, cpus=CPUS, mem_mb=1000)
+        cluster = replace(
+            whole, node_names=self.nodes, node_ok=np.array([name not in self.down for name in self.nodes]), slots=False,
+            cpus_free=whole.cpus * free, mem_free_mb=whole.mem_mb * free, gpu_free=whole.gpu_free & free[:, None],
+        )  # fmt: skip
+        return builders.snapshot(*self.waiting, cluster=cluster, now=self.now, windows=self.reservations)
 
     def submit(self, node: str, script: str, minutes: int, terms: Terms) -> int:
         if node in self.refused:
@@ -90,10 +81,10 @@ class Room:
                 put(spool, document(job.node, fleet(4), self.now, rounds=1))
 
 
-def waiting_job(number: int = 1, nodes: int = 1, gpus: int = 1, **more: object) -> Job:
+def waiting_job(number: int = 1, nodes: int = 1, gpus: int = 1, **more: Any) -> Job:
     shape = Shape(min_nodes=nodes, max_nodes=nodes, gpus_per_node=gpus)
-    job = Job(number, JobState.PENDING, 1, "u", partitions=("gpu",), shape=shape, gpu_job=True, reason="Resources")
-    return replace(job, **more)  # type: ignore[arg-type]
+    facts: dict[str, Any] = {"partitions": ("gpu",), "shape": shape, "reason": "Resources"}
+    return builders.waiting(number, **(facts | more))
 
 
 @pytest.fixture

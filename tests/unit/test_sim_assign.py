@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pal_slurm.model import App, Job, JobState, Knowledge, Placement, Shape, homogeneous
+from pal_slurm.model import App, Job, Knowledge, Placement, Shape, homogeneous
 from pal_slurm.policy.assign import Assigner, Claim
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.seams import placements
 from pal_slurm.scores import binned
+from tests.builders import waiting
 
 CLUSTER = homogeneous(2, 2)
 APP_A = App("a", "A", {"gpu": 1.0}, (1.0, 1.0, 1.7, 1.7))
@@ -59,7 +60,7 @@ def test_a_plan_of_nobody_is_empty() -> None:
 
 
 def job(gpus: int) -> Job:
-    return Job(1, JobState.PENDING, 0, "u", partitions=("gpu",), shape=Shape(max_nodes=gpus, gpus=gpus), gpu_job=True)
+    return waiting(partitions=("gpu",), shape=Shape(max_nodes=gpus, gpus=gpus))
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,16 @@ from dataclasses import replace
 
 import pytest
 
-from pal_slurm.model import Edit, EditKind, EditResult, Job, JobState, Lease, Outcome, Request, Shape
+from pal_slurm.model import Edit, EditKind, EditResult, Job, JobState, Outcome, Request, Shape
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.edits.judge import judge
 from pal_slurm.slurm.edits.prepare import Ready, fold_tasks, prepare_all, record_of
 from pal_slurm.slurm.edits.rewrite import Rewrite
+from tests.builders import NOW, leased
 
 CAPS = capabilities_of("26.05.5")
-NOW = 1_000_000.0
 UNTYPED = Request(per_node="gres/gpu:2", partition="gpu", max_nodes=0)
-JOB = Job(
-    5, JobState.PENDING, 10, "eva", request=UNTYPED, eligible=int(NOW) + 60, gpu_job=True, lease=Lease(1, UNTYPED),
-    shape=Shape(gpus_per_node=2),
-)  # fmt: skip
+JOB = leased(5, submit=10, request=UNTYPED, shape=Shape(gpus_per_node=2))
 ARRAY = replace(JOB, id=20, array_id=20, array_tasks=(0, 1, 2, 5))
 SPLIT = replace(JOB, id=23, array_id=20, array_task=3)
 
@@ -30,7 +27,7 @@ def ready(
 
 
 def renew(job: int, task: int | None = None) -> Edit:
-    return Edit(job, EditKind.RENEW, task=task, until=int(NOW) + 300)
+    return Edit(job, EditKind.RENEW, task=task, until=NOW + 300)
 
 
 @pytest.mark.parametrize(
@@ -75,7 +72,7 @@ def test_a_job_that_waits_no_more_is_never_written(job: Job | None, outcome: Out
 
 def test_a_node_list_is_not_sent_to_a_job_that_may_start_where_that_would_shrink_it() -> None:
     pin = Edit(5, EditKind.PIN, nodes=("n1",), original=UNTYPED)
-    soon = replace(JOB, eligible=int(NOW) + 2)
+    soon = replace(JOB, eligible=NOW + 2)
     (item,) = ready(pin, jobs=(soon,), shrink_off=False)
     assert isinstance(item, EditResult) and item.outcome is Outcome.REFUSED and "disable_job_shrink" in item.said
     assert isinstance(ready(pin, jobs=(soon,), shrink_off=True)[0], Ready)
@@ -100,7 +97,7 @@ PINNED = replace(
     JOB,
     request=replace(UNTYPED, per_node="gres/gpu:g1:1,gres/gpu:g3:1", max_nodes=1),
     required_nodes="n3",
-    eligible=int(NOW),
+    eligible=NOW,
 )
 RUNNING = replace(PINNED, state=JobState.RUNNING, nodes=("n3",), gpus=((1, 3),))
 
@@ -114,7 +111,7 @@ RUNNING = replace(PINNED, state=JobState.RUNNING, nodes=("n3",), gpus=((1, 3),))
         (replace(RUNNING, nodes=("n4",)), Outcome.STARTED, "runs already"),
         (JOB, Outcome.REFUSED, "node list is ''"),
         (replace(JOB, required_nodes="n3"), Outcome.PARTIAL, "tres_per_node is 'gres/gpu:2'"),
-        (replace(PINNED, eligible=int(NOW) + 50), Outcome.PARTIAL, "start time is still 50 s away"),
+        (replace(PINNED, eligible=NOW + 50), Outcome.PARTIAL, "start time is still 50 s away"),
         (replace(PINNED, request=replace(PINNED.request, max_nodes=4)), Outcome.PARTIAL, "most nodes are 4"),
         (replace(PINNED, request=replace(PINNED.request, max_nodes=0)), Outcome.DONE, ""),  # slurmctld was restarted
         (replace(PINNED, ntasks=4), Outcome.PARTIAL, "tasks are 4, and were 1"),
