@@ -18,7 +18,7 @@ from pathlib import Path
 from timed_store import timed_store
 
 from pal_slurm.config import Config
-from pal_slurm.ingest.run import ingest
+from pal_slurm.learning.run import ingest
 from pal_slurm.probe.document import Device, Document, Kernel, Run, Telemetry, to_json
 
 KERNELS = {"resnet": "A", "transformer": "B", "pagerank": "C", "gemm": "A"}

@@ -80,7 +80,7 @@ class View:
 
 def show_gpus(view: View, stale: bool, never: bool) -> None:
     """One row per GPU; `stale`, `never`: only those whose scores are too old, or that no night measured."""
-    from pal_slurm.knowledge import score_table
+    from pal_slurm.learning.knowledge import score_table
     from pal_slurm.report.history import add_history, history_fields
     from pal_slurm.report.inventory import cluster_of
     from pal_slurm.report.scores import gpu_fields, gpu_rows, unmeasured, waiting
@@ -140,7 +140,7 @@ def _slurm_cluster(palctl: Palctl) -> Cluster:
 
 def show_groups(view: View, kind: str) -> None:
     """One row per node or rack."""
-    from pal_slurm.knowledge import score_table
+    from pal_slurm.learning.knowledge import score_table
     from pal_slurm.report.groups import group_fields, group_rows
     from pal_slurm.report.history import add_history, history_fields
     from pal_slurm.report.inventory import cluster_of
@@ -198,7 +198,7 @@ def show_outliers(view: View) -> None:
 
 def show_bins(view: View, by: str) -> None:
     """One row per class and bin."""
-    from pal_slurm.knowledge import score_table
+    from pal_slurm.learning.knowledge import score_table
     from pal_slurm.report.inventory import cluster_of
     from pal_slurm.report.scores import BIN_FIELDS, bin_rows, binned_otherwise
     from pal_slurm.store import GpuRepo, ScoreRepo

@@ -15,7 +15,6 @@ from pal_slurm.daemon.cycle import Books, Cycle
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.figures import Figures
 from pal_slurm.daemon.forgetting import Forgetter
-from pal_slurm.daemon.knowledge import KnowledgeKeeper
 from pal_slurm.daemon.leader import Leader
 from pal_slurm.daemon.learning import Learner
 from pal_slurm.daemon.leases import LeaseRules
@@ -26,6 +25,7 @@ from pal_slurm.daemon.qos import Preempting
 from pal_slurm.daemon.wake import Waker
 from pal_slurm.errors import ConfigError, StoreError
 from pal_slurm.guard import Rules
+from pal_slurm.learning.knowledge import KnowledgeKeeper
 from pal_slurm.policy import Composition, compose
 from pal_slurm.slurm.port import SchedulerSetup, Slurm
 from pal_slurm.store import (

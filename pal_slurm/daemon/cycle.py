@@ -20,7 +20,6 @@ from pal_slurm.daemon.edits import let_go
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.forgetting import Forgetter
 from pal_slurm.daemon.heads import HeadWatch
-from pal_slurm.daemon.knowledge import KnowledgeKeeper
 from pal_slurm.daemon.lapsed import Lapsed
 from pal_slurm.daemon.leader import Leader
 from pal_slurm.daemon.learning import Learner
@@ -30,6 +29,7 @@ from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import EDIT, PUT_OFF, START, ReadPace, StartBudget, WriteBudget, within
 from pal_slurm.daemon.passing import Known
 from pal_slurm.daemon.past import Past, pins_of
+from pal_slurm.daemon.pausing import paused
 from pal_slurm.daemon.reasons import Reasons
 from pal_slurm.daemon.reconcile import expected
 from pal_slurm.daemon.rights import Rights
@@ -38,7 +38,8 @@ from pal_slurm.daemon.starts import Refused, failed, give_backs, permitted, plai
 from pal_slurm.daemon.writer import Wish, Writer
 from pal_slurm.errors import NotLeader, PalError, SlurmUnavailable, StoreError, StoreGone
 from pal_slurm.guard import Rules
-from pal_slurm.knowledge import keep_of
+from pal_slurm.learning.knowledge import KnowledgeKeeper, keep_of
+from pal_slurm.learning.patterns import Patterns
 from pal_slurm.model import (
     Action,
     Decision,
@@ -51,8 +52,6 @@ from pal_slurm.model import (
     Reason,
     Snapshot,
 )
-from pal_slurm.patterns import Patterns
-from pal_slurm.pausing import paused
 from pal_slurm.policy import Composition
 from pal_slurm.policy.plan import Circumstances, plan
 from pal_slurm.slurm.port import Passes, Slurm

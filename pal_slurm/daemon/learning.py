@@ -13,9 +13,9 @@ from pathlib import Path
 from pal_slurm.config import Config
 from pal_slurm.daemon.beside import Beside
 from pal_slurm.daemon.faults import Faults
-from pal_slurm.ingest.learn import TierOf
-from pal_slurm.ingest.run import Ingested, ingest
-from pal_slurm.ingest.spool import Fate, SpoolBusy
+from pal_slurm.intake.spool import Fate, SpoolBusy
+from pal_slurm.learning.from_jobs import TierOf
+from pal_slurm.learning.run import Ingested, ingest
 from pal_slurm.model import Cluster, Tier
 from pal_slurm.store import Store
 

@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 from pal_slurm.config import Config
 from pal_slurm.daemon.canary import described
 from pal_slurm.daemon.leases import is_leased
+from pal_slurm.daemon.pausing import paused
 from pal_slurm.daemon.ready import warnings
 from pal_slurm.daemon.reconcile import pinned_by_us
-from pal_slurm.pausing import paused
 from pal_slurm.slurm.port import Capabilities, Slurm
 from pal_slurm.store import Leadership, Ledger, Said, Store, Switches
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from pal_slurm.config import Config
-from pal_slurm.ingest.run import Ingested, ingest
+from pal_slurm.learning.run import Ingested, ingest
 from pal_slurm.probe.document import Device, Document, Kernel, Run, to_json
 from pal_slurm.store import ScoreRepo, Store
 

@@ -10,15 +10,15 @@ import pytest
 
 from pal_slurm.config import Config
 from pal_slurm.errors import BadInput
-from pal_slurm.ingest.believing import NotYetKnown, believed
-from pal_slurm.ingest.run import ingest
-from pal_slurm.ingest.spool import Fate, house
+from pal_slurm.intake.believing import NotYetKnown, believed
+from pal_slurm.intake.spool import Fate, house
+from pal_slurm.learning.run import ingest
 from pal_slurm.probe.claims import Claims, impossible
 from pal_slurm.probe.document import Device, JobPart, StepTimes, Telemetry, Usage
 from pal_slurm.store import JobOutcome, OutcomeRepo, Store
 from pal_slurm.store.samples import SampleRepo
 from tests.unit.spools import NIGHT, document, fleet, put, put_night
-from tests.unit.test_ingest_jobs import START, write
+from tests.unit.test_intake_samples import START, write
 
 T0 = 1_790_000_000
 DEVICE = Device("GPU-1", "n1", 1, "a100", "test")

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pal_slurm.config import load
-from pal_slurm.ingest.features import learn_classes
+from pal_slurm.learning.classes import learn_classes
 from pal_slurm.model import App
 from pal_slurm.scores.classes import Features, classify, kmeans, silhouette
 from pal_slurm.store import AppRepo, Store

@@ -10,8 +10,8 @@ from math import exp, log
 import numpy as np
 import pytest
 
-from pal_slurm.ingest.jobs import STRETCH_S
-from pal_slurm.ingest.learn import Learned, learn
+from pal_slurm.intake.samples import STRETCH_S
+from pal_slurm.learning.from_jobs import Learned, learn
 from pal_slurm.model import App, Apps
 from pal_slurm.scores.learning import PRIOR, Beliefs, expected, hear
 from pal_slurm.scores.witness import UNMEASURED

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.config import Config
+from pal_slurm.daemon.pausing import paused
 from pal_slurm.errors import BadInput
-from pal_slurm.pausing import paused
 from pal_slurm.probe.main import build_parser
 from pal_slurm.words import digits
 from tests.unit.test_palctl_commands import commands

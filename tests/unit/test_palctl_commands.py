@@ -15,8 +15,8 @@ from click.testing import CliRunner, Result
 
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.config import load
+from pal_slurm.daemon.pausing import paused
 from pal_slurm.errors import BadInput, StoreError
-from pal_slurm.pausing import paused
 from pal_slurm.store import Switches, open_store
 
 Palctl = Callable[..., Result]

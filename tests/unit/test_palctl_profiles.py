@@ -14,7 +14,7 @@ from click.testing import CliRunner, Result
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.config import load
 from pal_slurm.errors import BadInput
-from pal_slurm.ingest.features import learn_classes
+from pal_slurm.learning.classes import learn_classes
 from pal_slurm.store import open_store
 from pal_slurm.store.samples import JobSample, SampleRepo
 from tests.unit.spools import document, fleet, put

@@ -8,10 +8,10 @@ import pytest
 
 from pal_slurm.config import Config, load
 from pal_slurm.errors import ConfigError
+from pal_slurm.learning.patterns import Patterns
 from pal_slurm.model import Hint, read_hint
-from pal_slurm.patterns import Patterns
 from tests.builders import snapshot, waiting
-from tests.unit.test_profile_run_steps import Room
+from tests.unit.test_nightly_run import Room
 
 PAL = """
 apps: {resnet50: {class: A}}

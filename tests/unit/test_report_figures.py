@@ -10,7 +10,7 @@ import pytest
 
 from pal_slurm.config import Config
 from pal_slurm.errors import StoreError
-from pal_slurm.knowledge import score_table
+from pal_slurm.learning.knowledge import score_table
 from pal_slurm.report.figures import Fleet, Gpu, Mark, State
 from pal_slurm.report.fleet import Known, fleet_of
 from pal_slurm.report.history import Look, Told, day, night_of

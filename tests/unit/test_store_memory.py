@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pal_slurm.config import AppEntry, Config
-from pal_slurm.knowledge import known_apps
+from pal_slurm.learning.knowledge import known_apps
 from pal_slurm.model import Action, App, Decision, Placement, Reason
 from pal_slurm.store import (
     AppRepo,

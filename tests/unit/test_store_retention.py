@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import func, select
 
 from pal_slurm.daemon.forgetting import EVERY_S, FIRST_S, Forgetter
-from pal_slurm.ingest.rescore import rescore
+from pal_slurm.learning.from_nights import rescore
 from pal_slurm.model import Edit, EditKind, Intent, Outcome
 from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store
 from pal_slurm.store import retention as module

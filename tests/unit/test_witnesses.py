@@ -12,9 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from pal_slurm.ingest.jobs import STRETCH_S
-from pal_slurm.ingest.learn import learn
-from pal_slurm.ingest.paces import APP_NOISE, UNKNOWN_BASE, usual
+from pal_slurm.intake.samples import STRETCH_S
+from pal_slurm.learning.base_times import APP_NOISE, UNKNOWN_BASE, usual
+from pal_slurm.learning.from_jobs import learn
 from pal_slurm.model import App, Apps, Tier
 from pal_slurm.scores.witness import ALONE_LEAST, ALONE_MOST, FAR, UNMEASURED, Anchor, Vote, allowed
 from pal_slurm.store import Document, GpuRepo, Run, ScoreRepo, Sighting, Store, open_store

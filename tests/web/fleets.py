@@ -11,8 +11,8 @@ from pathlib import Path
 from sqlalchemy import insert, select, update
 
 from pal_slurm.config import Config
-from pal_slurm.ingest.features import learn_classes
-from pal_slurm.ingest.run import ingest
+from pal_slurm.learning.classes import learn_classes
+from pal_slurm.learning.run import ingest
 from pal_slurm.store import GpuRepo, Sighting, Store
 from pal_slurm.store.nights import Alert, NightRepo
 from pal_slurm.store.samples import JobSample, SampleRepo

@@ -37,7 +37,7 @@ def list_apps(palctl: Palctl, as_json: bool = False, fields: str = "") -> None:
     COMPUTE and MEMORY are its utilisations (0 to 1) over JOBS jobs; SURE is the probability that its class is right, as
     far as those tell; NOISE is how much step times differ (log) between its jobs.
     """
-    from pal_slurm.knowledge import seen_apps
+    from pal_slurm.learning.knowledge import seen_apps
 
     default = palctl.config.classes.default
     rows = [_row(seen.app, seen.source, seen.features) for seen in seen_apps(palctl.store, palctl.config)]
@@ -47,7 +47,7 @@ def list_apps(palctl: Palctl, as_json: bool = False, fields: str = "") -> None:
 
 
 def _row(app: App, source: str, f: AppFeatures) -> dict[str, Value]:
-    from pal_slurm.ingest.learn import shapes_told
+    from pal_slurm.learning.from_jobs import shapes_told
     from pal_slurm.model import Tier
 
     comm = {tier.name.lower(): factor for tier, factor in zip(Tier, app.comm, strict=True)}

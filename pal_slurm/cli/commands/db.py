@@ -72,7 +72,7 @@ def vacuum(palctl: Palctl, dry_run: bool, full: bool, as_json: bool) -> None:
     What is old say database.keep_days and database.keep_runs_days. pald goes on meanwhile; killed in between, the rest
     is done the next time.
     """
-    from pal_slurm.knowledge import keep_of
+    from pal_slurm.learning.knowledge import keep_of
     from pal_slurm.report.text import as_json as to_json
     from pal_slurm.store.retention import count, rules, sweep
     from pal_slurm.store.space import give_back

@@ -111,7 +111,7 @@ def _knowledge(palctl: Palctl, cluster: Cluster, file: Path | None) -> tuple[Sco
     if file is not None:
         return table_for(cluster, _placed(file)), published
     try:
-        from pal_slurm.knowledge import known_apps, score_table
+        from pal_slurm.learning.knowledge import known_apps, score_table
 
         return score_table(palctl.store, palctl.config, cluster, time.time()), known_apps(palctl.store, palctl.config)
     except (ConfigError, StoreError) as why:

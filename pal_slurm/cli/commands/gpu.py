@@ -81,7 +81,7 @@ def _section(title: str, rows: Sequence[Row], fields: Sequence[str]) -> None:
 
 def _counts(palctl: Palctl, life: Card, now: float) -> dict[str, Counts]:
     """What pald makes of its scores; of a card that sits nowhere, nothing."""
-    from pal_slurm.knowledge import score_table
+    from pal_slurm.learning.knowledge import score_table
     from pal_slurm.report.card import Counts
     from pal_slurm.report.inventory import cluster_of
     from pal_slurm.report.scores import outlier_rows

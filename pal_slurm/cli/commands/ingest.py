@@ -13,8 +13,8 @@ from pal_slurm.cli.say import say
 from pal_slurm.errors import BadInput
 
 if TYPE_CHECKING:
-    from pal_slurm.ingest.run import Ingested
-    from pal_slurm.ingest.spool import Told
+    from pal_slurm.intake.spool import Told
+    from pal_slurm.learning.run import Ingested
 
 
 @click.command(name="ingest", short_help="Take in what nodes and jobs measured, and make scores of it.")
@@ -28,8 +28,8 @@ def command(palctl: Palctl, directory: Path | None, as_json: bool) -> None:
     with the reason beside it. Running it again, or killing it at any moment, does no harm. Exit code 65: something was
     set aside.
     """
-    from pal_slurm.ingest.run import ingest
-    from pal_slurm.ingest.spool import Fate
+    from pal_slurm.intake.spool import Fate
+    from pal_slurm.learning.run import ingest
 
     if directory is None and not palctl.config.profile.spool:
         raise BadInput("name a directory, or set profile.spool in pal.yaml")
@@ -51,7 +51,7 @@ def _tell(told: Told) -> None:
 
 
 def _summary(done: Ingested, spool: Path) -> None:
-    from pal_slurm.ingest.spool import Fate
+    from pal_slurm.intake.spool import Fate
 
     counts = ", ".join(f"{done.count(fate)} {fate.value}" for fate in Fate if done.count(fate)) or "nothing new"
     say(f"{spool}: {counts}; {done.runs} runs and {done.samples} stretches of jobs")

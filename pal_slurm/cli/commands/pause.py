@@ -16,7 +16,7 @@ from pal_slurm.errors import StoreError
 @pass_palctl
 def command(palctl: Palctl, reason: str) -> None:
     """Stop placing jobs until `palctl resume`: they are given back to Slurm as they were submitted."""
-    from pal_slurm.pausing import pause
+    from pal_slurm.daemon.pausing import pause
 
     now = time.time()
     try:

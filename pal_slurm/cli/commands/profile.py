@@ -19,7 +19,7 @@ from pal_slurm.cli.say import say
 from pal_slurm.errors import BadInput, SlurmError, SlurmUnavailable
 
 if TYPE_CHECKING:
-    from pal_slurm.profiling.run import ProfileRun, Progress, Wanted
+    from pal_slurm.nightly.run import ProfileRun, Progress, Wanted
     from pal_slurm.report.text import Value
 
 _PATIENCE_S = 300.0
@@ -50,8 +50,8 @@ def run(
     left out; with it they are waited for until it closes. Interrupted, it takes its jobs out of the queue; started
     again, it goes on where it stopped. Exit code 75: some nodes are not measured.
     """
-    from pal_slurm.profiling.run import Wanted
-    from pal_slurm.profiling.window import hours
+    from pal_slurm.nightly.run import Wanted
+    from pal_slurm.nightly.window import hours
 
     profile, now, named = palctl.config.profile, time.time(), _named(nodes)
     if not profile.spool or not Path(profile.spool).is_dir():
@@ -83,7 +83,7 @@ def _named(text: str) -> tuple[str, ...] | None:
 
 def _run(palctl: Palctl, wanted: Wanted, interval: float, quiet: bool) -> Progress:
     from pal_slurm.daemon.connect import connect
-    from pal_slurm.profiling.run import ProfileRun
+    from pal_slurm.nightly.run import ProfileRun
     from pal_slurm.report.text import shown
     from pal_slurm.slurm.commands.batch import Batch
     from pal_slurm.slurm.commands.run import Commands

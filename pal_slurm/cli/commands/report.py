@@ -50,7 +50,7 @@ def command(palctl: Palctl, file: str | None, as_json: bool, nights: int) -> Non
 
 
 def _fleet(palctl: Palctl, nights: int) -> Fleet:
-    from pal_slurm.knowledge import score_table
+    from pal_slurm.learning.knowledge import score_table
     from pal_slurm.report.fleet import Known, fleet_of
     from pal_slurm.report.inventory import cluster_of
     from pal_slurm.store import GpuRepo
@@ -65,7 +65,7 @@ def _fleet(palctl: Palctl, nights: int) -> Fleet:
 
 def _apps(palctl: Palctl) -> list[AppPoint]:
     """Those that ran most first."""
-    from pal_slurm.knowledge import seen_apps
+    from pal_slurm.learning.knowledge import seen_apps
     from pal_slurm.report.figures import AppPoint
 
     points = [

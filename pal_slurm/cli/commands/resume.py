@@ -12,7 +12,7 @@ from pal_slurm.errors import StoreError
 @pass_palctl
 def command(palctl: Palctl) -> None:
     """Place jobs again after `palctl pause`."""
-    from pal_slurm.pausing import paused, resume
+    from pal_slurm.daemon.pausing import paused, resume
     from pal_slurm.store import Switches
 
     try:

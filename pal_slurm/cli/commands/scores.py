@@ -107,7 +107,7 @@ def import_scores(palctl: Palctl, file: Path) -> None:
     from pal_slurm.cli.inputs import read_input
     from pal_slurm.cli.score_document import document_of
     from pal_slurm.cli.score_file import read_scores
-    from pal_slurm.knowledge import known_apps
+    from pal_slurm.learning.knowledge import known_apps
     from pal_slurm.store import GpuRepo, ScoreRepo
 
     name, now = str(file), time.time()
@@ -127,7 +127,7 @@ def import_scores(palctl: Palctl, file: Path) -> None:
 @pass_palctl
 def recompute(palctl: Palctl) -> None:
     """Make all nights and scores anew from the raw runs; scores that were imported as such stay."""
-    from pal_slurm.ingest.run import recompute as make_anew
+    from pal_slurm.learning.run import recompute as make_anew
 
     rescored, learned = make_anew(palctl.store, palctl.config, time.time())
     click.echo(f"{rescored.scores} scores made anew from the runs of {rescored.nights} nights")

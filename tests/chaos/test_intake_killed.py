@@ -19,7 +19,7 @@ import pytest
 from sqlalchemy import func, select, text
 
 from pal_slurm.config import Config
-from pal_slurm.ingest.run import ingest
+from pal_slurm.learning.run import ingest
 from pal_slurm.store import Store, open_store
 from pal_slurm.store.engine import connect, schema_version
 from pal_slurm.store.health import faults

@@ -12,9 +12,9 @@ import pytest
 from pal_slurm.config import Config
 from pal_slurm.config.schema import ProfileSection
 from pal_slurm.daemon.learning import Learner
-from pal_slurm.ingest.jobs import STRETCH_S, samples_of
-from pal_slurm.ingest.run import ingest, recompute
-from pal_slurm.ingest.spool import Fate
+from pal_slurm.intake.samples import STRETCH_S, samples_of
+from pal_slurm.intake.spool import Fate
+from pal_slurm.learning.run import ingest, recompute
 from pal_slurm.model import App
 from pal_slurm.probe.document import Device, JobPart, StepTimes, Telemetry, Usage
 from pal_slurm.probe.jobfile import JobFile

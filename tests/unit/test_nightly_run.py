@@ -17,9 +17,9 @@ from pal_slurm.config import Config
 from pal_slurm.config.schema import ProfileSection
 from pal_slurm.errors import BadInput, SlurmRefused
 from pal_slurm.model import Job, Reservation, Shape, Snapshot, homogeneous
-from pal_slurm.profiling.nodes import idle, in_the_way
-from pal_slurm.profiling.run import ARRIVES_S, LOGS, WAITS_S, ProfileRun, Wanted, batch_script
-from pal_slurm.profiling.window import Window, hours
+from pal_slurm.nightly.nodes import idle, in_the_way
+from pal_slurm.nightly.run import ARRIVES_S, LOGS, WAITS_S, ProfileRun, Wanted, batch_script
+from pal_slurm.nightly.window import Window, hours
 from pal_slurm.slurm.commands.batch import OurJob, Terms
 from pal_slurm.store import GpuRepo, Sighting, Store
 from pal_slurm.store.learned import CurrentScore, LearnedRepo

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pal_slurm.config import Config
-from pal_slurm.ingest.documents import Classes
-from pal_slurm.ingest.features import Featured, learn_classes
-from pal_slurm.ingest.learn import Learned, TierOf, learn, tier_by_count
-from pal_slurm.ingest.rescore import Rescored, rescore
-from pal_slurm.ingest.spool import Fate, Spool, Told
-from pal_slurm.knowledge import DAY_S, known_apps
+from pal_slurm.intake.documents import Classes
+from pal_slurm.intake.spool import Fate, Spool, Told
+from pal_slurm.learning.classes import Featured, learn_classes
+from pal_slurm.learning.from_jobs import Learned, TierOf, learn, tier_by_count
+from pal_slurm.learning.from_nights import Rescored, rescore
+from pal_slurm.learning.knowledge import DAY_S, known_apps
 from pal_slurm.store import AppRepo, Store
 from pal_slurm.store.clusters import known_clusters
 from pal_slurm.store.learned import LearnedRepo

@@ -18,9 +18,9 @@ from dataclasses import dataclass, field
 from math import exp, log, sqrt
 from statistics import median
 
-from pal_slurm.ingest.jobs import STRETCH_S
-from pal_slurm.ingest.paces import APP_NOISE, learned, together, usual
-from pal_slurm.ingest.standing import Standing
+from pal_slurm.intake.samples import STRETCH_S
+from pal_slurm.learning.base_times import APP_NOISE, learned, together, usual
+from pal_slurm.learning.standing import Standing
 from pal_slurm.model import App, Apps, Tier
 from pal_slurm.scores.learning import Beliefs, expected, hear
 from pal_slurm.store import Store

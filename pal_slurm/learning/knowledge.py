@@ -1,4 +1,4 @@
-"""What is known, joined for pald and palctl. In: store, config, cluster. Out: Apps, ScoreTable, as pald uses them.
+"""What is known, joined for pald and palctl. In: store, config, cluster. Out: Apps, ScoreTable, Knowledge for a plan.
 
 The store imports the model only and the scores room is pure, so the two meet here: the binning is handed to the store.
 """
@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from pal_slurm.config import Config
-from pal_slurm.model import App, Apps, Cluster, ScoreTable
+from pal_slurm.model import App, Apps, Cluster, Knowledge, ScoreTable
 from pal_slurm.scores import alike
 from pal_slurm.store import AppRepo, ScoreRepo, Store
 from pal_slurm.store.learned import AppFeatures, LearnedRepo
 from pal_slurm.store.retention import Keep
 
 DAY_S = 86_400.0
+REFRESH_S = 600.0  # scores age: a table that nobody changed is still rebuilt this often
 
 
 def keep_of(config: Config) -> Keep:
@@ -60,3 +61,35 @@ def seen_apps(store: Store, config: Config) -> list[SeenApp]:
         else:  # seen, and too few are known to tell families apart
             found.append(SeenApp(replace(known.default, name=name, cls=config.classes.default), "default", seen))
     return found
+
+
+@dataclass
+class KnowledgeKeeper:
+    """What a cycle knows beside the snapshot, read anew only after a change."""
+
+    store: Store
+    config: Config
+    _made_of: tuple[object, ...] = ()
+    _made_at: float = 0.0
+    _table: ScoreTable | None = None
+    _apps: tuple[int, Apps] | None = None
+
+    def read(self, cluster: Cluster, now: float) -> Knowledge:
+        return Knowledge(self._scores(cluster, now), self._known_apps())
+
+    def forget(self) -> None:
+        """The configuration changed: read all anew."""
+        self._table = self._apps = None
+
+    def _known_apps(self) -> Apps:
+        revision = AppRepo(self.store).revision()
+        if self._apps is None or self._apps[0] != revision:
+            self._apps = revision, known_apps(self.store, self.config)
+        return self._apps[1]
+
+    def _scores(self, cluster: Cluster, now: float) -> ScoreTable:
+        made_of = (ScoreRepo(self.store).revision(), cluster.node_names, cluster.width)
+        if self._table is None or made_of != self._made_of or not 0 <= now - self._made_at < REFRESH_S:
+            self._table = score_table(self.store, self.config, cluster, now)
+            self._made_of, self._made_at = made_of, now
+        return self._table

@@ -14,10 +14,10 @@ import pytest
 
 from pal_slurm.config import Config
 from pal_slurm.errors import BadInput
-from pal_slurm.ingest.documents import Classes
-from pal_slurm.ingest.rescore import rescore
-from pal_slurm.ingest.run import ingest
-from pal_slurm.ingest.spool import Fate, Spool, SpoolBusy
+from pal_slurm.intake.documents import Classes
+from pal_slurm.intake.spool import Fate, Spool, SpoolBusy
+from pal_slurm.learning.from_nights import rescore
+from pal_slurm.learning.run import ingest
 from pal_slurm.probe.document import Check, to_json
 from pal_slurm.store import GpuRepo, Store
 from pal_slurm.store.nights import NightRepo

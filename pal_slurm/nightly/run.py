@@ -16,10 +16,10 @@ from pathlib import Path
 from pal_slurm.config import Config
 from pal_slurm.config.schema import ProfileSection
 from pal_slurm.errors import BadInput, SlurmRefused
-from pal_slurm.ingest.run import Ingested, ingest
-from pal_slurm.ingest.spool import SpoolBusy
-from pal_slurm.profiling.nodes import down, gpu_nodes, idle, in_the_way
-from pal_slurm.profiling.window import Window
+from pal_slurm.intake.spool import SpoolBusy
+from pal_slurm.learning.run import Ingested, ingest
+from pal_slurm.nightly.nodes import down, gpu_nodes, idle, in_the_way
+from pal_slurm.nightly.window import Window
 from pal_slurm.slurm.commands.batch import Batch, OurJob, Terms
 from pal_slurm.slurm.port import Slurm
 from pal_slurm.store import Store

@@ -23,9 +23,9 @@ from enum import StrEnum
 from pathlib import Path
 
 from pal_slurm.errors import BadInput, PalError, StoreError
-from pal_slurm.ingest.believing import NotYetKnown, believed
-from pal_slurm.ingest.documents import Classes, alerts_of, store_document
-from pal_slurm.ingest.jobs import samples_of
+from pal_slurm.intake.believing import NotYetKnown, believed
+from pal_slurm.intake.documents import Classes, alerts_of, store_document
+from pal_slurm.intake.samples import samples_of
 from pal_slurm.probe import limits
 from pal_slurm.probe.document import Document, JobPart
 from pal_slurm.probe.reading import read

@@ -1,0 +1,33 @@
+"""CONTRIBUTING's table of rooms and the contract that holds the arrows say the same."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from itertools import groupby
+
+from tests.docs.pages import PROJECT
+
+ROW = re.compile(r"^\| (\d+) \| `(\w+)` \| (.+) \|$", re.MULTILINE)
+
+
+def floors_of_the_page() -> list[set[str]]:
+    rows = ROW.findall((PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8"))
+    return [{room for _, room, _ in floor} for _, floor in groupby(rows, key=lambda row: int(row[0]))]
+
+
+def floors_of_the_contract() -> list[set[str]]:
+    tools = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]
+    [contract] = [c for c in tools["importlinter"]["contracts"] if c["type"] == "layers"]
+    assert contract["exhaustive"] and contract["containers"] == ["pal_slurm"]
+    return [set(floor.split(" | ")) for floor in contract["layers"]]
+
+
+def test_the_table_of_rooms_is_the_contract() -> None:
+    assert floors_of_the_page() == floors_of_the_contract()
+
+
+def test_every_room_is_in_the_table() -> None:
+    package = PROJECT / "pal_slurm"
+    rooms = {path.stem for path in package.iterdir() if (path / "__init__.py").exists() or path.suffix == ".py"}
+    assert set().union(*floors_of_the_page()) == rooms - {"__init__"}
