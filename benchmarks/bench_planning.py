@@ -27,6 +27,7 @@ from pal_slurm.model import (
     ScoreTable,
     Shape,
     Snapshot,
+    Waits,
     homogeneous,
 )
 from pal_slurm.policy import Plan, compose, plan
@@ -64,7 +65,7 @@ def waiting(rng: random.Random, number: int, gpus: int) -> Job:
         partitions=("gpu",),
         time_limit_s=rng.choice((3600, 14400, 86400)),
         eligible=NOW + 60,
-        reason="BeginTime",
+        why=Waits.BEGIN,
         shape=SHAPES[gpus],
         gpu_job=True,
         hint=Hint(rng.choice(CLASSES)),

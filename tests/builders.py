@@ -17,6 +17,7 @@ from pal_slurm.model import (
     ScoreTable,
     Shape,
     Snapshot,
+    Waits,
     homogeneous,
 )
 
@@ -33,7 +34,7 @@ def waiting(number: int = 1, gpus: int = 1, /, **facts: Any) -> Job:
 def leased(number: int = 1, gpus: int = 1, /, *, until: int = NOW + 60, **facts: Any) -> Job:
     """It waits for us until then, as job_submit.lua leaves it."""
     lease = Lease(until, facts.get("request", Request()))
-    return waiting(number, gpus, **{"eligible": until, "reason": "BeginTime", "lease": lease, **facts})
+    return waiting(number, gpus, **{"eligible": until, "why": Waits.BEGIN, "lease": lease, **facts})
 
 
 def running(number: int, on: Mapping[str, tuple[int, ...]], end: int | None = None, **facts: Any) -> Job:

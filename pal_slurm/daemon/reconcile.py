@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pal_slurm.daemon.leases import is_leased
-from pal_slurm.model import EditKind, Intent, Job, JobState, Outcome, Placement
+from pal_slurm.model import EditKind, Intent, Job, JobState, Outcome, Placement, Waits
 from pal_slurm.slurm.gres import names_slots
 from pal_slurm.slurm.nodeset import expand
 from pal_slurm.slurm.port import Passes
@@ -29,11 +29,11 @@ class Fate(StrEnum):
 
 
 # Slurm says that what we asked for can't be had as things are; waiting longer doesn't help.
-BAD_REASONS = ("BadConstraints", "ReqNodeNotAvail", "PartitionConfig", "PartitionNodeLimit", "NodeDown", "DeadLine")
+BAD = (Waits.NEVER, Waits.NODES)
 # Not about where the job would run: our pin neither caused it nor can it help; Slurm's own queueing takes over.
-LIMIT_REASONS = ("Assoc", "QOS", "Licenses", "JobHeld", "AccountNotAllowed", "Reservation", "InvalidAccount", "MaxMem")
+NOT_OURS = (Waits.LIMIT, Waits.HELD)
 PASSES = 2
-UNCONSIDERED_S = 60.0  # "None" for so long although Slurm made its passes: it is not going to be looked at
+UNCONSIDERED_S = 60.0  # not looked at for so long although Slurm made its passes: it is not going to be looked at
 BEHIND_S = 600.0  # behind a job that can't start, and no backfill pass for so long
 MOST_UNDOS = 3
 
@@ -103,9 +103,9 @@ def _judge_pin(intent: Intent, job: Job, view: View) -> Transition:
     if job.lease is not None and job.lease.begins_later(view.now):
         return Transition(intent, Fate.UNDO, job, "somebody gave it a later begin time")
     back = Fate.SURRENDER if view.undos.get(job.key, 0) + 1 >= MOST_UNDOS else Fate.UNDO
-    if job.reason.startswith(LIMIT_REASONS):
+    if job.why in NOT_OURS:
         return Transition(intent, Fate.SURRENDER, job, job.reason)
-    if job.reason.startswith(BAD_REASONS):
+    if job.why in BAD:
         return Transition(intent, back, job, job.reason)
     lost = sorted(set(intent.edit.nodes) - view.nodes_ok)
     if lost:
@@ -132,11 +132,11 @@ def _had_its_passes(intent: Intent, job: Job, view: View) -> bool:
     backfill = view.passes.backfill - intent.passes_backfill
     if main < 0 or backfill < 0:  # slurmctld was restarted and counts anew
         main, backfill = view.passes.main, view.passes.backfill
-    if job.reason == "Priority":  # the main pass ends at a job ahead that can't start: only backfill looks beyond it
+    if job.why is Waits.TURN:  # the main pass ends at a job ahead that can't start: only backfill looks beyond it
         return backfill >= PASSES or view.now - intent.written_at > BEHIND_S
     if main < PASSES and backfill < PASSES:
         return False
-    considered = job.reason not in ("None", "BeginTime", "")
+    considered = job.why not in (Waits.UNSEEN, Waits.BEGIN)
     return considered or view.now - intent.written_at > UNCONSIDERED_S
 
 

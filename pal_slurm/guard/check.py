@@ -17,7 +17,7 @@ from pal_slurm.guard.constraints import (
     check_words,
 )
 from pal_slurm.guard.verdict import Cause, No, Permit, Refusal, Rules, Verdict
-from pal_slurm.model import Action, Cluster, Decision, Job, Placement, Shape, Snapshot
+from pal_slurm.model import Action, Cluster, Decision, Job, Placement, Shape, Snapshot, Waits
 
 
 def check(
@@ -91,7 +91,7 @@ class _Batch:
         now, margin = self.snapshot.taken, self.rules.margin_s
         if job.lease is None:
             raise No(Cause.NO_LEASE, "it bears no mark of ours")
-        if job.reason.startswith("JobHeld"):
+        if job.why is Waits.HELD:
             raise No(Cause.HELD, "somebody holds it")
         if job.dependency:
             raise No(Cause.NOT_ELIGIBLE, "it waits for other jobs")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import StrEnum
+from enum import Enum, StrEnum, auto
 from functools import cached_property
 
 from pal_slurm.model.app import NO_HINT, Hint
@@ -16,6 +16,21 @@ class JobState(StrEnum):
     PENDING = "pending"
     RUNNING = "running"  # also completing, suspended, configuring: it holds its resources
     OTHER = "other"
+
+
+class Waits(Enum):
+    """What keeps a waiting job, as Slurm tells it."""
+
+    UNSEEN = auto()  # nothing yet: Slurm has not looked at it since it came, or was edited
+    BEGIN = auto()  # its begin time is to come
+    TURN = auto()  # a job ahead: Slurm's main pass ends there, only backfill looks beyond
+    ROOM = auto()
+    NODES = auto()  # nodes that it must have are away
+    NEVER = auto()  # as it stands it can't be had; waiting longer doesn't help
+    LIMIT = auto()  # of an account, a QOS, licences, a reservation: not about where it would run
+    HELD = auto()
+    BLOCKED = auto()  # something else that no free GPU can give: a dependency, a closed partition
+    OTHER = auto()  # a word that we don't know
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +110,8 @@ class Job:
     qos: str = ""
     partitions: tuple[str, ...] = ()
     priority: int = 0
-    reason: str = "None"
+    reason: str = ""  # Slurm's own word: to be told, never compared
+    why: Waits = Waits.UNSEEN  # the same for programs
     eligible: int | None = None
     start: int | None = None  # running: when it started; pending: Slurm's plan, or the end of its begin time
     time_limit_s: int | None = None  # None: no limit

@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable
 
 import numpy as np
 
-from pal_slurm.model import BoolArray, Job, Snapshot
+from pal_slurm.model import BoolArray, Job, Snapshot, Waits
 from pal_slurm.policy.needs import Need, Needs
 
-# Reasons of jobs that would start if they found room; all others wait for something that is none of our business.
-_WAITS_FOR_ROOM = frozenset({"None", "Resources", "Priority", "ReqNodeNotAvail"})
+# They would start if they found room; all others wait for something that is none of our business.
+_FOR_ROOM = (Waits.UNSEEN, Waits.ROOM, Waits.TURN, Waits.NODES)
 
 
 def gpu_nodes(snapshot: Snapshot, partition: str) -> list[str]:
@@ -58,7 +58,7 @@ def _wants_room(job: Job, now: float) -> bool:
     """Waits for nodes only; one under pald's lease waits for pald, which waits for nodes."""
     if job.dependency or job.het:
         return False
-    return job.reason in _WAITS_FOR_ROOM or (job.lease is not None and job.reason == "BeginTime")
+    return job.why in _FOR_ROOM or (job.lease is not None and job.why is Waits.BEGIN)
 
 
 class _Room:

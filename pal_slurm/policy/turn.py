@@ -8,13 +8,10 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from pal_slurm.model import Job, Reason
+from pal_slurm.model import Job, Reason, Waits
 
 # Slurm keeps it waiting for something that no free GPU can give: it competes with nobody now.
-BLOCKED_REASONS = (
-    "Assoc", "QOS", "Licenses", "Reservation", "BadConstraints", "Partition", "Account", "InvalidAccount",
-    "InvalidQOS", "MaxMem", "Dependency", "JobArrayTaskLimit", "DeadLine", "Cleaning",
-)  # fmt: skip
+BLOCKED = (Waits.BLOCKED, Waits.LIMIT, Waits.NEVER)
 
 
 class Turn(Enum):
@@ -27,10 +24,10 @@ class Turn(Enum):
 
 def turn_of(job: Job, now: float) -> tuple[Turn, Reason]:
     """The reason says why it is not simply placed."""
-    if job.reason.startswith("JobHeld"):
+    if job.why is Waits.HELD:
         return Turn.ASIDE, Reason.HELD
     if job.lease is None or (job.eligible is not None and job.eligible <= now):
-        waits_for_more = job.eligible is None or job.eligible > now or job.reason.startswith(BLOCKED_REASONS)
+        waits_for_more = job.eligible is None or job.eligible > now or job.why in BLOCKED
         return (Turn.ASIDE if waits_for_more else Turn.THEIRS), Reason.FOREIGN
     if job.lease.begins_later(now):
         return Turn.LATER, Reason.NOT_ELIGIBLE

@@ -16,6 +16,7 @@ import msgspec
 from pal_slurm.model import NO_HINT, Hint, Job, JobState, Lease, Request, Shape, read_hint
 from pal_slurm.slurm import gres
 from pal_slurm.slurm.nodeset import unfold
+from pal_slurm.slurm.reasons import why
 
 HOLDS_RESOURCES = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED"})
 MOST_TASKS = 4_000_001  # Slurm's own greatest MaxArraySize
@@ -99,6 +100,7 @@ def to_job(record: JobRecord) -> Job:
         partitions=_words(record.partition),
         priority=record.priority or 0,
         reason=record.reason or "None",
+        why=why(record.reason),
         eligible=record.eligible,
         start=record.start,
         time_limit_s=None if record.time_limit_min is None else record.time_limit_min * 60,

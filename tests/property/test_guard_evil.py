@@ -10,7 +10,20 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from pal_slurm.guard import Permit, Rules, check
-from pal_slurm.model import Action, Decision, Hint, Job, JobState, Lease, Placement, Reason, Request, Reservation, Shape
+from pal_slurm.model import (
+    Action,
+    Decision,
+    Hint,
+    Job,
+    JobState,
+    Lease,
+    Placement,
+    Reason,
+    Request,
+    Reservation,
+    Shape,
+    Waits,
+)
 from pal_slurm.policy import compose, plan
 from tests.builders import NOW
 from tests.property.worlds import FEATURES, World, askable, jobs, queues, reservations, snapshot, taken, worlds
@@ -30,7 +43,7 @@ def odd_jobs(draw: st.DrawFn, number: int) -> Job:
     wrongs: list[dict[str, object]] = [
         *({},) * 12, {"lease": None}, {"lease": OWN}, {"eligible": NOW - 1}, {"eligible": NOW + 4},
         {"required_nodes": "n1"}, {"hint": Hint(off=True)}, {"het": True}, {"exclusive": True}, {"shape": None},
-        {"state": JobState.RUNNING}, {"reason": "JobHeldUser"}, {"reservation": "class"},
+        {"state": JobState.RUNNING}, {"why": Waits.HELD}, {"reservation": "class"},
         {"eligible": None, "dependency": "afterok:1"},
     ]  # fmt: skip
     return replace(job, **draw(st.sampled_from(wrongs)))  # type: ignore[arg-type]
@@ -92,7 +105,7 @@ def unsafe(world: World, job: Job | None, decision: Decision, windows: Sequence[
     """The second opinion: is this start one of all those that may be asked for in this world?"""
     if job is None or job.state is not JobState.PENDING or decision.task is not None:
         return "no such waiting job"
-    if job.lease is None or job.reason == "JobHeldUser" or job.dependency:
+    if job.lease is None or job.why is Waits.HELD or job.dependency:
         return "not ours, or not its time"
     if job.eligible is None or job.eligible <= NOW + RULES.margin_s:
         return "the lease may end first"

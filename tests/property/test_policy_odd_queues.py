@@ -9,15 +9,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pal_slurm.guard import Permit, Rules, check
-from pal_slurm.model import Action, Hint, Job, JobState, Lease, Reason, Request, Shape, Snapshot
+from pal_slurm.model import Action, Hint, Job, JobState, Lease, Reason, Request, Shape, Snapshot, Waits
 from pal_slurm.policy import Circumstances, Composition, compose, plan
 from tests.builders import NOW
 from tests.property.worlds import World, askable, jobs, reservations, worlds
 
 ODDITIES: list[dict[str, Any]] = [
-    {"lease": None, "eligible": NOW - 5, "reason": "Priority"},
-    {"lease": None, "eligible": NOW - 5, "reason": "Resources", "planned_nodes": "n[1-2]", "start": NOW + 700},
-    {"lease": None, "eligible": NOW - 5, "reason": "Resources", "planned_nodes": "x[1-2]", "start": NOW - 700},
+    {"lease": None, "eligible": NOW - 5, "why": Waits.TURN},
+    {"lease": None, "eligible": NOW - 5, "why": Waits.ROOM, "planned_nodes": "n[1-2]", "start": NOW + 700},
+    {"lease": None, "eligible": NOW - 5, "why": Waits.ROOM, "planned_nodes": "x[1-2]", "start": NOW - 700},
     {"lease": None, "gpu_job": False, "shape": None, "eligible": NOW - 9, "planned_nodes": "n1", "start": NOW + 50},
     {"shape": None, "request": Request(per_node="gres:gpu:a100:2,gres:gpu:1", min_nodes=2, max_nodes=0)},
     {"shape": None, "request": Request(per_socket="gpu:2", per_task="gres/gpu=3")},
@@ -38,7 +38,7 @@ ODDITIES: list[dict[str, Any]] = [
     {"array_id": 1, "array_task": 3},
     {"dependency": "afterok:3", "eligible": None},
     {"eligible": None, "lease": Lease(NOW - 9, Request())},
-    {"reason": "JobHeldUser"},
+    {"why": Waits.HELD},
     {"time_limit_s": 0},
 ]
 RUNNING: list[dict[str, Any]] = [

@@ -22,6 +22,7 @@ from pal_slurm.model import (
     Request,
     Shape,
     Snapshot,
+    Waits,
     predict,
 )
 from pal_slurm.policy import Plan, compose, plan
@@ -188,7 +189,7 @@ def test_a_job_that_goes_plain_starts_although_smaller_ones_keep_coming(world: W
     if size == 0:
         return
     template = replace(
-        Job(1, JobState.PENDING, NOW, "u", shape=None), gpu_job=True, eligible=NOW + 10**6, reason="BeginTime",
+        Job(1, JobState.PENDING, NOW, "u", shape=None), gpu_job=True, eligible=NOW + 10**6, why=Waits.BEGIN,
         time_limit_s=300 if limits else None,
     )  # fmt: skip
     world = World(cluster, world.knowledge)

@@ -24,6 +24,7 @@ from pal_slurm.model import (
     Outcome,
     Reason,
     Request,
+    Waits,
 )
 from pal_slurm.policy.turn import Turn, turn_of
 from pal_slurm.store import Ledger, Store
@@ -111,7 +112,7 @@ def test_the_marks_own_begin_time_is_renewed_shortly_before_it_comes_and_given_b
 
 def test_a_pin_whose_job_is_to_begin_later_is_taken_back() -> None:
     lease = replace(MARK, not_before=1100, moved=True)
-    pinned = job(required_nodes="n1", request=Request(per_node="gres/gpu:g1:1"), lease=lease, reason="BeginTime")
+    pinned = job(required_nodes="n1", request=Request(per_node="gres/gpu:g1:1"), lease=lease, why=Waits.BEGIN)
     edit = Edit(7, EditKind.PIN, nodes=("n1",), slots=(1,))
     intent = Intent(1, 950, edit, fence=1, written_at=NOW - 5, outcome=Outcome.DONE)
     assert judge(intent, view(pinned)).fate is Fate.UNDO

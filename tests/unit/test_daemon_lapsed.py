@@ -10,7 +10,7 @@ import pytest
 from pal_slurm.daemon.begins import Begins
 from pal_slurm.daemon.lapsed import MOST_TIMES, Lapsed
 from pal_slurm.daemon.reconcile import Fate, judge
-from pal_slurm.model import Edit, EditKind, Intent, Job, Lease, Outcome, Request
+from pal_slurm.model import Edit, EditKind, Intent, Job, Lease, Outcome, Request, Waits
 from pal_slurm.store import Ledger, Store
 from tests.builders import leased, snapshot
 from tests.unit.test_daemon_reconcile import view
@@ -20,7 +20,7 @@ SUBMIT = 500
 
 
 def lapsed(number: int = 7, **more: Any) -> Job:
-    facts: dict[str, Any] = {"submit": SUBMIT, "lease": Lease(900, Request()), "eligible": 990, "reason": "Resources"}
+    facts: dict[str, Any] = {"submit": SUBMIT, "lease": Lease(900, Request()), "eligible": 990, "why": Waits.ROOM}
     return leased(number, **(facts | more))
 
 
@@ -58,8 +58,8 @@ def test_a_begin_time_that_we_wrote_or_lua_tells_a_lease_that_ran_out(store: Sto
         {"lease": None},
         {"restarts": 1},
         {"required_nodes": "n1"},
-        {"reason": "QOSMaxJobsPerUserLimit"},
-        {"reason": "JobHeldUser"},
+        {"why": Waits.LIMIT},
+        {"why": Waits.HELD},
         {"gpu_job": False},
     ],
 )

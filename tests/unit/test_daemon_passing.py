@@ -28,6 +28,7 @@ from pal_slurm.model import (
     Placement,
     Reason,
     Shape,
+    Waits,
     homogeneous,
     neutral_scores,
 )
@@ -76,9 +77,9 @@ def test_a_job_that_is_leased_again_keeps_them_too() -> None:
 
 
 def test_jobs_that_do_not_compete_now_keep_nobody() -> None:
-    held = leased(1, reason="JobHeldUser")
+    held = leased(1, why=Waits.HELD)
     dependent = leased(2, dependency="afterok:7(unfulfilled)")
-    theirs = leased(3, lease=None, eligible=NOW - 5, reason="Resources")
+    theirs = leased(3, lease=None, eligible=NOW - 5, why=Waits.ROOM)
     assert lines(known(held, dependent, theirs)) == ALL
 
 
@@ -161,7 +162,7 @@ def test_a_class_without_spread_passes_where_it_takes_nothing_that_another_class
 
 def test_with_scores_nobody_passes_while_anybody_waits() -> None:
     a = [[1.0, 1.0, 1.0, 2.0]] * 2
-    theirs = leased(3, lease=None, eligible=NOW - 5, reason="Resources")
+    theirs = leased(3, lease=None, eligible=NOW - 5, why=Waits.ROOM)
     assert lines(known(theirs, knowledge=Knowledge(scores(A=a)))) == []
     assert len(lines(known(knowledge=Knowledge(scores(A=a))))) == 3
 

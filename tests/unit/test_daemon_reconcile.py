@@ -21,6 +21,7 @@ from pal_slurm.model import (
     Placement,
     Reason,
     Request,
+    Waits,
 )
 from pal_slurm.slurm.port import Passes
 from tests.builders import leased
@@ -43,7 +44,7 @@ def job(**more: Any) -> Job:
         "request": ORIGINAL,
         "lease": Lease(900, ORIGINAL),
         "eligible": 990,
-        "reason": "None",
+        "why": Waits.UNSEEN,
     }
     return leased(7, **(facts | more))
 
@@ -70,8 +71,8 @@ def view(*jobs: Job, main: int = 10, backfill: int = 5, ok: tuple[str, ...] = ("
         ("half-way by slurmctld's own word", intent(outcome=Outcome.PARTIAL), [pinned(eligible=1010)], Fate.UNDO),
         ("slots are missing", intent(outcome=None), [job(required_nodes="n[2,5]")], Fate.UNDO),
         ("Slurm has not looked yet", intent(), [pinned()], Fate.WAITING),
-        ("constraints went bad", intent(), [pinned(reason="BadConstraints")], Fate.UNDO),
-        ("limits hold it", intent(), [pinned(reason="QOSMaxGRESPerUser")], Fate.SURRENDER),
+        ("constraints went bad", intent(), [pinned(why=Waits.NEVER)], Fate.UNDO),
+        ("limits hold it", intent(), [pinned(why=Waits.LIMIT)], Fate.SURRENDER),
         ("its list was changed by hand", intent(), [job(required_nodes="n9")], Fate.THEIRS),
         ("its list was cleared by hand", intent(), [job()], Fate.THEIRS),
     ],
@@ -88,14 +89,14 @@ def test_a_node_that_went_down_after_the_pin_undoes_it() -> None:
 
 
 def test_did_not_start_is_judged_by_slurms_own_passes_not_by_our_cycles() -> None:
-    waiting = pinned(reason="Resources")
+    waiting = pinned(why=Waits.ROOM)
     assert judge(intent(), view(waiting, main=11)).fate is Fate.WAITING
     assert judge(intent(), view(waiting, main=12)).fate is Fate.UNDO
     assert judge(intent(), view(waiting, backfill=7)).fate is Fate.UNDO
 
 
 def test_behind_a_job_that_can_not_start_only_backfill_passes_count() -> None:
-    waiting = pinned(reason="Priority")
+    waiting = pinned(why=Waits.TURN)
     assert judge(intent(), view(waiting, main=500)).fate is Fate.WAITING
     assert judge(intent(), view(waiting, main=500, backfill=6)).fate is Fate.WAITING
     assert judge(intent(), view(waiting, backfill=7)).fate is Fate.UNDO
@@ -105,25 +106,25 @@ def test_behind_a_job_that_can_not_start_only_backfill_passes_count() -> None:
 
 def test_a_task_counts_its_own_undos_not_those_of_its_array() -> None:
     edit = replace(PIN, job=70, task=4)
-    split = pinned(id=93, array_id=70, array_task=4, reason="Resources")
+    split = pinned(id=93, array_id=70, array_task=4, why=Waits.ROOM)
     seen = replace(view(split, main=20), tasks={(70, 4): split})
     assert judge(intent(edit), replace(seen, undos={(70, 500): 5})).fate is Fate.UNDO
     assert judge(intent(edit), replace(seen, undos={(93, 500): 2})).fate is Fate.SURRENDER
 
 
 def test_passes_that_did_not_reach_the_job_do_not_count_for_a_while() -> None:
-    assert judge(intent(), view(pinned(reason="None"), main=500)).fate is Fate.WAITING
+    assert judge(intent(), view(pinned(why=Waits.UNSEEN), main=500)).fate is Fate.WAITING
     old = intent(written_at=NOW - 100)
-    assert judge(old, view(pinned(reason="None"), main=500)).fate is Fate.UNDO
+    assert judge(old, view(pinned(why=Waits.UNSEEN), main=500)).fate is Fate.UNDO
 
 
 def test_passes_count_anew_after_a_restart_of_slurmctld() -> None:
-    assert judge(intent(), view(pinned(reason="Resources"), main=1, backfill=0)).fate is Fate.WAITING
-    assert judge(intent(), view(pinned(reason="Resources"), main=2, backfill=0)).fate is Fate.UNDO
+    assert judge(intent(), view(pinned(why=Waits.ROOM), main=1, backfill=0)).fate is Fate.WAITING
+    assert judge(intent(), view(pinned(why=Waits.ROOM), main=2, backfill=0)).fate is Fate.UNDO
 
 
 def test_a_job_whose_pins_were_taken_back_twice_is_surrendered_the_third_time() -> None:
-    t = judge(intent(), view(pinned(reason="Resources"), main=20, undos=2))
+    t = judge(intent(), view(pinned(why=Waits.ROOM), main=20, undos=2))
     assert t.fate is Fate.SURRENDER
 
 

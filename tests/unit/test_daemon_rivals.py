@@ -10,7 +10,7 @@ import pytest
 
 from pal_slurm.daemon.heads import HeadWatch
 from pal_slurm.daemon.rivals import Rivals
-from pal_slurm.model import Cluster, Job, Lease, Placement, Reason, Request, Shape, Snapshot, homogeneous
+from pal_slurm.model import Cluster, Job, Lease, Placement, Reason, Request, Shape, Snapshot, Waits, homogeneous
 from pal_slurm.policy.backfill import Reserved
 from tests.builders import leased, running, snapshot, waiting
 
@@ -22,7 +22,7 @@ CLUSTER = replace(
 WIDE = Shape(2, 2, gpus_per_node=4)
 HEAD = leased(5, until=1100, submit=900, partitions=("gpu",), priority=10, shape=WIDE)
 BEHIND: dict[str, Any] = {"submit": 950, "user": "v", "partitions": ("gpu",), "priority": 9, "eligible": 950}
-RIVAL = waiting(9, reason="Resources", **BEHIND)
+RIVAL = waiting(9, why=Waits.ROOM, **BEHIND)
 RUNS = running(9, {"n1": (0,)}, start=1001, **BEHIND)
 
 
@@ -69,8 +69,8 @@ def test_these_that_run_are_not(facts: dict[str, Any]) -> None:
     [
         {"lease": Lease(1100, Request()), "eligible": 1100},  # it waits for us as well
         {"eligible": 1100},
-        {"reason": "QOSMaxJobsPerUserLimit"},
-        {"reason": "JobHeldUser"},
+        {"why": Waits.LIMIT},
+        {"why": Waits.HELD},
         {"partitions": ("other",)},
         {"gpu_job": False},
         {"priority": 11},

@@ -22,6 +22,7 @@ from pal_slurm.model import (
     Reservation,
     Shape,
     Snapshot,
+    Waits,
     homogeneous,
 )
 from tests.builders import NOW, leased
@@ -79,7 +80,7 @@ WRONG_JOBS: list[tuple[Cause, dict[str, Any]]] = [
     (Cause.LEASE_ENDING, {"eligible": NOW + 5}),
     (Cause.LEASE_ENDING, {"eligible": None, "lease": Lease(NOW + 1, Request())}),
     (Cause.NOT_ELIGIBLE, {"eligible": None, "dependency": "afterok:7"}),
-    (Cause.HELD, {"reason": "JobHeldAdmin"}),
+    (Cause.HELD, {"why": Waits.HELD}),
     (Cause.HANDS_OFF, {"hint": Hint(off=True)}),
     (Cause.HANDS_OFF, {"required_nodes": "n1"}),
     (Cause.HANDS_OFF, {"lease": Lease(NOW + 20, Request(), own_nodes=True)}),

@@ -16,7 +16,7 @@ import pytest
 from pal_slurm.config import Config
 from pal_slurm.config.schema import ProfileSection
 from pal_slurm.errors import BadInput, SlurmRefused
-from pal_slurm.model import Job, Reservation, Shape, Snapshot, homogeneous
+from pal_slurm.model import Job, Reservation, Shape, Snapshot, Waits, homogeneous
 from pal_slurm.nightly.nodes import idle, in_the_way
 from pal_slurm.nightly.run import ARRIVES_S, LOGS, WAITS_S, ProfileRun, Wanted, batch_script
 from pal_slurm.nightly.window import Window, hours
@@ -83,7 +83,7 @@ class Room:
 
 def waiting_job(number: int = 1, nodes: int = 1, gpus: int = 1, **more: Any) -> Job:
     shape = Shape(min_nodes=nodes, max_nodes=nodes, gpus_per_node=gpus)
-    facts: dict[str, Any] = {"partitions": ("gpu",), "shape": shape, "reason": "Resources"}
+    facts: dict[str, Any] = {"partitions": ("gpu",), "shape": shape, "why": Waits.ROOM}
     return builders.waiting(number, **(facts | more))
 
 
@@ -274,8 +274,8 @@ def test_what_could_not_start_anyway_keeps_nobody_from_measuring(room: Room) -> 
     view = replace_ours(room, {"n1", "n2"})
     room.taken = {"n3", "n4"}
     assert in_the_way(waiting(room, waiting_job(nodes=3, gpus=4)), view, ()) == []
-    assert in_the_way(waiting(room, waiting_job(reason="Dependency")), view, ()) == []
-    assert in_the_way(waiting(room, waiting_job(reason="AssocGrpGRES")), view, ()) == []
+    assert in_the_way(waiting(room, waiting_job(why=Waits.BLOCKED)), view, ()) == []
+    assert in_the_way(waiting(room, waiting_job(why=Waits.LIMIT)), view, ()) == []
     assert in_the_way(waiting(room, waiting_job(excluded_nodes="n[1-2]")), view, ()) == []
 
 

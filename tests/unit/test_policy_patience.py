@@ -24,6 +24,7 @@ from pal_slurm.model import (
     Shape,
     Snapshot,
     Tier,
+    Waits,
     homogeneous,
 )
 from pal_slurm.policy import compose
@@ -34,7 +35,7 @@ from tests.builders import leased
 
 CHOOSY = patiences.get("choosy")
 ONE = Shape(gpus_per_node=1)
-JOB = leased(until=10_000, submit=0, partitions=("gpu",), shape=ONE, time_limit_s=1000, reason="None")
+JOB = leased(until=10_000, submit=0, partitions=("gpu",), shape=ONE, time_limit_s=1000, why=Waits.UNSEEN)
 
 
 def known(cluster: Cluster, score: float) -> Knowledge:

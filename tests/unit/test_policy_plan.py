@@ -22,6 +22,7 @@ from pal_slurm.model import (
     Reservation,
     ScoreTable,
     Shape,
+    Waits,
     homogeneous,
     neutral_scores,
 )
@@ -76,11 +77,11 @@ TWO = homogeneous(2, 4)
     ("facts", "action", "reason"),
     [
         ({}, Action.PIN, Reason.BEST_SPAN),
-        ({"lease": None, "eligible": NOW - 5, "reason": "Priority"}, Action.LEAVE, Reason.FOREIGN),
+        ({"lease": None, "eligible": NOW - 5, "why": Waits.TURN}, Action.LEAVE, Reason.FOREIGN),
         ({"lease": None}, Action.LEAVE, Reason.FOREIGN),
         ({"eligible": NOW - 1}, Action.LEAVE, Reason.FOREIGN),
-        ({"reason": "JobHeldUser"}, Action.LEAVE, Reason.HELD),
-        ({"reason": "Dependency", "eligible": None, "dependency": "afterok:9"}, Action.WAIT, Reason.NOT_ELIGIBLE),
+        ({"why": Waits.HELD}, Action.LEAVE, Reason.HELD),
+        ({"why": Waits.BLOCKED, "eligible": None, "dependency": "afterok:9"}, Action.WAIT, Reason.NOT_ELIGIBLE),
         ({"hint": Hint(off=True)}, Action.PLAIN, Reason.WANTS_OFF),
         ({"het": True, "shape": None}, Action.PLAIN, Reason.CANT_PIN),
         ({"shape": None}, Action.PLAIN, Reason.CANT_PIN),
@@ -248,16 +249,16 @@ def test_each_partition_has_its_own_head() -> None:
 
 
 def test_a_foreign_job_ahead_counts_as_what_slurm_would_give_it() -> None:
-    foreign = waiting(1, 3, lease=None, eligible=NOW - 5, reason="Resources", priority=9)
+    foreign = waiting(1, 3, lease=None, eligible=NOW - 5, why=Waits.ROOM, priority=9)
     assert told(made(ONE, [foreign, waiting(2, 2)])) == [(1, "leave", "foreign"), (2, "wait", "no-room")]
-    later = replace(foreign, eligible=NOW + 999, reason="BeginTime")
+    later = replace(foreign, eligible=NOW + 999, why=Waits.BEGIN)
     assert told(made(ONE, [later, waiting(2, 2)])) == [(1, "leave", "foreign"), (2, "pin", "best-span")]
-    limited = replace(foreign, reason="QOSMaxJobsPerUserLimit")
+    limited = replace(foreign, why=Waits.LIMIT)
     assert told(made(ONE, [limited, waiting(2, 2)]))[1] == (2, "pin", "best-span")
 
 
 def test_what_slurm_planned_for_a_foreign_job_is_respected() -> None:
-    facts: dict[str, Any] = {"lease": None, "eligible": NOW - 5, "reason": "Resources", "priority": 9}
+    facts: dict[str, Any] = {"lease": None, "eligible": NOW - 5, "why": Waits.ROOM, "priority": 9}
     foreign = waiting(1, 4, planned_nodes="n1", start=NOW + 1800, **facts)
     long_, short = waiting(2, 4), waiting(3, 4, time_limit_s=1800)
     assert told(made(ONE, [foreign, long_, short])) == [
@@ -270,7 +271,7 @@ def test_what_slurm_planned_for_a_foreign_job_is_respected() -> None:
 
 
 def test_a_job_whose_lease_ran_out_is_leased_again_only_where_slurm_neither_starts_nor_plans_it_soon() -> None:
-    ran_out: dict[str, Any] = {"eligible": NOW - 5, "reason": "Resources"}
+    ran_out: dict[str, Any] = {"eligible": NOW - 5, "why": Waits.ROOM}
     again = Circumstances(lapsed=frozenset({2}))
     behind = [waiting(1, 4), waiting(2, 4, **ran_out)]
     assert told(made(ONE, behind, circumstances=again))[1] == (2, "wait", "lease-ran-out")

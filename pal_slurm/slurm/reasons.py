@@ -1,0 +1,42 @@
+"""Why a job waits. In: Slurm's word for it. Out: Waits, the only form in which any other room compares it."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from pal_slurm.model import Waits
+
+# Beginnings of Slurm's words; the longest that fits counts.
+WORDS = {
+    "None": Waits.UNSEEN,
+    "BeginTime": Waits.BEGIN,
+    "Priority": Waits.TURN,
+    "Resources": Waits.ROOM,
+    "ReqNodeNotAvail": Waits.NODES,
+    "NodeDown": Waits.NODES,
+    "BadConstraints": Waits.NEVER,
+    "PartitionConfig": Waits.NEVER,
+    "PartitionNodeLimit": Waits.NEVER,
+    "DeadLine": Waits.NEVER,
+    "Assoc": Waits.LIMIT,
+    "QOS": Waits.LIMIT,
+    "Licenses": Waits.LIMIT,
+    "Reservation": Waits.LIMIT,
+    "AccountNotAllowed": Waits.LIMIT,
+    "InvalidAccount": Waits.LIMIT,
+    "MaxMem": Waits.LIMIT,
+    "JobHeld": Waits.HELD,
+    "Account": Waits.BLOCKED,
+    "InvalidQOS": Waits.BLOCKED,
+    "Partition": Waits.BLOCKED,
+    "Dependency": Waits.BLOCKED,
+    "JobArrayTaskLimit": Waits.BLOCKED,
+    "Cleaning": Waits.BLOCKED,
+}
+
+
+@lru_cache(maxsize=256)
+def why(reason: str) -> Waits:
+    if not reason:
+        return Waits.UNSEEN
+    return WORDS[max(fits, key=len)] if (fits := [word for word in WORDS if reason.startswith(word)]) else Waits.OTHER

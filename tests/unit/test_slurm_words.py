@@ -1,0 +1,67 @@
+"""Slurm's words stay in its room: everybody else compares facts that were made of them once."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import pal_slurm
+from pal_slurm.model import Waits
+from pal_slurm.slurm.reasons import WORDS, why
+
+HOUSE = Path(pal_slurm.__file__).parent
+READS_SLURMS_FILES = ("slurm", "sim/traces", "slots")  # traces are sacct's own output; slots writes gres.conf
+GRES = re.compile(r"\bgres[:/]gpu:|\bTresPer|ReqNodeList")
+
+
+@pytest.mark.parametrize(
+    ("word", "fact"),
+    [
+        ("", Waits.UNSEEN),
+        ("None", Waits.UNSEEN),
+        ("BeginTime", Waits.BEGIN),
+        ("Priority", Waits.TURN),
+        ("Resources", Waits.ROOM),
+        ("ReqNodeNotAvail", Waits.NODES),
+        ("BadConstraints", Waits.NEVER),
+        ("PartitionNodeLimit", Waits.NEVER),
+        ("PartitionDown", Waits.BLOCKED),
+        ("QOSMaxGRESPerUser", Waits.LIMIT),
+        ("AssocGrpGRES", Waits.LIMIT),
+        ("AccountNotAllowed", Waits.LIMIT),
+        ("JobHeldUser", Waits.HELD),
+        ("JobHeldAdmin", Waits.HELD),
+        ("DependencyNeverSatisfied", Waits.BLOCKED),
+        ("JobArrayTaskLimit", Waits.BLOCKED),
+        ("BurstBufferResources", Waits.OTHER),
+    ],
+)
+def test_why_a_job_waits(word: str, fact: Waits) -> None:
+    assert why(word) is fact
+
+
+def texts(file: Path) -> Iterator[str]:
+    """All texts that are no documentation."""
+    tree = ast.parse(file.read_text())
+    said = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in said:
+            yield node.value
+
+
+def test_no_other_room_knows_slurms_words() -> None:
+    reasons = re.compile(f"({'|'.join(WORDS)})[A-Z]?[A-Za-z]*")
+    files = [
+        file for file in HOUSE.rglob("*.py") if not file.relative_to(HOUSE).as_posix().startswith(READS_SLURMS_FILES)
+    ]
+    found = [
+        f"{file.relative_to(HOUSE)}: {text!r}"
+        for file in files
+        for text in texts(file)
+        if (reasons.fullmatch(text) and not hasattr(pal_slurm.model, text)) or GRES.search(text)
+    ]
+    assert found == []
