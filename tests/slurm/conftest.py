@@ -53,6 +53,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         callspec = getattr(item, "callspec", None)
         marker = item.get_closest_marker("slurm")
+        if callspec is not None and str(callspec.params.get("release")).startswith("sim-"):
+            continue  # the same suite on SimSlurm: no test of a real one
         if callspec is not None and callspec.params.get("release") in RELEASES:
             _release_of[item.nodeid] = callspec.params["release"]
         elif marker and len(marker.args) == 1:  # a test with clusters of its own, parametrised by itself

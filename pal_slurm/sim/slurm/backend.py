@@ -1,0 +1,144 @@
+"""SimSlurm: the port, answered by a Controller in memory. In: edits. Out: snapshots, jobs, edit results.
+
+Records go through the same `records` and `nodes` as those of the real backends, edits through the same `rewrite`,
+`prepare` and `judge`: what is simulated is Slurm, not our end of it. Questions and edits take their time of the
+controller's clock.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+
+from pal_slurm.errors import SlurmUnavailable
+from pal_slurm.model import Cluster, Edit, EditResult, Job, JobState, Snapshot
+from pal_slurm.sim.slurm.controller import Controller
+from pal_slurm.sim.slurm.trouble import Fate, Trouble
+from pal_slurm.sim.slurm.updates import update
+from pal_slurm.slurm.capabilities import capabilities_of
+from pal_slurm.slurm.edits.judge import judge
+from pal_slurm.slurm.edits.prepare import Ready, prepare_all, record_of
+from pal_slurm.slurm.nodes import Site, to_cluster, to_reservation
+from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
+
+PLAIN_SITE = Site()
+
+
+class SimSlurm:
+    name = "sim"
+
+    def __init__(self, controller: Controller, site: Site = PLAIN_SITE, trouble: Trouble | None = None) -> None:
+        self.controller = controller
+        self.trouble = trouble or Trouble()
+        self.edits = 0  # updates that slurmctld got
+        self._site = site
+        self._rpc_s = 0.0
+        self._cluster: tuple[int, Cluster] | None = None
+
+    def capabilities(self) -> Capabilities:
+        return capabilities_of(self.controller.setup.release)
+
+    def setup(self) -> SchedulerSetup:
+        said = self.controller.setup
+        shrink = "disable_job_shrink" in said.parameters.split(",")
+        return SchedulerSetup(said.cluster, shrink, True, said.parameters, said.plugins)
+
+    def snapshot(self) -> Snapshot:
+        c = self.controller
+        self._ask("snapshot", len(c.pending) + len(c.running))
+        reservations = tuple(map(to_reservation, c.reservations))
+        pending = sorted((j.job() for j in c.pending.values()), key=lambda job: (-job.priority, job.submit, job.id))
+        running = tuple(j.job() for j in c.running.values())
+        fresh = Snapshot(
+            taken=c.now,
+            cluster=self._machine(),
+            pending=tuple(pending),
+            running=running,
+            reservations=reservations,
+            dropped_hints=sum(job.hint.dropped for job in (*pending, *running)),
+        )
+        self.trouble.answered("snapshot")
+        return self.trouble.told(fresh)
+
+    def jobs(self, ids: Sequence[int]) -> dict[int, Job]:
+        self._ask("jobs", len(ids))
+        found = {number: job.job() for number in ids if (job := self.controller.find(number)) is not None}
+        self.trouble.answered("jobs")
+        return {number: job for number, job in found.items() if job.state is not JobState.OTHER}
+
+    def apply(self, edits: Sequence[Edit]) -> list[EditResult]:
+        c = self.controller
+        self._ask("apply", len(edits))
+        may_name_nodes = self.setup().disable_job_shrink
+        made = prepare_all(edits, self._records(e.job for e in edits), self.capabilities(), may_name_nodes, c.now)
+        ready = sorted((item for item in made if isinstance(item, Ready)), key=lambda item: item.turn)
+        said = {id(item): self._send(item) for item in ready}
+        self.trouble.answered("apply")
+        after = self._records(home for item in ready for home in item.homes)
+
+        def verdict(item: Ready) -> EditResult:
+            found = record_of(item.before.id, item.edit.task, after)
+            return judge(item.edit, item.asked, item.before, found, said[id(item)], c.now)
+
+        return [verdict(item) if isinstance(item, Ready) else item for item in made]
+
+    def pulse(self) -> Pulse:
+        c = self.controller
+        self._ask("pulse", 0)
+        digest = 0
+        for job in (*c.pending.values(), *c.running.values()):
+            r = job.record
+            digest += zlib.crc32(f"{r.id} {r.state} {r.reason} {r.array_tasks}".encode())
+        newest = max((*c.pending, *c.running), default=0)
+        self.trouble.answered("pulse")
+        return Pulse(len(c.pending), len(c.running), newest, digest & 0xFFFFFFFF)
+
+    def passes(self) -> Passes:
+        c = self.controller
+        self._ask("passes", 0)
+        self.trouble.answered("passes")
+        return Passes(c.main_passes, c.backfill_passes, 1, int(self._rpc_s * 1e6), int(c.began))
+
+    def close(self) -> None:
+        pass
+
+    def _ask(self, verb: str, jobs: int) -> None:
+        c = self.controller
+        self.trouble.asked(verb)
+        if not c.answers:
+            raise SlurmUnavailable("slurmctld does not answer")
+        if verb != "apply":
+            took = (c.setup.read_s if verb in ("snapshot", "pulse") else 0.0) + c.setup.read_job_s * jobs
+            self._rpc_s += took
+            c.run_until(c.now + took)
+
+    def _send(self, item: Ready) -> str:
+        c = self.controller
+        c.run_until(c.now + c.setup.edit_s)
+        fate = self.trouble.update(item.target)
+        if isinstance(fate, str):
+            return fate
+        if fate is Fate.LOST:
+            return ""
+        self.edits += 1
+        said = update(c, item.target, item.asked, half=fate is Fate.HALF)
+        return update(c, item.target, item.asked) if fate is Fate.TWICE else said
+
+    def _records(self, ids: Iterable[int]) -> list[Job]:
+        """All records of these jobs and arrays."""
+        c, found = self.controller, {}
+        for number in dict.fromkeys(ids):
+            if (job := c.find(number)) is not None:
+                found[number] = job
+                if job.record.array_id is None:
+                    continue
+            found |= {j.record.id: j for j in c.family(number)}
+        return [job.job() for job in found.values()]
+
+    def _machine(self) -> Cluster:
+        c = self.controller
+        if self._cluster is None or self._cluster[0] != c.machine or c.reservations:
+            nodes = [node.record() for node in c.nodes]
+            closed = tuple(map(to_reservation, c.reservations))
+            self._cluster = (c.machine, to_cluster(nodes, c.partitions, closed, self._site, c.now))
+        return self._cluster[1]

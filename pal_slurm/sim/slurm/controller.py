@@ -1,0 +1,285 @@
+"""slurmctld in memory. In: submissions, edits, what admins and nodes do, time. Out: jobs that start and end.
+
+Nothing sleeps: `run_until` lets time pass, event by event. Jobs start in passes only (passes.py). A change makes the
+main scheduler look at the next whole second, as slurmctld's own loop does; a begin time that has come changes nothing
+by itself, and waits for the next pass.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count
+
+from pal_slurm.sim.slurm import passes
+from pal_slurm.sim.slurm.jobs import Lasts, SimJob
+from pal_slurm.sim.slurm.machine import Node, Part, detail
+from pal_slurm.slurm.nodes import PartitionRecord, ReservationRecord
+from pal_slurm.slurm.nodeset import expand, fold
+from pal_slurm.slurm.records import JobRecord
+
+REQUEUED_S = 120  # Slurm's own begin time for a job that was requeued
+FIRST_PRIORITY = 4_294_901_760  # priority/basic: each job gets one less than the one before
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """What slurm.conf would say, and how long slurmctld takes to answer."""
+
+    release: str = "26.05.5"
+    cluster: str = "sim"
+    parameters: str = "disable_job_shrink,sched_interval=60,bf_interval=30"
+    plugins: str = "lua"
+    main_s: float = 60.0
+    backfill_s: float = 30.0
+    backfill_depth: int = 100
+    completes_s: float = 3.0  # a requeued job is COMPLETING for so long
+    limits_kill: bool = True
+    read_s: float = 0.005  # a question, and for each job in the answer:
+    read_job_s: float = 1e-5
+    edit_s: float = 0.001
+
+
+class Controller:
+    def __init__(
+        self, nodes: Sequence[Node], partitions: Mapping[str, Iterable[str]], setup: Setup, now: float
+    ) -> None:
+        self.setup, self.now = setup, now
+        self.nodes = list(nodes)
+        self.row = {node.name: row for row, node in enumerate(self.nodes)}
+        self.partitions = [PartitionRecord(name, fold(names)) for name, names in partitions.items()]
+        self.reservations: list[ReservationRecord] = []
+        self.pending: dict[int, SimJob] = {}
+        self.running: dict[int, SimJob] = {}  # also completing
+        self.ended: dict[int, str] = {}  # the last state of jobs that are gone
+        self.done: deque[SimJob] = deque(maxlen=100_000)
+        self.plugin: Callable[[SimJob, float], None] | None = None  # job_submit
+        self.answers = True  # False: slurmctld is away; jobs end, none starts
+        self.began = now
+        self.main_passes = self.backfill_passes = 0
+        self.version = 0  # of the queue: one more with all that anybody could see
+        self.machine = 0  # of the nodes
+        self._rows: dict[tuple[str, str, str, bool], tuple[int, ...]] = {}
+        self._events: list[tuple[float, int, Callable[[], None]]] = []
+        self._number, self._next_job, self._priority = count(), 1, FIRST_PRIORITY
+        self._stirred = False
+        self._tick_main()
+        self.at(now + setup.backfill_s, self._tick_backfill)
+
+    # --- time
+
+    def at(self, when: float, what: Callable[[], None]) -> None:
+        heappush(self._events, (when, next(self._number), what))
+
+    @property
+    def next_event(self) -> float:
+        return self._events[0][0] if self._events else math.inf
+
+    def run_until(self, when: float) -> None:
+        while self._events and self._events[0][0] <= when:
+            at, _, what = heappop(self._events)
+            self.now = max(self.now, at)
+            what()
+        self.now = max(self.now, when)
+
+    def stir(self) -> None:
+        """Something has changed that the main scheduler should look at."""
+        self.version += 1
+        if not self._stirred:
+            self._stirred = True
+            self.at(math.floor(self.now) + 1.0, self._main)
+
+    def _main(self) -> None:
+        self._stirred = False
+        if self.answers:
+            self.main_passes += 1
+            if self.pending:
+                passes.main(self)
+
+    def _tick_main(self) -> None:
+        self.at(self.now + self.setup.main_s, self._tick_main)
+        self._main()
+
+    def _tick_backfill(self) -> None:
+        self.at(self.now + self.setup.backfill_s, self._tick_backfill)
+        if self.answers:
+            self.backfill_passes += 1
+            if any(passes.due(self, job) for job in self.pending.values()):
+                passes.backfill(self)
+
+    # --- jobs
+
+    def submit(
+        self,
+        record: JobRecord,
+        lasts: Lasts,
+        *,
+        begin: float = 0.0,
+        held: bool = False,
+        waits_for: Iterable[int] = (),
+        recounts: bool = False,
+    ) -> int:
+        """sbatch, with the plugin's word in it. Id, times, priority and reason are filled in here."""
+        number, self._next_job = self._next_job, self._next_job + 1
+        record.id, record.submit, record.state, record.reason = number, int(self.now), "PENDING", "None"
+        if record.priority is None:
+            record.priority, self._priority = self._priority, self._priority - 1
+        job = SimJob(record, lasts, begin, held, frozenset(waits_for) - self.ended.keys(), recounts)
+        if self.plugin is not None:
+            self.plugin(job, self.now)
+        record.partition = record.partition or self.partitions[0].name
+        if record.array_tasks:
+            record.array_id = number
+        self.pending[number] = job
+        self.settle(job)
+        if held:
+            record.priority, record.reason = 0, "JobHeldUser"
+        self.stir()
+        return number
+
+    def settle(self, job: SimJob) -> None:
+        """When it is eligible, as its record shows it."""
+        r = job.record
+        r.eligible = None if job.waits_for else int(max(job.begin, r.submit))
+        r.start = int(job.begin) if job.begin > self.now else None
+        if job.waits_for or job.begin > self.now:
+            r.reason = "Dependency" if job.waits_for else "BeginTime"
+        if not job.waits_for:
+            r.dependency = ""
+        job.changed()
+
+    def family(self, number: int) -> list[SimJob]:
+        """The job of this id; all records of the array of this id."""
+        queue = (*self.pending.values(), *self.running.values())
+        return [job for job in queue if number in (job.record.id, job.record.array_id)]
+
+    def find(self, number: int) -> SimJob | None:
+        return self.pending.get(number) or self.running.get(number)
+
+    def start(self, job: SimJob, parts: tuple[Part, ...], partition: str) -> None:
+        for part in parts:
+            self.nodes[part.row].hold(part)
+        self.machine += 1
+        names = [self.nodes[part.row].name for part in parts]
+        details = [detail(part.slots) for part in parts] if any(part.slots for part in parts) else [""] * len(parts)
+        job.begins(self.now, parts, fold(names), details, partition)
+        del self.pending[job.record.id]
+        self.running[job.record.id] = job
+        self.version += 1
+        lasts, run = job.lasts(job), job.starts
+        over = self.setup.limits_kill and lasts > job.limit_s
+        state = "TIMEOUT" if over else "COMPLETED"
+        self.at(self.now + (job.limit_s if over else lasts), lambda: self.end(job, run, state))
+
+    def end(self, job: SimJob, run: int, state: str) -> None:
+        if job.starts == run and job.running:
+            self._free(job)
+            self._gone(job, state)
+
+    def cancel(self, number: int) -> None:
+        """scancel: an array with all its tasks."""
+        for job in self.family(number):
+            if job.running:
+                self._free(job)
+            self._gone(job, "CANCELLED")
+
+    def requeue(self, number: int) -> None:
+        """As after a node's loss: completing for a while, then it waits, pin and all."""
+        job = self.running[number]
+        job.record.state = "COMPLETING"
+        job.starts += 1
+        job.changed()
+        self.at(self.now + self.setup.completes_s, lambda: self._requeued(job))
+        self.version += 1
+
+    def _requeued(self, job: SimJob) -> None:
+        if job.record.id in self.running:
+            self._free(job)
+            del self.running[job.record.id]
+            job.waits_again(self.now, self.now + REQUEUED_S)
+            self.pending[job.record.id] = job
+            self.stir()
+
+    def _free(self, job: SimJob) -> None:
+        for part in job.parts:
+            self.nodes[part.row].hold(part, -1)
+        job.parts = ()
+        self.machine += 1
+
+    def _gone(self, job: SimJob, state: str) -> None:
+        number = job.record.id
+        job.record.state, job.record.end = state, int(self.now)
+        (self.pending.pop(number, None) or self.running.pop(number)).changed()
+        self.ended[number] = state
+        self.done.append(job)
+        for other in self.pending.values():
+            if number in other.waits_for:
+                other.waits_for -= {number}
+                self.settle(other)
+        self.stir()
+
+    def split(self, array: SimJob, task: int) -> SimJob:
+        """One task of an array's record becomes a job of its own; the last one keeps the record."""
+        left = [index for index in array.job().array_tasks if index != task]
+        own = array
+        if left:
+            number, self._next_job = self._next_job, self._next_job + 1
+            own = array.twin(number)
+            self.pending[number] = own
+            array.record.array_tasks = ",".join(map(str, left))
+            array.changed()
+        own.record.array_task, own.record.array_tasks = task, ""
+        own.changed()
+        self.version += 1
+        return own
+
+    # --- nodes
+
+    def set_node(self, name: str, state: str) -> None:
+        """`DRAIN`, `DOWN`, or "" for well again. Jobs on a node that is down are requeued, or end."""
+        self.nodes[self.row[name]].said(state)
+        self._rows.clear()
+        self.machine += 1
+        if state == "DOWN":
+            for job in list(self.running.values()):
+                if self.row[name] in {part.row for part in job.parts}:
+                    if job.record.requeue:
+                        self.requeue(job.record.id)
+                    else:
+                        self.end(job, job.starts, "NODE_FAIL")
+        self.stir()
+
+    def reserve(self, record: ReservationRecord) -> None:
+        self.reservations.append(record)
+        self._rows.clear()
+        self.machine += 1
+        self.stir()
+
+    def restart(self) -> None:
+        """slurmctld anew: it counts its passes from nothing."""
+        self.began, self.main_passes, self.backfill_passes, self.answers = self.now, 0, 0, True
+        self.stir()
+
+    def rows(self, job: SimJob, partition: str, *, up: bool = True) -> tuple[int, ...]:
+        """The nodes that it may have by name and feature, whoever holds them now."""
+        r = job.record
+        key = (partition, r.features, r.excluded_nodes, up)
+        found = self._rows.get(key)
+        if found is None:
+            names = next((expand(p.nodes) for p in self.partitions if p.name == partition and p.up), frozenset())
+            names -= expand(r.excluded_nodes)
+            nodes = ((row, node) for row, node in enumerate(self.nodes) if node.name in names and (node.up or not up))
+            found = tuple(row for row, node in nodes if passes.has(node.features, r.features))
+            self._rows[key] = found
+        closed = [v for v in self.reservations if v.name != r.reservation and self._meets(v, job)]
+        if closed or r.reservation:
+            shut = {self.row[n] for v in closed for n in expand(v.nodes) if n in self.row}
+            own = {self.row[n] for v in self.reservations if v.name == r.reservation for n in expand(v.nodes)}
+            found = tuple(row for row in found if row not in shut and (not r.reservation or row in own))
+        return found
+
+    def _meets(self, reservation: ReservationRecord, job: SimJob) -> bool:
+        return reservation.start < self.now + job.limit_s and self.now < reservation.end

@@ -1,0 +1,101 @@
+"""One job of the simulated Slurm. In: its record, in Slurm's own words, how long it really runs. Out: the model's Job.
+
+The record is what users, pald and slurmctld change; all that is derived from it is made anew after each change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import msgspec
+
+from pal_slurm.model import Job
+from pal_slurm.sim.slurm.asks import Ask, ask_of
+from pal_slurm.sim.slurm.machine import Part
+from pal_slurm.slurm.nodeset import expand
+from pal_slurm.slurm.records import JobRecord, to_job
+
+Lasts = Callable[["SimJob"], float]  # seconds, once it has its parts
+
+
+@dataclass(slots=True, eq=False)
+class SimJob:
+    record: JobRecord
+    lasts: Lasts
+    begin: float = 0.0  # not sooner
+    held: bool = False
+    waits_for: frozenset[int] = frozenset()  # jobs that have to end first
+    recounts: bool = False  # --ntasks-per-gpu: 24.11 counts its tasks anew, and wrongly, at any edit
+    typed: bool = False  # asked for by type, once: 22.05 never forgets that
+    parts: tuple[Part, ...] = ()
+    started: float = 0.0
+    starts: int = 0  # an end belongs to one of them
+    _job: Job | None = field(default=None, repr=False)
+    _ask: Ask | None = field(default=None, repr=False)
+    _before: JobRecord | None = field(default=None, repr=False)  # as it waited
+
+    @property
+    def pending(self) -> bool:
+        return self.record.state == "PENDING"
+
+    @property
+    def running(self) -> bool:
+        return bool(self.parts)
+
+    @property
+    def ask(self) -> Ask:
+        if self._ask is None:
+            self._ask = ask_of(self.record)
+        return self._ask
+
+    @property
+    def limit_s(self) -> float:
+        minutes = self.record.time_limit_min
+        return 365 * 86_400.0 if minutes is None else 60.0 * minutes
+
+    @property
+    def must(self) -> frozenset[str]:
+        return expand(self.record.required_nodes) if self.record.required_nodes else frozenset()
+
+    def turn(self) -> tuple[int, int, int]:
+        return (-(self.record.priority or 0), self.record.submit, self.record.id)
+
+    def job(self) -> Job:
+        if self._job is None:
+            self._job = to_job(self.record)
+        return self._job
+
+    def changed(self) -> None:
+        self._job = self._ask = None
+
+    def says(self, reason: str) -> bool:
+        """Why it waits; whether that is news."""
+        if self.record.reason == reason:
+            return False
+        self.record.reason, self._job = reason, None
+        return True
+
+    def begins(self, now: float, parts: tuple[Part, ...], nodes: str, details: list[str], partition: str) -> None:
+        self._before = msgspec.structs.replace(self.record)
+        self.parts, self.started, self.starts = parts, now, self.starts + 1
+        r = self.record
+        r.state, r.reason, r.partition, r.planned_nodes = "RUNNING", "None", partition, ""
+        r.start, r.end = int(now), int(now + self.limit_s)
+        r.nodes, r.gres_detail, r.num_nodes = nodes, details, len(parts)
+        r.cpus = sum(part.cpus for part in parts)
+        self.changed()
+
+    def waits_again(self, now: float, begin: float) -> None:
+        """Requeued: what it asked for is as it was, a pin included; Slurm gives it a new submit time."""
+        if self._before is not None:
+            self.record = self._before
+        r = self.record
+        r.state, r.reason, r.submit, r.restarts = "PENDING", "BeginTime", int(now), r.restarts + 1
+        self.begin, r.eligible, r.start, r.end = begin, int(begin), int(begin), None
+        self.changed()
+
+    def twin(self, number: int) -> SimJob:
+        """The same job by another id."""
+        record = msgspec.structs.replace(self.record, id=number, gres_detail=[])
+        return SimJob(record, self.lasts, self.begin, self.held, self.waits_for, self.recounts, self.typed)

@@ -1,0 +1,114 @@
+"""scontrol update, as each release does it. In: a target, fields. Out: slurmctld's words; jobs edited as far as it got.
+
+Not atomic: what was set before a field is refused stays set.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from pal_slurm.sim.slurm.controller import Controller
+from pal_slurm.sim.slurm.jobs import SimJob
+from pal_slurm.slurm import gres
+from pal_slurm.slurm.capabilities import capabilities_of, parse_release
+from pal_slurm.slurm.edits.rewrite import NOW, Rewrite
+from pal_slurm.slurm.nodeset import expand
+from pal_slurm.slurm.records import read_tasks
+
+_TARGET = re.compile(r"([0-9]+)(?:_([0-9]+|\[[0-9,-]+\]))?")
+_RECOUNTS = (24, 11, 0)
+_FIELDS = {"tres_per_node": "per_node", "tres_per_job": "per_job", "tres_per_task": "per_task"} | {
+    "tres_per_socket": "per_socket"
+}
+NO_SUCH, NOT_PENDING = "Invalid job id specified", "Job is no longer pending execution"
+MIXED = "Invalid GRES specification (with and without type identification)"
+HALF = "Unspecified error"
+
+
+def update(c: Controller, target: str, asked: Rewrite, *, half: bool = False) -> str:
+    """What slurmctld says; nothing when all went well."""
+    jobs = list(meant(c, target))
+    said = [_update(c, job, asked, half) for job in jobs] if jobs else [NO_SUCH]
+    c.stir()
+    return next(filter(None, said), "")
+
+
+def meant(c: Controller, target: str) -> Iterator[SimJob]:
+    """A bare id also reaches all tasks of an array; tasks that share its record are split off, unless all are meant."""
+    match = _TARGET.fullmatch(target)
+    if match is None:
+        return
+    number, tasks = int(match[1]), read_tasks(match[2] or "")
+    for job in c.family(number):
+        waiting = job.job().array_tasks
+        if not tasks or (waiting and set(waiting) <= set(tasks)) or job.record.array_task in tasks:
+            yield job
+        else:
+            yield from [c.split(job, task) for task in tasks if task in waiting]
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    refused: str
+    carry_out: Callable[[], None]
+
+
+def _update(c: Controller, job: SimJob, asked: Rewrite, half: bool) -> str:
+    if not job.pending:
+        return NOT_PENDING
+    texts = asked.texts
+    if "partition" in texts and not set(texts["partition"].split(",")) <= {p.name for p in c.partitions}:
+        return "Invalid partition name specified"
+    if not expand(texts.get("nodes", "")) <= c.row.keys():
+        return "Invalid node name specified"
+    steps = list(_steps(c, job, asked))
+    for step in steps[: len(steps) // 2] if half else steps:
+        if step.refused:
+            job.changed()
+            return step.refused
+        step.carry_out()
+    if job.recounts and parse_release(c.setup.release) >= _RECOUNTS:
+        job.record.ntasks = 1
+    job.says("None")
+    job.changed()
+    return HALF if half else ""
+
+
+def _steps(c: Controller, job: SimJob, asked: Rewrite) -> Iterator[_Step]:
+    """In slurmctld's own order."""
+    record, texts = job.record, asked.texts
+
+    def put(name: str, value: object) -> Callable[[], None]:
+        return lambda: setattr(record, name, value)
+
+    if "partition" in texts:
+        yield _Step("", put("partition", texts["partition"]))
+    if "nodes" in texts:
+        yield _Step("", put("required_nodes", texts["nodes"]))
+    for name, text in texts.items():
+        if name in _FIELDS:
+            mixed = "" if capabilities_of(c.setup.release).restore_untyped else _mixed(job, _FIELDS[name], text)
+            yield _Step(mixed, put(_FIELDS[name], text))
+    job.typed = job.typed or gres.names_slots(*texts.values())
+    least = record.num_nodes or 1 if asked.min_nodes is None else asked.min_nodes
+    if asked.max_nodes is not None and asked.max_nodes < least:
+        yield _Step("Node count specification invalid", put("max_nodes", asked.max_nodes))
+    if asked.min_nodes is not None:
+        yield _Step("", put("num_nodes", asked.min_nodes))
+    if asked.max_nodes is not None:
+        yield _Step("", put("max_nodes", asked.max_nodes))
+
+    def begin() -> None:
+        job.begin = c.now if asked.begin == NOW else asked.begin
+        c.settle(job)
+
+    yield _Step("", begin)
+
+
+def _mixed(job: SimJob, field: str, text: str) -> str:
+    """22.05 merges a request into the one that it had: no field is typed and untyped, and types never go away."""
+    had, typed = getattr(job.record, field), gres.names_slots(text)
+    clash = gres.count_of(had) and typed and not gres.names_slots(had)
+    return MIXED if clash or (job.typed and gres.count_of(text) and not typed) else ""

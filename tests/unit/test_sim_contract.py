@@ -1,0 +1,55 @@
+"""SimSlurm keeps what the two real backends promise: the very suites of tests/slurm, of every release, in seconds.
+
+What it does not model is skipped by name, with the reason; none of these counts as a test of a real Slurm.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.simcluster import SimCluster, SteppingSlurm
+from tests.slurm.test_contract import Reading
+from tests.slurm.test_contract_edits import Edits
+from tests.slurm.test_contract_shapes import Shapes
+
+NOT_MODELLED = {
+    "test_a_heterogeneous_job_is_known_as_one": "jobs of several components are not modelled",
+    "test_counts_that_slurm_drove_up_are_given_back": "CPUs that 26.05 counts per slot are not modelled",
+}
+
+
+class OnSim:
+    """Before a suite of tests: they get SimSlurm, of each release in turn."""
+
+    @pytest.fixture(params=["sim-22.05", "sim-24.11", "sim-26.05"])
+    def release(self, request: pytest.FixtureRequest) -> str:
+        return str(request.param).removeprefix("sim-")
+
+    @pytest.fixture
+    def minicluster(self, release: str, request: pytest.FixtureRequest) -> SimCluster:
+        name = request.node.originalname
+        if name in NOT_MODELLED:
+            pytest.skip(NOT_MODELLED[name])
+        return SimCluster(release)
+
+    @pytest.fixture
+    def slurm(self, minicluster: SimCluster) -> SteppingSlurm:
+        return minicluster.slurm
+
+
+class TestReadingOnSim(OnSim, Reading):
+    pass
+
+
+class TestEditsOnSim(OnSim, Edits):
+    pass
+
+
+class TestShapesOnSim(OnSim, Shapes):
+    pass
+
+
+def test_what_is_skipped_is_there() -> None:
+    """A suite's test that was renamed must not be skipped for ever."""
+    suites = (Reading, Edits, Shapes)
+    assert all(any(hasattr(suite, name) for suite in suites) for name in NOT_MODELLED)
