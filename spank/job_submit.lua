@@ -20,6 +20,7 @@ local NO_VAL16 = 65534 -- how Slurm says "not set" in a field of 16 bits
 local LONGEST_TEXT = 1024 -- slurmctld refuses a longer comment or feature expression, after job_submit has run
 local LONGEST_VALUE = 512 -- of one field of the mark; longer requests are left alone
 local LONGEST_LEASE = 600 -- a lease never exceeds ten minutes (docs/decisions/0013)
+local LEASE = 20 -- where neither pal_lua.conf nor pald says how long it is
 local ALIVE_FOR = 60 -- seconds that pald's sign of life is believed
 local SETTLED = 2 -- a snapshot so many seconds younger than a lease holds its job: a second is lost in rounding
 local OPTION = "_SLURM_SPANK_OPTION_pal_pal_app=" -- how Slurm hands a SPANK option of plugin `pal` to job_submit
@@ -93,7 +94,7 @@ local READERS = {
 
 -- "key = value" lines; returns the settings, or nil and a sentence.
 function pal.parse_settings(text)
-	local s = { enabled = true, slots = false, partitions = {}, models = {}, preempt_qos = {}, lease = 20 }
+	local s = { enabled = true, slots = false, partitions = {}, models = {}, preempt_qos = {} }
 	local number = 0
 	for line in (text .. "\n"):gmatch("(.-)\r?\n") do
 		number = number + 1
@@ -292,6 +293,11 @@ local function preempts(job, s, said)
 	return false
 end
 
+-- Seconds: the admin's word here, else that of pal.yaml, which pald passes on.
+local function length_of(s, said)
+	return s.lease or READERS.lease(said:match("\nlease (%d+)\n") or "") or LEASE
+end
+
 -- Whom a lease would hurt.
 local function exempt(job, s, said)
 	return (given(job.immediate) ~= nil)
@@ -433,13 +439,13 @@ end
 local last_leader = { uid = -1, lease_end = 0 } -- of the last heterogeneous job seen
 
 -- All components of a heterogeneous job share the leader's lease, though the clock may tick between them.
-local function lease_end_of(job, s, now)
+local function lease_end_of(job, length, now)
 	local offset = job.het_job_offset
 	local is_component = type(offset) == "number" and offset > 0 and offset < 4294967294
-	if is_component and last_leader.uid == job.user_id and math.abs(last_leader.lease_end - now - s.lease) <= 5 then
+	if is_component and last_leader.uid == job.user_id and math.abs(last_leader.lease_end - now - length) <= 5 then
 		return last_leader.lease_end
 	end
-	last_leader = { uid = job.user_id, lease_end = now + s.lease }
+	last_leader = { uid = job.user_id, lease_end = now + length }
 	return last_leader.lease_end
 end
 
@@ -525,7 +531,7 @@ local function lease(job, s, partitions, set)
 	local own = given(job.begin_time)
 	own = own and own > now and own or nil
 	local pass = not own and passes(job, partitions, said, now)
-	local lease_end = pass and now or lease_end_of(job, s, now)
+	local lease_end = pass and now or lease_end_of(job, length_of(s, said), now)
 	if own and own > lease_end then
 		lease_end = own
 	end

@@ -90,7 +90,13 @@ class CanarySection(Section, frozen=True):
 
 class LeaseSection(Section, frozen=True):
     length_s: Annotated[
-        float, why("How long a new job waits for pald at most; the same as `lease` in pal_lua.conf.", "s", ge=2, le=600)
+        float,
+        why(
+            "How long a new job waits for pald at most; pal_lua.conf's own `lease`, if it is set, wins.",
+            "s",
+            ge=2,
+            le=600,
+        ),
     ] = 20.0
     max_s: Annotated[
         float, why("Longest renewed lease: if pald dies, no job waits longer than this.", "s", ge=2, le=600)

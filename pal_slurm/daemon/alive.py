@@ -2,6 +2,7 @@
 
     1763456789                      the time of the cycle: leases are given while this is fresh
     preempt high,urgent             QOS that may preempt: a lease would hurt their jobs
+    lease 20                        seconds that a new job waits for us at most, where pal_lua.conf does not say
     pass all 1763456788 1763456797  or `pass some`, or no such line: passing.py; from when it is, until when it holds
     room gpu A 12                   pass some: single GPUs of a partition that Slurm itself gives well to class A
     app resnet B                    pass some: applications by class, where it is not the one of the first `class` line
@@ -37,6 +38,7 @@ class Alive:
 
     path: Path | None
     preempting: tuple[str, ...] = ()
+    lease_s: int | None = None
     _open: bool = field(default=True)  # what an earlier pald let pass is not known
 
     def beat(self, now: float, passing: Iterable[str] = ()) -> None:
@@ -69,7 +71,8 @@ class Alive:
         if self.path is None:
             return
         qos = [f"preempt {','.join(names)}"] if (names := [n for n in self.preempting if is_name(n)]) else []
-        text = "\n".join([str(int(now)), *qos, *lines, "end", ""])
+        lease = [f"lease {self.lease_s}"] if self.lease_s else []
+        text = "\n".join([str(int(now)), *qos, *lease, *lines, "end", ""])
         fresh = self.path.with_name(self.path.name + ".new")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)

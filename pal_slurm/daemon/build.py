@@ -77,7 +77,7 @@ class Pald:
         self.cycle.leases = leases_of(config)
         self.cycle.budget = budget_of(config)
         self.cycle.starts.share = config.budget.start_share
-        self.cycle.alive.path = alive_file_of(config)
+        self.cycle.alive.path, self.cycle.alive.lease_s = alive_file_of(config), int(config.lease.length_s)
         self.preempting.enabled = config.lease.spare_preempting
         self.cycle.pace.share = config.budget.read_share
         self.cycle.books.knowledge.forget()
@@ -133,7 +133,7 @@ def build(config: Config, clock: Clock) -> Pald:
             pace=ReadPace(config.budget.read_share),
             budget=budget_of(config),
             leases=leases_of(config),
-            alive=Alive(alive_file_of(config)),
+            alive=Alive(alive_file_of(config), lease_s=int(config.lease.length_s)),
             starts=StartBudget(config.budget.start_share),
             faults=faults,
         )

@@ -35,7 +35,6 @@ def prepare(layout: Layout, spec: Spec) -> None:
     models = sorted({spec.model_of(i) for i in range(1, spec.nodes + 1)})
     settings = {
         "enabled": "yes",
-        "lease": "20",
         "slots": "yes" if spec.gres == "slots" and spec.gpus else "no",
         "models": ",".join(models),
         "alive_file": str(layout.run / "pald.alive"),

@@ -303,6 +303,24 @@ function cases.no_lease_when_pald_shows_no_sign_of_life()
 	end
 end
 
+function cases.pald_says_how_long_a_lease_is_where_the_settings_do_not()
+	local function length(settings, said)
+		fresh(settings .. "alive_file = " .. dir .. "/alive\n")
+		local now, real = os.time(), os.time
+		os.time = function() return now end
+		write("alive", ("%d\n%s"):format(now, said))
+		local j = submit()
+		os.time = real
+		return j.begin_time - now
+	end
+	same(length("", "lease 45\nend\n"), 45)
+	same(length("lease =\n", "preempt high\nlease 600\nend\n"), 600)
+	same(length("lease = 7\n", "lease 45\nend\n"), 7)
+	for _, bad in ipairs({ "", "lease 45\n", "lease 601\nend\n", "lease 0\nend\n", "lease -5\nend\n", "lease 1e9\nend\n" }) do
+		same(length("", bad), 20)
+	end
+end
+
 -- A file as pal_slurm/daemon/alive.py writes it; `taken`: seconds from now on, for this file was read just now.
 local function publish(lines, age, missing_end)
 	local now = os.time()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import signal
 import socket
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
@@ -123,6 +124,28 @@ def test_the_shadow_actuator_decides_writes_down_and_changes_nothing(minicluster
         pald.wait_said("1 leased; would pin 1")
         assert "It is placed on" in pald.palctl("why", str(job)) or "would" in pald.palctl("why", str(job))
         assert (journal.edited(), pald.ledger()) == (set(), [])
+
+
+@RELEASE
+def test_new_jobs_wait_as_long_as_pal_yaml_says_unless_pal_lua_conf_says_otherwise(
+    minicluster: Minicluster, tmp_path: Path
+) -> None:
+    def leased_for() -> int:
+        job = minicluster.submit("--gres=gpu:1")
+        end = re.match(r"pal1\{b=(\d+)", mark_of(minicluster, job))
+        assert end is not None
+        submit = time.strptime(minicluster.fields(job)["SubmitTime"], "%Y-%m-%dT%H:%M:%S")
+        return int(end[1]) - int(time.mktime(submit))
+
+    with Pald(minicluster, tmp_path, {"lease.length_s": 45}) as pald:
+        pald.start()
+        assert 44 <= leased_for() <= 45  # the second may turn between job_submit and the record
+        pald.configure({"lease.length_s": 600})
+        pald.send(signal.SIGHUP)
+        wait_for(lambda: "\nlease 600\n" in pald.alive.read_text(), "job_submit.lua is told")
+        assert 599 <= leased_for() <= 600
+        lua_settings(minicluster, lease="30")
+        assert 29 <= leased_for() <= 30
 
 
 @RELEASE

@@ -185,12 +185,12 @@ def test_a_queue_that_could_not_be_read_whole_lets_nobody_pass() -> None:
 
 
 def test_the_file_says_what_lua_may_read_and_is_shut_before_somebody_is_leased(tmp_path: Path) -> None:
-    alive = Alive(tmp_path / "alive", ("high", "a b", "x\npass all 1 9", "over.night"))
+    alive = Alive(tmp_path / "alive", ("high", "a b", "x\npass all 1 9", "over.night"), lease_s=45)
     alive.beat(12.9, ALL)
     assert alive.path is not None
-    assert alive.path.read_text() == f"12\npreempt high,over.night\n{ALL[0]}\nend\n"
+    assert alive.path.read_text() == f"12\npreempt high,over.night\nlease 45\n{ALL[0]}\nend\n"
     alive.shut()
-    assert alive.path.read_text() == "12\npreempt high,over.night\nend\n"
+    assert alive.path.read_text() == "12\npreempt high,over.night\nlease 45\nend\n"
     alive.gone()
     alive.shut()
     assert not alive.path.exists()
