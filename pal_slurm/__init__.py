@@ -1,3 +1,3 @@
 """pal-slurm: places pending Slurm GPU jobs on the GPUs that suit them."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
