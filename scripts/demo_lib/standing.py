@@ -28,6 +28,7 @@ BIN = Path(sys.executable).parent
 
 QUIET_S = 8.0  # without a sign of life: longer than a cycle and the reading of pal.yaml together
 WITHIN_S = 60.0
+PATIENCE_S = 60.0  # for jobs of others that are about to end
 
 
 @dataclass(frozen=True)
@@ -49,12 +50,26 @@ def spec_of(directory: Path) -> Spec:
 def standing(directory: Path, speeds: Path, scores: Path) -> Iterator[Place]:
     if os.geteuid() != 0:
         raise SystemExit("demo: only root may set the fake GPUs' speeds and pald's policy here")
-    if tool("squeue", "-h").strip():
-        raise SystemExit("demo: jobs run or wait on this cluster; `squeue` shows them. Let them end, or cancel them")
+    wait_until_empty(PATIENCE_S)
     config = config_path(None)
     with _kept(directory / "speeds.json"), _kept(config):
         _replace(directory / "speeds.json", speeds.read_bytes())
         yield Standing(config, Path(load(config).cycle.alive_file), scores)
+
+
+def wait_until_empty(most_s: float) -> None:
+    """Short jobs of others may end first."""
+    deadline, said = time.monotonic() + most_s, False
+    while jobs := tool("squeue", "-h", "-o", "%i").split():
+        if time.monotonic() > deadline:
+            raise SystemExit(
+                f"demo: jobs still run or wait on this cluster after {most_s:.0f} s ({', '.join(jobs[:3])} ...); "
+                "let them end, or cancel them"
+            )
+        if not said:
+            print(f"demo: waits up to {most_s:.0f} s for jobs that `squeue` shows ({len(jobs)})", file=sys.stderr)
+            said = True
+        time.sleep(1)
 
 
 @dataclass(frozen=True)

@@ -50,6 +50,20 @@ def test_a_user_can_not_forge_a_mark_and_the_token_of_one_is_not_the_token_of_an
     assert hosts.run("login", "scontrol", "token", "username=bob", user="alice").returncode != 0
 
 
+def test_the_demo_waits_for_a_short_job_and_refuses_beside_a_long_one(hosts: Hosts) -> None:
+    waits = (
+        "import sys; sys.path.insert(0, '/opt/pal-slurm'); from demo_lib.standing import wait_until_empty as w; w(%d)"
+    )
+    python = "/opt/pal-slurm/venv/bin/python"
+    short = hosts.submit("--gres=gpu:1", wrap="sleep 2")
+    done = hosts.run("login", python, "-c", waits % 60)
+    assert (done.returncode, hosts.client("squeue", "-h")) == (0, ""), done.stderr
+    assert hosts.state(short) in ("", "COMPLETED")
+    hosts.submit("--gres=gpu:1", wrap="sleep 600")
+    done = hosts.run("login", python, "-c", waits % 1)
+    assert done.returncode == 1 and "let them end, or cancel them" in done.stderr
+
+
 def test_nothing_runs_privileged_and_nothing_secret_is_in_the_image(hosts: Hosts) -> None:
     for host in (*DAEMONS, *hosts.nodes):
         about = hosts.about(host)["HostConfig"]

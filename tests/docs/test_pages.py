@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shutil
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 
 import pytest
@@ -104,4 +105,20 @@ def test_scripts_that_are_named_exist() -> None:
                 (PROJECT / Path(script).parent).glob(f"{Path(script).name}*")
             ):
                 missing.append(f"{name(page)}: {script}")
+    assert missing == []
+
+
+def test_code_that_is_named_exists() -> None:
+    """`pal_slurm/...` wherever it stands; between backquotes also a file by the end of its path: `guard/check.py`."""
+    rooms = ("pal_slurm", "spank", "tests", "benchmarks", "scripts", "packaging")
+    tree = {str(path.relative_to(PROJECT)) for room in rooms for path in (PROJECT / room).rglob("*")}
+    missing = []
+    for page in PAGES:
+        text = page.read_text(encoding="utf-8")
+        made = {block.info.partition(" file=")[2] for block in blocks(page)}
+        named = set(re.findall(r"(?<![\w/.])(?:pal_slurm|spank)/[\w./*-]*\w", text))
+        named |= set(re.findall(r"`([a-z_]\w*(?:/\w+)*\.(?:py|c|lua))`", text))
+        for path in named - made:
+            if "NAME" not in path and not any(fnmatch(one, path) or f"/{one}".endswith(f"/{path}") for one in tree):
+                missing.append(f"{name(page)}: {path}")
     assert missing == []

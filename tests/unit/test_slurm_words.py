@@ -14,7 +14,8 @@ from pal_slurm.model import Waits
 from pal_slurm.slurm.reasons import WORDS, why
 
 HOUSE = Path(pal_slurm.__file__).parent
-READS_SLURMS_FILES = ("slurm", "sim/traces", "slots")  # traces are sacct's own output; slots writes gres.conf
+# Traces are sacct's own output, sim/slurm answers as a slurmctld does, slots writes gres.conf.
+READS_SLURMS_FILES = ("slurm", "sim/traces", "sim/slurm", "slots")
 GRES = re.compile(r"\bgres[:/]gpu:|\bTresPer|ReqNodeList")
 
 
