@@ -19,7 +19,7 @@ from timed_store import timed_store
 
 from pal_slurm.config import Config
 from pal_slurm.learning.run import ingest
-from pal_slurm.probe.document import Device, Document, Kernel, Run, Telemetry, to_json
+from pal_slurm.probe.document import Device, Document, Kernel, Telemetry, TimedRun, to_json
 
 KERNELS = {"resnet": "A", "transformer": "B", "pagerank": "C", "gemm": "A"}
 TELEMETRY = Telemetry(25, 1400.0, 1300.0, 1500.0, 300.0, 320.0, 60.0, 62.0, 0.9, 0.3)
@@ -32,7 +32,7 @@ def write_night(spool: Path, nodes: int, gpus: int, at: float, rng: random.Rando
             Device(f"GPU-{n}-{g}-0000", f"n{n}", g, "A100", "test", driver="1", power_cap_w=400.0) for g in range(gpus)
         )
         runs = tuple(
-            Run(app, (device.uuid,), "gpu", 0.2 * rng.lognormvariate(0, 0.01), at + r * 60, r, 25, "s", TELEMETRY)
+            TimedRun(app, (device.uuid,), "gpu", 0.2 * rng.lognormvariate(0, 0.01), at + r * 60, r, 25, "s", TELEMETRY)
             for r in range(5)
             for app in KERNELS
             for device in devices

@@ -22,7 +22,7 @@ from sqlalchemy import func, insert, literal, select
 
 from pal_slurm.model import homogeneous
 from pal_slurm.scores import bin_scores
-from pal_slurm.store import Document, Score, ScoreRepo, Sighting, Store, open_store
+from pal_slurm.store import Delivery, Score, ScoreRepo, Sighting, Store, open_store
 from pal_slurm.store.tables import gpus, nights
 
 CLASSES = ("A", "B", "C")
@@ -53,7 +53,7 @@ def fill(store: Store, n_gpus: int, now: float) -> np.ndarray[tuple[int, int, in
         for n in range(nodes)
         for g in range(8)
     ]
-    ScoreRepo(store).add(Document("benchmark", "import", sightings, [], scores), now)
+    ScoreRepo(store).add(Delivery("benchmark", "import", sightings, [], scores), now)
     return values
 
 

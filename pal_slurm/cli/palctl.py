@@ -23,7 +23,7 @@ from pal_slurm.cli.say import complain
 from pal_slurm.errors import PalError
 
 
-class Commands(click.Group):
+class CommandFiles(click.Group):
     """Finds commands by the files that hold them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -49,7 +49,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.command(cls=CommandFiles, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="palctl")
 @click.option("--config", type=click.Path(path_type=Path), help="pal.yaml; default: $PAL_CONFIG, else /etc/pal-slurm.")
 @click.option("--cluster", default="", help="ClusterName, where the database knows several.")

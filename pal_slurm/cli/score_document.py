@@ -14,12 +14,12 @@ from pal_slurm.cli.score_file import Entry
 from pal_slurm.errors import BadInput
 from pal_slurm.model import Apps
 from pal_slurm.scores.ratios import Ratio, pm_scores
-from pal_slurm.store import Document, Run, Score, Sighting, Stay
+from pal_slurm.store import Delivery, Measurement, Score, Sighting, Stay
 
 
 def document_of(
     entries: Sequence[Entry], data: bytes, name: str, apps: Apps, stays: Iterable[Stay], now: float
-) -> Document:
+) -> Delivery:
     cards = {(stay.node, stay.slot): stay for stay in stays}
     uuids = {(e.node, e.slot): e.uuid for e in entries if e.uuid}
     for e in entries:
@@ -31,7 +31,7 @@ def document_of(
     known_models = {
         uuids[place]: models.get(place) or (cards[place].model if place in cards else "") for place in uuids
     }
-    return Document(
+    return Delivery(
         digest=hashlib.sha256(data).hexdigest(),
         source="import",
         sightings=sightings,
@@ -54,13 +54,13 @@ def _classes(entries: Sequence[Entry], name: str, apps: Apps) -> list[str]:
 
 def _runs(
     entries: Sequence[Entry], uuids: Mapping[tuple[str, int], str], classes: Sequence[str], now: float
-) -> list[Run]:
-    runs: list[Run] = []
+) -> list[Measurement]:
+    runs: list[Measurement] = []
     for e, cls in zip(entries, classes, strict=True):
         uuid, at, app = uuids[(e.node, e.slot)], e.measured_at or now, e.app or None
         if e.score is not None:
-            runs.append(Run(uuid, cls, at, app, score=e.score, node=e.node))
-        runs += [Run(uuid, cls, at, app, seconds=s, node=e.node) for s in e.seconds]
+            runs.append(Measurement(uuid, cls, at, app, score=e.score, node=e.node))
+        runs += [Measurement(uuid, cls, at, app, seconds=s, node=e.node) for s in e.seconds]
     return runs
 
 

@@ -18,7 +18,7 @@ from pal_slurm.cli.shades import look, score_paint
 
 if TYPE_CHECKING:
     from pal_slurm.model import Cluster
-    from pal_slurm.report.history import Told
+    from pal_slurm.report.history import HistoryColumns
     from pal_slurm.report.text import Value
     from pal_slurm.store import Stay
 
@@ -27,7 +27,7 @@ _BESIDE, _BESIDE_EACH = 24, 26  # columns of a line that are no picture: name, s
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class ScoreView:
     palctl: Palctl
     classes: tuple[str, ...]
     since: int | None  # the first night of the history; None: without
@@ -48,9 +48,9 @@ class View:
             raise click.UsageError(f"column {early[0]!r} tells of a period: add --since 30d")
         return wanted
 
-    def told(self, pictures: int, group_of: Mapping[str, str] | None = None) -> Told | None:
+    def told(self, pictures: int, group_of: Mapping[str, str] | None = None) -> HistoryColumns | None:
         """`pictures`: how many stand in one line; `group_of`: UUID -> whose history it is part of."""
-        from pal_slurm.report.history import Told, together
+        from pal_slurm.report.history import HistoryColumns, together
         from pal_slurm.store.history import HistoryRepo
 
         if self.since is None:
@@ -58,7 +58,7 @@ class View:
         history = HistoryRepo(self.palctl.store).fleet(self.classes, self.since)
         if group_of is not None:
             history = together(history, group_of)
-        return Told(history, look(pictures, _BESIDE + _BESIDE_EACH * pictures), self.as_json)
+        return HistoryColumns(history, look(pictures, _BESIDE + _BESIDE_EACH * pictures), self.as_json)
 
     def print(
         self, rows: Sequence[dict[str, Value]], columns: Sequence[str], scores: Sequence[str], empty: str
@@ -78,7 +78,7 @@ class View:
         return [f"{cls}{part}" for cls in self.classes for part in shown]
 
 
-def show_gpus(view: View, stale: bool, never: bool) -> None:
+def show_gpus(view: ScoreView, stale: bool, never: bool) -> None:
     """One row per GPU; `stale`, `never`: only those whose scores are too old, or that no night measured."""
     from pal_slurm.learning.knowledge import score_table
     from pal_slurm.report.history import add_history, history_fields
@@ -138,7 +138,7 @@ def _slurm_cluster(palctl: Palctl) -> Cluster:
         slurm.close()
 
 
-def show_groups(view: View, kind: str) -> None:
+def show_groups(view: ScoreView, kind: str) -> None:
     """One row per node or rack."""
     from pal_slurm.learning.knowledge import score_table
     from pal_slurm.report.groups import group_fields, group_rows
@@ -179,7 +179,7 @@ def _racks(palctl: Palctl) -> Mapping[str, str]:
     return names
 
 
-def show_outliers(view: View) -> None:
+def show_outliers(view: ScoreView) -> None:
     """GPUs that are surely slow, with the evidence."""
     from pal_slurm.report.history import PARTS, SHOWN
     from pal_slurm.report.scores import OUTLIER_FIELDS, outlier_rows
@@ -196,7 +196,7 @@ def show_outliers(view: View) -> None:
     view.print(rows, columns, ("score", "ci_low", "ci_high"), "no outliers: no GPU is surely slower than 1.3")
 
 
-def show_bins(view: View, by: str) -> None:
+def show_bins(view: ScoreView, by: str) -> None:
     """One row per class and bin."""
     from pal_slurm.learning.knowledge import score_table
     from pal_slurm.report.inventory import cluster_of

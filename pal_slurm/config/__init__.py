@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from pal_slurm.config.read import MAX_BYTES, Fault, read
+from pal_slurm.config.read import MAX_BYTES, Mistake, read
 from pal_slurm.config.rules import broken_rules
 from pal_slurm.config.sample import explain, plain, sample
 from pal_slurm.config.schema import (
@@ -37,18 +37,18 @@ def config_path(option: str | Path | None = None) -> Path:
     return Path(option or os.environ.get("PAL_CONFIG") or DEFAULT_PATH)
 
 
-def parse(path: Path) -> tuple[Config, list[Fault]]:
+def parse(path: Path) -> tuple[Config, list[Mistake]]:
     """What was right in the file, and all its faults; an unreadable file is a fault too."""
     try:
         text = _text_of(path)
     except ConfigError as error:
-        return Config(), [Fault(0, "", str(error), str(path))]
+        return Config(), [Mistake(0, "", str(error), str(path))]
     config, faults, lines = read(text)
     faults = sorted([*faults, *broken_rules(config, lines, {fault.key for fault in faults})])
     return config, [replace(fault, file=str(path)) for fault in faults]
 
 
-def check(path: Path) -> list[Fault]:
+def check(path: Path) -> list[Mistake]:
     """Every mistake in the file."""
     return parse(path)[1]
 
@@ -110,8 +110,28 @@ def _said(error: OSError | UnicodeDecodeError) -> str:
 
 
 __all__ = [
-    "DEFAULT_PATH", "AppEntry", "BudgetSection", "CanarySection", "ClassesSection", "ClusterSection", "Config",
-    "CycleSection", "DatabaseSection", "Fault", "LeaderSection", "LeaseSection", "MetricsSection", "PolicySection",
-    "ScoresSection", "check", "config_path", "database_url", "explain", "load", "parse", "plain", "sample",
+    "DEFAULT_PATH",
+    "AppEntry",
+    "BudgetSection",
+    "CanarySection",
+    "ClassesSection",
+    "ClusterSection",
+    "Config",
+    "CycleSection",
+    "DatabaseSection",
+    "LeaderSection",
+    "LeaseSection",
+    "MetricsSection",
+    "Mistake",
+    "PolicySection",
+    "ScoresSection",
+    "check",
+    "config_path",
+    "database_url",
+    "explain",
+    "load",
+    "parse",
+    "plain",
+    "sample",
     "without_password",
 ]  # fmt: skip

@@ -21,7 +21,7 @@ MAX_BYTES = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Fault:
+class Mistake:
     """One mistake; `str()` is a whole sentence."""
 
     line: int  # 0: of the file as a whole
@@ -39,12 +39,12 @@ _MISSING = object()  # a value that was refused; its fault is already in the lis
 
 class _Reader:
     def __init__(self) -> None:
-        self.faults: list[Fault] = []
+        self.faults: list[Mistake] = []
         self.lines: dict[str, int] = {}  # key -> line, for the rules that join several keys
         self._build = yaml.SafeLoader("")
 
     def fault(self, node: yaml.Node, key: str, message: str) -> None:
-        self.faults.append(Fault(_line(node), key, message))
+        self.faults.append(Mistake(_line(node), key, message))
 
     def value(self, node: yaml.Node, kind: Any, key: str) -> Any:
         """A node as the annotated type wants it, or _MISSING."""
@@ -133,14 +133,14 @@ class _Reader:
         return section(**given)
 
 
-def read(text: str) -> tuple[Config, list[Fault], dict[str, int]]:
+def read(text: str) -> tuple[Config, list[Mistake], dict[str, int]]:
     """A Config (of what was right), all faults of form, and the line of each key."""
     reader = _Reader()
     try:
         alias = next((e for e in yaml.parse(text, Loader=yaml.SafeLoader) if isinstance(e, yaml.AliasEvent)), None)
         if alias is not None:  # a few lines of aliases can stand for gigabytes
             line = _line(alias)
-            return Config(), [Fault(line, "", f"alias *{alias.anchor}: write the value out")], {}
+            return Config(), [Mistake(line, "", f"alias *{alias.anchor}: write the value out")], {}
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.YAMLError as error:
         return Config(), [_syntax(error)], {}
@@ -151,11 +151,11 @@ def read(text: str) -> tuple[Config, list[Fault], dict[str, int]]:
     return config, sorted(reader.faults), reader.lines
 
 
-def _syntax(error: yaml.YAMLError) -> Fault:
+def _syntax(error: yaml.YAMLError) -> Mistake:
     mark = getattr(error, "problem_mark", None) or getattr(error, "context_mark", None)
     said = getattr(error, "problem", None) or getattr(error, "reason", None) or "it can't be parsed"
     hint = "; YAML indents with spaces" if "\\t" in str(said) else ""
-    return Fault(mark.line + 1 if mark else 1, "", f"not YAML: {said}{hint}")
+    return Mistake(mark.line + 1 if mark else 1, "", f"not YAML: {said}{hint}")
 
 
 def _no_such_key(name: str, section: str, known: list[str]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from pal_slurm.config.read import Fault
+from pal_slurm.config.read import Mistake
 from pal_slurm.config.schema import Config, ProfileSection
 from pal_slurm.errors import ConfigError
 from pal_slurm.words import digits
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pal_slurm.policy.registry import Registry
 
 
-def broken_rules(config: Config, lines: Mapping[str, int], bad: Collection[str] = ()) -> Iterator[Fault]:
+def broken_rules(config: Config, lines: Mapping[str, int], bad: Collection[str] = ()) -> Iterator[Mistake]:
     """Every rule that this config breaks. What rests on a key of bad form is not judged: it has its default here."""
     for rule, sections in (
         (_times, ("lease", "cycle", "leader")),
@@ -31,7 +31,7 @@ def broken_rules(config: Config, lines: Mapping[str, int], bad: Collection[str] 
         for key, message in rule(config):
             if not any(_within(other, key) or _within(key, other) for other in bad):
                 line = lines.get(key) or lines.get(key.rpartition(".")[0], 0)
-                yield Fault(line, key, message)
+                yield Mistake(line, key, message)
 
 
 def _within(key: str, outer: str) -> bool:

@@ -13,7 +13,7 @@ from pathlib import Path
 from pal_slurm.config import Config
 from pal_slurm.daemon.beside import Beside
 from pal_slurm.daemon.faults import Faults
-from pal_slurm.intake.spool import Fate, SpoolBusy
+from pal_slurm.intake.spool import FileFate, SpoolBusy
 from pal_slurm.learning.from_jobs import TierOf
 from pal_slurm.learning.run import Ingested, ingest
 from pal_slurm.model import Cluster, Tier
@@ -54,7 +54,7 @@ class Learner:
 
 def _tell(done: Ingested) -> None:
     for told in done.files:
-        if told.fate in (Fate.SET_ASIDE, Fate.LEFT) or told.left_out:
+        if told.fate in (FileFate.SET_ASIDE, FileFate.LEFT) or told.left_out:
             log.warning("learning: %s: %s: %s", ascii(told.name), told.fate, told.said)
     for alert in done.alerts:
         log.warning("learning: %s", alert.said)

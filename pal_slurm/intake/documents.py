@@ -10,13 +10,12 @@ from dataclasses import dataclass
 
 from pal_slurm.errors import BadInput
 from pal_slurm.probe.document import Device, Document
-from pal_slurm.store import Document as StoreDocument
-from pal_slurm.store import Run, Sighting
+from pal_slurm.store import Delivery, Measurement, Sighting
 from pal_slurm.store.nights import Alert
 
 
 @dataclass(frozen=True, slots=True)
-class Classes:
+class KernelClasses:
     """Which class each kernel measures: the admin's map wins, then the document, then what kernels usually measure."""
 
     names: tuple[str, ...]
@@ -33,7 +32,7 @@ class Classes:
         return cls
 
 
-def store_document(document: Document, digest: str, classes: Classes, known: frozenset[str]) -> StoreDocument:
+def store_document(document: Document, digest: str, classes: KernelClasses, known: frozenset[str]) -> Delivery:
     """`known`: UUIDs that the store has, whose place need not be told."""
     devices = {device.uuid: device for device in document.devices}
     cls = {kernel.app: classes.of(kernel.app, kernel.cls) for kernel in document.kernels}
@@ -42,7 +41,7 @@ def store_document(document: Document, digest: str, classes: Classes, known: fro
     if lost:
         raise BadInput(f"nobody said in which slot {lost[0]} sits ({len(lost)} such); add it to the inventory")
     runs = [
-        Run(
+        Measurement(
             uuid=uuid,
             cls=cls[run.app],
             measured_at=run.measured_at,
@@ -61,7 +60,7 @@ def store_document(document: Document, digest: str, classes: Classes, known: fro
         for d in document.devices
         if d.slot is not None
     ]
-    return StoreDocument(digest, "probe", sightings, runs, ())
+    return Delivery(digest, "probe", sightings, runs, ())
 
 
 def alerts_of(document: Document, now: float) -> Iterator[Alert]:

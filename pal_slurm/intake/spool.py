@@ -24,13 +24,12 @@ from pathlib import Path
 
 from pal_slurm.errors import BadInput, PalError, StoreError
 from pal_slurm.intake.believing import NotYetKnown, believed
-from pal_slurm.intake.documents import Classes, alerts_of, store_document
+from pal_slurm.intake.documents import KernelClasses, alerts_of, store_document
 from pal_slurm.intake.samples import samples_of
 from pal_slurm.probe import limits
 from pal_slurm.probe.document import Document, JobPart
 from pal_slurm.probe.reading import read
-from pal_slurm.store import Added, GpuRepo, OutcomeRepo, ScoreRepo, Store
-from pal_slurm.store import Document as StoreDocument
+from pal_slurm.store import Added, Delivery, GpuRepo, OutcomeRepo, ScoreRepo, Store
 from pal_slurm.store.nights import Alert, NightRepo
 from pal_slurm.store.samples import JobSample, SampleRepo
 from pal_slurm.words import digits
@@ -42,7 +41,7 @@ YOUNG_S = 10.0  # a copy that is not atomic may still be growing
 _BATCH_FILES, _BATCH_RUNS = 500, 50_000  # a transaction: others want to write meanwhile
 
 
-class Fate(StrEnum):
+class FileFate(StrEnum):
     TAKEN = "taken"
     KNOWN = "known"  # it was taken before
     SET_ASIDE = "set aside"
@@ -50,11 +49,11 @@ class Fate(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class TakenFile:
     """What became of one file."""
 
     name: str
-    fate: Fate
+    fate: FileFate
     said: str = ""
     runs: int = 0
     samples: int = 0
@@ -65,7 +64,7 @@ class Told:
 class _Ready:
     path: Path
     digest: str
-    document: StoreDocument | None = None
+    document: Delivery | None = None
     samples: tuple[JobSample, ...] = ()
     alerts: tuple[Alert, ...] = ()
     left_out: int = 0
@@ -78,12 +77,12 @@ class Spool:
 
     directory: Path
     store: Store
-    classes: Classes
+    classes: KernelClasses
     cluster: str = ""
     _places: dict[str, tuple[str, int]] = field(default_factory=dict)
     _house: frozenset[int] | None = None  # whose files are the house's; None: everybody's who may write here
 
-    def take(self, now: float) -> Iterator[Told]:
+    def take(self, now: float) -> Iterator[TakenFile]:
         """Every file that waits, by name; told once what became of it is on disk."""
         with _alone(self.directory):
             self._places = {stay.uuid: (stay.node, stay.slot) for stay in GpuRepo(self.store).current()}
@@ -91,7 +90,7 @@ class Spool:
             ready: list[_Ready] = []
             for path in waiting(self.directory):
                 found = self._look(path, now)
-                if isinstance(found, Told):
+                if isinstance(found, TakenFile):
                     yield found
                     continue
                 ready.append(found)
@@ -101,19 +100,19 @@ class Spool:
             yield from self._store(ready, now)
             _forget(self.directory / TAKEN, now - KEEP_TAKEN_S)
 
-    def _look(self, path: Path, now: float) -> _Ready | Told:
+    def _look(self, path: Path, now: float) -> _Ready | TakenFile:
         try:
             data, age, uid = _bytes(path, now)
         except BadInput as error:
             return self._aside(path, str(error))
         except OSError as error:
-            return Told(path.name, Fate.LEFT, f"can't be read: {error.strerror}")
+            return TakenFile(path.name, FileFate.LEFT, f"can't be read: {error.strerror}")
         digest = hashlib.sha256(data).hexdigest()
         reading = read(data, now)
         if reading.defects:
             said = "; ".join(str(defect) for defect in reading.defects)
             torn = any(defect.what.startswith("torn") for defect in reading.defects)
-            return Told(path.name, Fate.LEFT, said) if torn and age < YOUNG_S else self._aside(path, said)
+            return TakenFile(path.name, FileFate.LEFT, said) if torn and age < YOUNG_S else self._aside(path, said)
         writer = "" if self._house is None or uid in self._house else user_name(uid)
         if reading.part is not None:
             return self._part(path, digest, reading.part, writer, age, now)
@@ -122,27 +121,27 @@ class Spool:
             return self._aside(path, f"written by {writer}: in a spool that is open to everybody only pal measures")
         return self._judge(path, digest, reading.document, now)
 
-    def _part(self, path: Path, digest: str, part: JobPart, writer: str, age: float, now: float) -> _Ready | Told:
+    def _part(self, path: Path, digest: str, part: JobPart, writer: str, age: float, now: float) -> _Ready | TakenFile:
         starts = OutcomeRepo(self.store, self.cluster).of_job(int(part.job)) if digits(part.job) else []
         named = "" if part.user is None else user_name(part.user)
         try:
             found = believed(part, writer, named, starts, self._places, now)
         except NotYetKnown as error:
             young = abs(age) < UNKNOWN_S
-            return Told(path.name, Fate.LEFT, str(error)) if young else self._aside(path, str(error))
+            return TakenFile(path.name, FileFate.LEFT, str(error)) if young else self._aside(path, str(error))
         except BadInput as error:
             return self._aside(path, str(error))
         samples = tuple(samples_of(found.part, digest, self.cluster, found.user))
         return _Ready(path, digest, samples=samples, left_out=found.refused, said=found.said)
 
-    def _judge(self, path: Path, digest: str, document: Document, now: float) -> _Ready | Told:
+    def _judge(self, path: Path, digest: str, document: Document, now: float) -> _Ready | TakenFile:
         try:
             made = store_document(document, digest, self.classes, frozenset(self._places))
         except BadInput as error:
             return self._aside(path, str(error))
         return _Ready(path, digest, made, alerts=tuple(alerts_of(document, now)))
 
-    def _store(self, ready: Sequence[_Ready], now: float) -> Iterator[Told]:
+    def _store(self, ready: Sequence[_Ready], now: float) -> Iterator[TakenFile]:
         """A batch in one transaction each for documents and samples; where that fails, file by file."""
         if not ready:
             return
@@ -150,12 +149,12 @@ class Spool:
             yield from self._write(ready, now)
         except StoreError as error:
             if len(ready) == 1:
-                yield Told(ready[0].path.name, Fate.LEFT, str(error))
+                yield TakenFile(ready[0].path.name, FileFate.LEFT, str(error))
                 return
             for one in ready:
                 yield from self._store([one], now)
 
-    def _write(self, ready: Sequence[_Ready], now: float) -> list[Told]:
+    def _write(self, ready: Sequence[_Ready], now: float) -> list[TakenFile]:
         documents = [r.document for r in ready if r.document is not None]
         if alerts := [alert for r in ready for alert in r.alerts]:
             NightRepo(self.store).alert(alerts)
@@ -165,21 +164,21 @@ class Spool:
             SampleRepo(self.store).add(samples)
         told = []
         for r in ready:
-            fate = Fate.KNOWN if known.get(r.digest) else Fate.TAKEN
+            fate = FileFate.KNOWN if known.get(r.digest) else FileFate.TAKEN
             _into(r.path, self.directory / TAKEN, r.path.name)
-            told.append(Told(r.path.name, fate, r.said, _runs([r]), len(r.samples), r.left_out))
+            told.append(TakenFile(r.path.name, fate, r.said, _runs([r]), len(r.samples), r.left_out))
         return told
 
-    def _add(self, documents: Sequence[StoreDocument], now: float) -> list[Added]:
+    def _add(self, documents: Sequence[Delivery], now: float) -> list[Added]:
         return ScoreRepo(self.store).add_all(documents, now) if documents else []
 
-    def _aside(self, path: Path, reason: str) -> Told:
+    def _aside(self, path: Path, reason: str) -> TakenFile:
         try:
             name = _reason_file(path, self.directory / SET_ASIDE, reason)
         except OSError as error:
-            return Told(path.name, Fate.LEFT, f"{reason}; and it can't be set aside: {error.strerror}")
+            return TakenFile(path.name, FileFate.LEFT, f"{reason}; and it can't be set aside: {error.strerror}")
         _into(path, self.directory / SET_ASIDE, name)
-        return Told(path.name, Fate.SET_ASIDE, reason)
+        return TakenFile(path.name, FileFate.SET_ASIDE, reason)
 
 
 def waiting(directory: Path) -> list[Path]:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pal_slurm.config import Config
-from pal_slurm.intake.documents import Classes
-from pal_slurm.intake.spool import Fate, Spool, Told
+from pal_slurm.intake.documents import KernelClasses
+from pal_slurm.intake.spool import FileFate, Spool, TakenFile
 from pal_slurm.learning.classes import Featured, learn_classes
 from pal_slurm.learning.from_jobs import Learned, TierOf, learn, tier_by_count
 from pal_slurm.learning.from_nights import Rescored, rescore
@@ -25,12 +25,12 @@ from pal_slurm.store.votes import VoteRepo
 class Ingested:
     """What one pass did."""
 
-    files: list[Told] = field(default_factory=list)
+    files: list[TakenFile] = field(default_factory=list)
     rescored: Rescored = Rescored(0, 0, ())
     featured: Featured = Featured(0, 0)
     learned: Learned = field(default_factory=Learned)
 
-    def count(self, fate: Fate) -> int:
+    def count(self, fate: FileFate) -> int:
         return sum(told.fate is fate for told in self.files)
 
     @property
@@ -39,16 +39,16 @@ class Ingested:
 
     @property
     def runs(self) -> int:
-        return sum(told.runs for told in self.files if told.fate is Fate.TAKEN)
+        return sum(told.runs for told in self.files if told.fate is FileFate.TAKEN)
 
     @property
     def left_out(self) -> int:
         """Step reports that can't be."""
-        return sum(told.left_out for told in self.files if told.fate is Fate.TAKEN)
+        return sum(told.left_out for told in self.files if told.fate is FileFate.TAKEN)
 
     @property
     def samples(self) -> int:
-        return sum(told.samples for told in self.files if told.fate is Fate.TAKEN)
+        return sum(told.samples for told in self.files if told.fate is FileFate.TAKEN)
 
 
 def ingest(
@@ -57,7 +57,7 @@ def ingest(
     directory: Path,
     now: float,
     cluster: str = "",
-    tell: Callable[[Told], None] = lambda _: None,
+    tell: Callable[[TakenFile], None] = lambda _: None,
     tier_of: TierOf = tier_by_count,
 ) -> Ingested:
     """Take in what is whole; make scores of it, also of what an earlier pass took in and did not get to."""
@@ -88,8 +88,8 @@ def recompute(store: Store, config: Config, now: float) -> tuple[Rescored, Learn
     return rescored, learned
 
 
-def kernel_classes(store: Store, config: Config) -> Classes:
-    return Classes(
+def kernel_classes(store: Store, config: Config) -> KernelClasses:
+    return KernelClasses(
         names=config.classes.names,
         told={name: app.cls for name, app in config.known_apps().known.items()},
         usual=config.profile.kernels,

@@ -41,7 +41,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class NightProgress:
     total: int
     done: tuple[str, ...]
     running: tuple[str, ...]
@@ -75,7 +75,7 @@ class ProfileRun:
     _scores: int = 0
     _alerts: list[str] = field(default_factory=list)
 
-    def step(self, now: float) -> Progress:
+    def step(self, now: float) -> NightProgress:
         snapshot = self.slurm.snapshot()
         nodes = self._nodes(gpu_nodes(snapshot, self.config.profile.partition))
         ours = {job.id: job for job in self.batch.ours()}
@@ -104,7 +104,7 @@ class ProfileRun:
         off = down(snapshot) & set(open_)
         busy = [node for node in open_ if node not in started and node not in off]
         more = bool(at_work or leave or can or self._awaited() or (window is not None and busy))
-        return Progress(
+        return NightProgress(
             total=len(nodes),
             done=tuple(node for node in nodes if node in done),
             running=tuple(at_work),

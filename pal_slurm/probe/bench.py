@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from pal_slurm.probe.clock import Clock
-from pal_slurm.probe.cooling import Rule, cool_down
-from pal_slurm.probe.document import Device, Fault, Run
+from pal_slurm.probe.cooling import CoolDown, cool_down
+from pal_slurm.probe.document import Device, Fault, TimedRun
 from pal_slurm.probe.errors import ProbeError
 from pal_slurm.probe.inventory import Inventory
 from pal_slurm.probe.kernels import Spec
-from pal_slurm.probe.runner import Patience, Runner, Timing
+from pal_slurm.probe.runner import Runner, Timing, WaitLimits
 from pal_slurm.probe.sampling import Background
 
 
@@ -34,8 +34,8 @@ class Settings:
     run_s: float = 5.0
     most_s: float = 3600.0
     sample_s: float = 0.2
-    cooling: Rule = field(default_factory=Rule)
-    patience: Patience = field(default_factory=Patience)
+    cooling: CoolDown = field(default_factory=CoolDown)
+    patience: WaitLimits = field(default_factory=WaitLimits)
 
 
 class Bench:
@@ -50,7 +50,7 @@ class Bench:
                 self._faults.append(_fault(device, "MIG is on: the whole GPU can't be measured"))
             else:
                 self._runners.append(Runner(device, inventory.runs_on, inventory.source, settings.patience))
-        self.runs: list[Run] = []
+        self.runs: list[TimedRun] = []
 
     @property
     def faults(self) -> list[Fault]:
@@ -98,8 +98,8 @@ class Bench:
         sample = self._samples.latest(uuid)
         return None if sample is None else sample.temperature_c
 
-    def _run(self, spec: Spec, uuid: str, timing: Timing, scope: str, number: int) -> Run:
-        return Run(
+    def _run(self, spec: Spec, uuid: str, timing: Timing, scope: str, number: int) -> TimedRun:
+        return TimedRun(
             app=spec.app,
             uuids=(uuid,),
             scope=scope,

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import TextIO
 
-from pal_slurm.probe.devices import Source, open_source
+from pal_slurm.probe.devices import DeviceSource, open_source
 from pal_slurm.probe.errors import DeviceLost, NotOurs, ProbeError
 
 
@@ -72,7 +72,7 @@ def _sample(name: str, interval: float, indices: list[int], say: Say) -> None:
             return
 
 
-def _sample_one(source: Source, index: int, say: Say) -> None:
+def _sample_one(source: DeviceSource, index: int, say: Say) -> None:
     try:
         sample = source.sample(index)
     except DeviceLost as error:

@@ -17,12 +17,12 @@ from pal_slurm import __version__
 from pal_slurm.probe import importers, kernels, limits, reporting, spool, watching
 from pal_slurm.probe.bench import Bench, Settings, Stopped
 from pal_slurm.probe.clock import SystemClock
-from pal_slurm.probe.cooling import Rule
+from pal_slurm.probe.cooling import CoolDown
 from pal_slurm.probe.document import Document, Fault, Kernel, to_json
 from pal_slurm.probe.errors import BadInput
 from pal_slurm.probe.inventory import PATIENCE_S, Inventory, take
 from pal_slurm.probe.reading import Reading, read, read_file
-from pal_slurm.probe.runner import Patience
+from pal_slurm.probe.runner import WaitLimits
 from pal_slurm.probe.sampling import Background
 from pal_slurm.probe.words import JOB, plain
 
@@ -51,8 +51,8 @@ def bench(options: Namespace) -> int:
         run_s=options.run,
         most_s=options.most,
         sample_s=options.sample,
-        cooling=Rule(below_c=options.cool_to, longest_s=options.cool_wait),
-        patience=Patience(prepare_s=1.5 * options.patience, run_s=options.patience),
+        cooling=CoolDown(below_c=options.cool_to, longest_s=options.cool_wait),
+        patience=WaitLimits(prepare_s=1.5 * options.patience, run_s=options.patience),
     )
     taken = take(options.devices, min(PATIENCE_S, options.patience))
     work = _measure(taken, specs, settings)
@@ -80,7 +80,7 @@ def _measure(taken: Inventory, specs: list[kernels.Spec], settings: Settings) ->
 
 
 def watch(options: Namespace) -> int:
-    plan = watching.Plan(
+    plan = watching.WatchPlan(
         source=options.devices,
         spool=options.spool,
         job=options.job or None,

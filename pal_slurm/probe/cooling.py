@@ -13,14 +13,14 @@ from pal_slurm.probe.clock import Clock
 
 
 @dataclass(frozen=True, slots=True)
-class Rule:
+class CoolDown:
     below_c: float = 50.0
     longest_s: float = 60.0
     settled_c: float = 1.0  # cooler by less than this within `settled_s`: it won't get cooler
     settled_s: float = 10.0
 
 
-def cool_down(temperature: Callable[[], float | None], rule: Rule, clock: Clock) -> float:
+def cool_down(temperature: Callable[[], float | None], rule: CoolDown, clock: Clock) -> float:
     """Seconds waited."""
     begun = clock.monotonic()
     coolest, since = temperature(), begun

@@ -71,7 +71,7 @@ class Kernel:
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class TimedRun:
     """One timed run. `seconds` is the time of one step, or of one unit of work where a rate was measured."""
 
     app: str
@@ -114,7 +114,7 @@ class Document:
     job: str | None = None
     devices: tuple[Device, ...] = ()
     kernels: tuple[Kernel, ...] = ()
-    runs: tuple[Run, ...] = ()
+    runs: tuple[TimedRun, ...] = ()
     checks: tuple[Check, ...] = ()
     faults: tuple[Fault, ...] = ()
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from pal_slurm.probe import limits
-from pal_slurm.probe.document import Check, Device, Document, Fault, Kernel, Run
+from pal_slurm.probe.document import Check, Device, Document, Fault, Kernel, TimedRun
 from pal_slurm.probe.errors import BadInput
 from pal_slurm.probe.fields import Defects
 from pal_slurm.probe.reading import decode
@@ -37,7 +37,7 @@ class Book:
         self._devices = {device.uuid: device for device in context.known}
         self._used: dict[str, None] = {}
         self._kernels: dict[str, Kernel] = {}
-        self._runs: list[Run] = []
+        self._runs: list[TimedRun] = []
         self._checks: list[Check] = []
         self._faults: dict[str, Fault] = {}
 
@@ -95,7 +95,7 @@ class Book:
             return
         self._kernels.setdefault(name, Kernel(name, plain(app, 200)))
         self._used |= dict.fromkeys(uuids)
-        self._runs.append(Run(name, uuids, scope, seconds, at, round_))
+        self._runs.append(TimedRun(name, uuids, scope, seconds, at, round_))
 
     def check(self, name: str, outcome: str, device: Device | None, said: str) -> None:
         if device is not None:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from pal_slurm.probe import commands, devices, importers, kernels
 from pal_slurm.probe.bench import Settings
-from pal_slurm.probe.cooling import Rule
+from pal_slurm.probe.cooling import CoolDown
 from pal_slurm.probe.errors import ProbeError
 from pal_slurm.probe.numbers import number, whole
-from pal_slurm.probe.runner import Patience
+from pal_slurm.probe.runner import WaitLimits
 from pal_slurm.probe.words import plain
 
 _NUM, _SOME, _WHOLE = number(), number(least=0.001), whole()  # the second: more than nothing
-_BENCH, _COOL, _PATIENCE = Settings(), Rule(), Patience()
+_BENCH, _COOL, _PATIENCE = Settings(), CoolDown(), WaitLimits()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

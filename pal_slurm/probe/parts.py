@@ -5,7 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pal_slurm.probe import limits
-from pal_slurm.probe.document import OUTCOMES, SCOPES, Check, Device, Fault, Kernel, Run, StepTimes, Telemetry, Usage
+from pal_slurm.probe.document import (
+    OUTCOMES,
+    SCOPES,
+    Check,
+    Device,
+    Fault,
+    Kernel,
+    StepTimes,
+    Telemetry,
+    TimedRun,
+    Usage,
+)
 from pal_slurm.probe.fields import Defects, Fields
 from pal_slurm.probe.words import APP, CLASS, LONGEST_SENTENCE, NODE, UUID
 
@@ -104,14 +115,14 @@ def kernel(fields: Fields) -> Kernel:
     return Kernel(fields.text("app", APP), fields.text("spec", most=4000), fields.text_or_none("cls", CLASS))
 
 
-def run(fields: Fields, now: float) -> Run:
+def run(fields: Fields, now: float) -> TimedRun:
     uuids = [value for _, value in fields.items("uuids", 1024)]
     if not uuids or not all(isinstance(uuid, str) and UUID.fullmatch(uuid) for uuid in uuids):
         fields.bad("uuids", "is no list of at least one UUID")
     unit = fields.take("unit")
     if unit != "s":
         fields.bad("unit", f"{unit!r} is not 's': times are seconds per step")
-    return Run(
+    return TimedRun(
         app=fields.text("app", APP),
         uuids=tuple(str(uuid) for uuid in uuids),
         scope=fields.choice("scope", SCOPES),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pal_slurm.probe import limits, parts
-from pal_slurm.probe.document import FORMAT, KINDS, VERSION, Device, Document, JobPart, Run
+from pal_slurm.probe.document import FORMAT, KINDS, VERSION, Device, Document, JobPart, TimedRun
 from pal_slurm.probe.fields import Defect, Defects, Fields
 from pal_slurm.probe.words import APP, JOB, NODE
 
@@ -140,7 +140,7 @@ def _devices_agree(devices: tuple[Device, ...], defects: Defects) -> None:
             defects.add("devices", f"{n} cards sit in slot {slot} of node {node!r}")
 
 
-def _runs_agree(runs: tuple[Run, ...], uuids: set[str], apps: set[str], defects: Defects) -> None:
+def _runs_agree(runs: tuple[TimedRun, ...], uuids: set[str], apps: set[str], defects: Defects) -> None:
     for i, run in enumerate(runs):
         for uuid in run.uuids:
             if uuid not in uuids:

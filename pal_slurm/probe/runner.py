@@ -18,7 +18,7 @@ MOST_DEATHS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Patience:
+class WaitLimits:
     prepare_s: float = 180.0  # importing torch from a busy file system, cuDNN choosing its algorithms
     run_s: float = 120.0  # beyond the time that the run was to take
 
@@ -35,7 +35,7 @@ class Timing:
 
 
 class Runner:
-    def __init__(self, device: Device, runs_on: str, source: str, patience: Patience) -> None:
+    def __init__(self, device: Device, runs_on: str, source: str, patience: WaitLimits) -> None:
         self.device = device
         self._runs_on, self._source, self._patience = runs_on, source, patience
         self._child: Child | None = None

@@ -19,7 +19,7 @@ _MOST_STEPS = 10**7
 Say = Callable[[dict[str, object]], None]
 
 
-class Server:
+class KernelServer:
     def __init__(self) -> None:
         self._kernel: Kernel | None = None
         self._step = 0.0
@@ -71,6 +71,6 @@ def _per_step(done: Done) -> float:
 
 
 def serve(orders: TextIO, say: Say) -> None:
-    server = Server()
+    server = KernelServer()
     for line in orders:
         say(server.obey(json.loads(line)))

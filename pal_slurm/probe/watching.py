@@ -35,7 +35,7 @@ _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class WatchPlan:
     source: str
     spool: Path
     job: str | None
@@ -68,7 +68,7 @@ class Watched:
 
 
 class Watcher:
-    def __init__(self, plan: Plan, inventory: Inventory, clock: Clock) -> None:
+    def __init__(self, plan: WatchPlan, inventory: Inventory, clock: Clock) -> None:
         self._plan, self._clock = plan, clock
         self._devices = {device.uuid: device for device in inventory.devices}
         self._node = inventory.devices[0].node if inventory.devices else socket.gethostname().partition(".")[0]
@@ -161,7 +161,7 @@ class Watcher:
             watched.file = None
 
 
-def watch(plan: Plan, clock: Clock) -> int:
+def watch(plan: WatchPlan, clock: Clock) -> int:
     """Until SIGTERM, or until the command ends, whose exit code is the answer."""
     if plan.job is not None and not JOB.fullmatch(plan.job):
         raise BadInput(f"--job {plan.job!r} is no job's number")
@@ -210,7 +210,7 @@ def _ended_by_signals(stop: threading.Event) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _running(plan: Plan, stop: threading.Event) -> Iterator[subprocess.Popen[bytes] | None]:
+def _running(plan: WatchPlan, stop: threading.Event) -> Iterator[subprocess.Popen[bytes] | None]:
     """The job's command, if we were given one; its end is ours, and our SIGTERM is its."""
     if not plan.command:
         yield None
@@ -235,7 +235,7 @@ def _running(plan: Plan, stop: threading.Event) -> Iterator[subprocess.Popen[byt
 
 
 @contextlib.contextmanager
-def _listening(plan: Plan) -> Iterator[socket.socket]:
+def _listening(plan: WatchPlan) -> Iterator[socket.socket]:
     """The socket that jobs report to; in a directory of our own, writable by everybody."""
     path = plan.socket
     reports = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)

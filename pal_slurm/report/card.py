@@ -36,7 +36,7 @@ class Counts:
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class CardSetup:
     """Driver and power cap, and the nights in which they were seen."""
 
     driver: str | None
@@ -50,7 +50,7 @@ class Setup:
 
 
 @dataclass(frozen=True, slots=True)
-class Card:
+class CardLife:
     identity: Identity
     stays: tuple[Stay, ...]
     nights: tuple[CardNight, ...]
@@ -63,10 +63,10 @@ class Card:
         return next((stay for stay in self.stays if stay.until is None), None)
 
 
-def card_of(store: Store, identity: Identity, jobs_since: float) -> Card:
+def card_of(store: Store, identity: Identity, jobs_since: float) -> CardLife:
     repo, stays = CardRepo(store), GpuRepo(store).life(identity.uuid)
     alerts = [a for a in NightRepo(store).alerts() if _about(a, identity.uuid)]
-    return Card(
+    return CardLife(
         identity, tuple(stays), tuple(repo.nights(identity)), tuple(repo.scores(identity)), tuple(alerts),
         tuple(repo.jobs(stays, jobs_since)),
     )  # fmt: skip
@@ -76,7 +76,7 @@ def _about(alert: Alert, uuid: str) -> bool:
     return uuid in alert.key.split(":") or f"({uuid})" in alert.said
 
 
-def setups(nights: Sequence[CardNight]) -> list[Setup]:
+def setups(nights: Sequence[CardNight]) -> list[CardSetup]:
     """In order of time; the same again after another is a new one."""
     found = []
     by_night = sorted({(n.night, n.setup) for n in nights})
@@ -84,14 +84,14 @@ def setups(nights: Sequence[CardNight]) -> list[Setup]:
         when = [night for night, _ in same]
         driver, _, cap = setup.rpartition("|")
         watts = float(cap) if digits(cap.replace(".", "", 1)) else 0.0
-        found.append(Setup(driver or None, watts or None, when[0], when[-1]))
+        found.append(CardSetup(driver or None, watts or None, when[0], when[-1]))
     return found
 
 
 # Sentences -----------------------------------------------------------------------------------------------------------
 
 
-def sentences(card: Card, counts: Mapping[str, Counts], now: float) -> Iterator[str]:
+def sentences(card: CardLife, counts: Mapping[str, Counts], now: float) -> Iterator[str]:
     who, place = card.identity, card.place
     model = shown(who.model) if who.model else "a card whose model nobody told"
     if place is not None:
@@ -169,14 +169,14 @@ ALERT_FIELDS = ("when", "kind", "said")
 JOB_FIELDS = ("job", "app", "where", "gpus", "start", "end", "predicted", "measured")
 
 
-def place_rows(card: Card) -> list[dict[str, Value]]:
+def place_rows(card: CardLife) -> list[dict[str, Value]]:
     return [
         {"node": s.node, "slot": s.slot, "from": clock(s.since), "until": clock(s.until) if s.until else "now"}
         for s in card.stays
     ]
 
 
-def kernel_rows(card: Card, look: Look) -> list[dict[str, Value]]:
+def kernel_rows(card: CardLife, look: Look) -> list[dict[str, Value]]:
     """One row per kernel over all its nights; seconds and ratio are medians."""
     rows: list[dict[str, Value]] = []
     for nights in _by_kernel(card.nights):
@@ -224,11 +224,11 @@ def _kernel(n: CardNight) -> dict[str, Value]:
     return {"kernel": n.app or f"class {n.cls}", "class": n.cls, "scope": n.scope}
 
 
-def alert_rows(card: Card) -> list[dict[str, Value]]:
+def alert_rows(card: CardLife) -> list[dict[str, Value]]:
     return [{"when": clock(a.raised_at), "kind": a.kind, "said": a.said} for a in card.alerts]
 
 
-def job_rows(card: Card) -> list[dict[str, Value]]:
+def job_rows(card: CardLife) -> list[dict[str, Value]]:
     return [
         {
             "job": j.job, "app": j.app, "where": j.node, "gpus": j.gpus, "start": clock(j.start),
@@ -238,7 +238,7 @@ def job_rows(card: Card) -> list[dict[str, Value]]:
     ]  # fmt: skip
 
 
-def plain(card: Card, counts: Mapping[str, Counts], now: float) -> dict[str, Value]:
+def plain(card: CardLife, counts: Mapping[str, Counts], now: float) -> dict[str, Value]:
     """For JSON: everything that is stored of it; times are epoch seconds, nights are dates."""
     who, told = card.identity, setups(card.nights)
     scores: list[Row] = []

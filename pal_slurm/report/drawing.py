@@ -165,14 +165,14 @@ def by_night(counts: Sequence[NightCount], gpus: int) -> Chart | None:
 
 
 @dataclass(frozen=True, slots=True)
-class Interval:
+class IntervalBar:
     low: float
     at: float
     high: float
     ticks: tuple[Tick, ...]
 
 
-def interval(worst: Worst, most: float) -> Interval:
+def interval(worst: Worst, most: float) -> IntervalBar:
     """A score and its interval on an axis that all of the worst share."""
     x = scale(0.9, max(1.4, most * 1.02), 6.0, 294.0)
     marks = [v for v in (1.0, 1.1, 1.2, 1.3, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0) if v <= max(1.4, most)]
@@ -181,7 +181,7 @@ def interval(worst: Worst, most: float) -> Interval:
         if not ticks or x(v) - ticks[-1].at > 26:
             ticks.append(Tick(x(v), f"{v:g}" if v != 1 else "1.0"))
     low, high = (worst.score if v is None else v for v in (worst.low, worst.high))
-    return Interval(x(max(low, 0.9)), x(worst.score), min(x(high), 300.0), tuple(ticks))
+    return IntervalBar(x(max(low, 0.9)), x(worst.score), min(x(high), 300.0), tuple(ticks))
 
 
 def history(worst: Worst) -> Chart | None:

@@ -52,7 +52,7 @@ class NightCount:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class ScoreSpread:
     """How the fresh scores of one class and model are spread."""
 
     cls: str
@@ -106,7 +106,7 @@ class Trend:
 
 
 @dataclass(frozen=True, slots=True)
-class Drift:
+class DriftedGpu:
     """A GPU that surely changed against its fleet: the medians of the first and the last third of its nights."""
 
     node: str
@@ -163,7 +163,7 @@ class AppPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class RaisedAlert:
     at: float
     kind: str
     said: str
@@ -181,11 +181,11 @@ class Fleet:
     gpus: tuple[Gpu, ...]
     coverage: tuple[Coverage, ...]
     by_night: tuple[NightCount, ...]
-    spread: tuple[Spread, ...]
+    spread: tuple[ScoreSpread, ...]
     histograms: tuple[Histogram, ...]
     trends: tuple[Trend, ...]
-    drift: tuple[Drift, ...]
+    drift: tuple[DriftedGpu, ...]
     outliers: int  # GPUs that are one in at least one class
     worst: tuple[Worst, ...]
     apps: tuple[AppPoint, ...]
-    alerts: tuple[Said, ...]
+    alerts: tuple[RaisedAlert, ...]

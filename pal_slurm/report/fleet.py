@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from pal_slurm.errors import StoreError
 from pal_slurm.model import Cluster, ScoreTable
-from pal_slurm.report.figures import AppPoint, Fleet, Gpu, Mark, NightCount, Said, State, Worst
+from pal_slurm.report.figures import AppPoint, Fleet, Gpu, Mark, NightCount, RaisedAlert, State, Worst
 from pal_slurm.report.history import day, night_of
 from pal_slurm.report.scores import outlier_rows
 from pal_slurm.report.spread import coverage, fresh, histograms, spreads
@@ -23,7 +23,7 @@ ALERTS = 20
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class PlannedWith:
     """What pald plans with at this moment, and since when it doesn't believe a score any more."""
 
     stays: Sequence[Stay]
@@ -32,7 +32,7 @@ class Known:
     stale_after_days: float
 
 
-def fleet_of(store: Store, known: Known, apps: Sequence[AppPoint], nights: int, now: float) -> Fleet:
+def fleet_of(store: Store, known: PlannedWith, apps: Sequence[AppPoint], nights: int, now: float) -> Fleet:
     if not known.stays:
         raise StoreError(
             "no GPU is known yet: there is nothing to report. Profile some with: palctl profile run, "
@@ -66,11 +66,11 @@ def fleet_of(store: Store, known: Known, apps: Sequence[AppPoint], nights: int, 
         outliers=len({uuid for uuid, _ in outliers}),
         worst=_worst(repo, gpus, stored, outliers, now),
         apps=tuple(apps),
-        alerts=tuple(Said(a.raised_at, a.kind, a.said) for a in repo.alerts(now - nights * DAY_S)[:ALERTS]),
+        alerts=tuple(RaisedAlert(a.raised_at, a.kind, a.said) for a in repo.alerts(now - nights * DAY_S)[:ALERTS]),
     )
 
 
-def _gpus(known: Known, stored: Sequence[PlacedScore], now: float) -> tuple[Gpu, ...]:
+def _gpus(known: PlannedWith, stored: Sequence[PlacedScore], now: float) -> tuple[Gpu, ...]:
     by_card = {(score.uuid, score.cls): score for score in stored}
     index, table = known.cluster.node_index, known.table
     return tuple(

@@ -34,7 +34,7 @@ class Cell:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class NodeRow:
     node: str
     cells: tuple[Cell | None, ...]  # by slot; None: no such slot
 
@@ -52,7 +52,7 @@ class Strip:
 @dataclass(frozen=True, slots=True)
 class Sheet:
     cls: str
-    rows: tuple[Row, ...]
+    rows: tuple[NodeRow, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,10 +131,10 @@ def _fold(model: str, nodes: Sequence[Sequence[Gpu]], classes: Sequence[str], de
     )
 
 
-def _row(mine: dict[int, Gpu], slots: int, cls: str, detailed: bool) -> Row:
+def _row(mine: dict[int, Gpu], slots: int, cls: str, detailed: bool) -> NodeRow:
     node = next(iter(mine.values())).node
     cells = (mine.get(slot) for slot in range(slots))
-    return Row(node, tuple(_cell(gpu, gpu.marks[cls], detailed) if gpu else None for gpu in cells))
+    return NodeRow(node, tuple(_cell(gpu, gpu.marks[cls], detailed) if gpu else None for gpu in cells))
 
 
 def _cell(gpu: Gpu, mark: Mark, detailed: bool) -> Cell:

@@ -34,7 +34,7 @@ def history_fields(classes: Iterable[str], parts: Sequence[str] = PARTS) -> list
     return [f"{cls}.{part}" for cls in classes for part in parts]
 
 
-class Told:
+class HistoryColumns:
     """What is told of a history. `want_nights`: each night too, which is much."""
 
     def __init__(self, history: History, look: Look, want_nights: bool) -> None:
@@ -62,7 +62,7 @@ class Told:
         }
 
 
-def add_history(rows: Iterable[dict[str, Value]], key: str, classes: Sequence[str], told: Told) -> None:
+def add_history(rows: Iterable[dict[str, Value]], key: str, classes: Sequence[str], told: HistoryColumns) -> None:
     """Columns `A.trend`, `A.drift` ... for every class; `key`: the column that says whose row it is."""
     for row in rows:
         for cls in classes:

@@ -8,7 +8,7 @@ from math import ceil, floor
 import numpy as np
 
 from pal_slurm.model import FloatArray
-from pal_slurm.report.figures import Bar, Coverage, Gpu, Histogram, Spread, State
+from pal_slurm.report.figures import Bar, Coverage, Gpu, Histogram, ScoreSpread, State
 
 SLOW = 1.10  # what a job's owner would notice
 LEAST, MOST = 0.50, 2.00  # a histogram's ends; one broken card must not squeeze the others into one bar
@@ -24,7 +24,7 @@ def coverage(gpus: Sequence[Gpu], classes: Sequence[str]) -> tuple[Coverage, ...
     return tuple(found)
 
 
-def spreads(gpus: Sequence[Gpu], classes: Sequence[str]) -> tuple[Spread, ...]:
+def spreads(gpus: Sequence[Gpu], classes: Sequence[str]) -> tuple[ScoreSpread, ...]:
     groups: dict[tuple[str, str], list[float]] = {}
     for cls in classes:
         for gpu in gpus:
@@ -38,9 +38,9 @@ def fresh(gpu: Gpu, cls: str) -> float | None:
     return mark.score if mark.state is State.FRESH else None
 
 
-def _spread(cls: str, model: str, values: FloatArray) -> Spread:
+def _spread(cls: str, model: str, values: FloatArray) -> ScoreSpread:
     low, middle, high = (float(q) for q in np.quantile(values, (0.05, 0.5, 0.95)))
-    return Spread(cls, model, values.size, low, middle, high, float(values.max()), float((values > SLOW).mean()))
+    return ScoreSpread(cls, model, values.size, low, middle, high, float(values.max()), float((values > SLOW).mean()))
 
 
 def histograms(gpus: Sequence[Gpu], classes: Sequence[str]) -> tuple[Histogram, ...]:

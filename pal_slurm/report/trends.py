@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from pal_slurm.report.figures import Drift, NightLevel, OwnScore, Trend
+from pal_slurm.report.figures import DriftedGpu, NightLevel, OwnScore, Trend
 from pal_slurm.report.history import day
 from pal_slurm.scores.drift import drift
 from pal_slurm.scores.fleet import newest_shift
@@ -40,7 +40,7 @@ def _trend(kernel: tuple[str, str, str, str], rows: Sequence[LevelRow]) -> Trend
     )
 
 
-def drifts(history: History, sits: Mapping[str, Stay]) -> tuple[Drift, ...]:
+def drifts(history: History, sits: Mapping[str, Stay]) -> tuple[DriftedGpu, ...]:
     """GPUs that sit somewhere and surely changed, the largest change first; `palctl scores --since` judges alike."""
     uuids = {row: uuid for uuid, row in history.rows.items()}
     found = []
@@ -50,7 +50,7 @@ def drifts(history: History, sits: Mapping[str, Stay]) -> tuple[Drift, ...]:
             stay = sits.get(uuids[row])
             if stay is not None:
                 ends = float(moved.before[row]), float(moved.after[row])
-                found.append(Drift(stay.node, stay.slot, stay.uuid, cls, *ends, int(moved.nights[row])))
+                found.append(DriftedGpu(stay.node, stay.slot, stay.uuid, cls, *ends, int(moved.nights[row])))
     found.sort(key=lambda d: (-abs(d.after / d.before - 1), d.node, d.slot, d.cls))
     return tuple(found)
 

@@ -29,13 +29,9 @@ LEAST_RUNS = 6  # before anything is said of how often a GPU stalls
 MIDDLE_HALF = 1.2  # variance of the mean of the middle half over that of the mean, for normal scatter
 SIGMAS = 1.96  # of a confidence interval: 95 %
 MOST_LOG = 50.0  # an interval that reaches further than e^50 says "anything", and can still be stored
+HALF_LIFE = 7.0  # nights until a night weighs half
+PRIOR_ERROR = 0.03  # of one run, where nobody measured twice
 _POLISHES = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Rules:
-    half_life: float = 7.0  # nights until a night weighs half
-    prior_error: float = 0.03  # of one run, where nobody measured twice
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,18 +66,17 @@ class Scores:
         return np.exp(np.minimum(self.log + SIGMAS * self.error, MOST_LOG))
 
 
-def combine(nights: Nights, setup: IntArray, rules: Rules | None = None) -> Scores:
+def combine(nights: Nights, setup: IntArray) -> Scores:
     """Scores of the GPUs of one model, by one kernel. `setup`: driver and power cap of each entry, as a number."""
-    rules = rules or Rules()
     order = np.lexsort((nights.night, nights.gpu))
     gpus, gpu = np.unique(nights.gpu[order], return_inverse=True)
     days, day = np.unique(nights.night[order], return_inverse=True)
     value, intermittent = _values(nights, order, gpu)
     same = _same_setup(setup[order], gpu)
     kept_runs = np.maximum(nights.runs[order] - nights.stalls[order], 1)
-    run_error = _run_error(nights.spread[order] / nights.seconds[order], kept_runs, rules.prior_error)
+    run_error = _run_error(nights.spread[order] / nights.seconds[order], kept_runs)
     age = float(days[-1]) - nights.night[order]
-    weight = np.where(same, 0.5 ** (age / rules.half_life) * kept_runs, 0.0)
+    weight = np.where(same, 0.5 ** (age / HALF_LIFE) * kept_runs, 0.0)
     level = _levels(value, gpu, day, weight, gpus.size, days.size)
     off = value - level[day]
     weight = _without_odd_nights(off, weight, gpu, gpus.size, run_error / np.sqrt(kept_runs))
@@ -132,10 +127,10 @@ def _same_setup(setup: IntArray, gpu: IntArray) -> BoolArray:
     return same
 
 
-def _run_error(relative: FloatArray, runs: IntArray, prior: float) -> FloatArray:
+def _run_error(relative: FloatArray, runs: IntArray) -> FloatArray:
     """Standard error of one run per entry: its own spread, steadied by the fleet's where it has few runs."""
     several = runs > 1
-    pooled = float(np.median(relative[several])) if several.any() else prior
+    pooled = float(np.median(relative[several])) if several.any() else PRIOR_ERROR
     freedom = runs - 1
     return np.sqrt((4 * pooled**2 + freedom * relative**2) / (4 + freedom))
 

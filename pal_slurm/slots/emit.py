@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from pal_slurm.slots.gres_conf import Device, GresConf
+from pal_slurm.slots.gres_conf import GresConf, GresDevice
 from pal_slurm.slurm.gres import gpus_in
 from pal_slurm.slurm.nodes import NodeRecord
 from pal_slurm.slurm.nodeset import fold
@@ -25,7 +25,7 @@ class Emitted:
 
 
 def emit(nodes: Sequence[NodeRecord], conf: GresConf) -> Emitted:
-    alike: dict[tuple[tuple[Device, ...], str], list[str]] = {}
+    alike: dict[tuple[tuple[GresDevice, ...], str], list[str]] = {}
     models: list[str] = []
     for node in nodes:
         kinds = [item for item in gpus_in(node.gres) if item.n]
@@ -49,11 +49,11 @@ def _is_slot(name: str) -> bool:
     return name[:1] == "g" and digits(name[1:])
 
 
-def _guessed(count: int) -> list[Device]:
-    return [Device(f"/dev/nvidia{minor}") for minor in range(count)]
+def _guessed(count: int) -> list[GresDevice]:
+    return [GresDevice(f"/dev/nvidia{minor}") for minor in range(count)]
 
 
-def _gres_lines(alike: dict[tuple[tuple[Device, ...], str], list[str]]) -> Iterator[str]:
+def _gres_lines(alike: dict[tuple[tuple[GresDevice, ...], str], list[str]]) -> Iterator[str]:
     for (devices, _), names in alike.items():
         for slot, device in enumerate(devices):
             extra = (f" Cores={device.cores}" if device.cores else "") + (
@@ -62,7 +62,7 @@ def _gres_lines(alike: dict[tuple[tuple[Device, ...], str], list[str]]) -> Itera
             yield f"NodeName={fold(names)} Name=gpu Type=g{slot} File={device.file}{extra}"
 
 
-def _node_lines(alike: dict[tuple[tuple[Device, ...], str], list[str]]) -> Iterator[str]:
+def _node_lines(alike: dict[tuple[tuple[GresDevice, ...], str], list[str]]) -> Iterator[str]:
     for (devices, model), names in alike.items():
         gres = ",".join(f"gpu:g{slot}:1" for slot in range(len(devices)))
         yield (

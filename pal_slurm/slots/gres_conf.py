@@ -1,4 +1,4 @@
-"""gres.conf as sites write it. In: its text. Out: one Device per GPU, in order of minor number, or BadInput by line."""
+"""gres.conf as sites write it. In: its text. Out: GresDevices by minor number, or BadInput by line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ MOST_GPUS = 64  # per node; more is a slip of the pen
 
 
 @dataclass(frozen=True, slots=True)
-class Device:
+class GresDevice:
     """One GPU of one node."""
 
     file: str
@@ -33,13 +33,13 @@ class Device:
 class GresConf:
     """What the file says: devices per node ("" for lines without NodeName), other lines kept as they are."""
 
-    devices: dict[str, list[Device]]
+    devices: dict[str, list[GresDevice]]
     others: tuple[str, ...]
     autodetect: tuple[str, ...]  # lines that let Slurm find the GPUs by itself
 
 
 def read_gres_conf(text: str, source: str = "gres.conf") -> GresConf:
-    devices: dict[str, list[Device]] = {}
+    devices: dict[str, list[GresDevice]] = {}
     others: list[str] = []
     autodetect: list[str] = []
     for number, line in enumerate(text.splitlines(), 1):
@@ -74,7 +74,7 @@ def _keys(line: str, where: str) -> dict[str, str]:
     return keys
 
 
-def _devices(keys: dict[str, str], where: str) -> Iterator[Device]:
+def _devices(keys: dict[str, str], where: str) -> Iterator[GresDevice]:
     text = keys.get("file") or keys.get("multiplefiles", "")
     if not text:
         if "autodetect" in keys:
@@ -85,4 +85,4 @@ def _devices(keys: dict[str, str], where: str) -> Iterator[Device]:
     if not files or len(files) > MOST_GPUS:
         raise BadInput(f"{where}: File={text[:80]} names {len(files)} devices; 1 to {MOST_GPUS} can be on one node")
     for file in files:
-        yield Device(file, keys.get("type", ""), keys.get("cores", ""), keys.get("links", ""))
+        yield GresDevice(file, keys.get("type", ""), keys.get("cores", ""), keys.get("links", ""))

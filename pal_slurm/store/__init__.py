@@ -7,11 +7,32 @@ from pal_slurm.store.gpus import GpuRepo, Sighting, Stay
 from pal_slurm.store.leadership import Leadership, Term
 from pal_slurm.store.ledger import Ledger
 from pal_slurm.store.outcomes import JobOutcome, OutcomeRepo
-from pal_slurm.store.scores import Added, Document, PlacedScore, Run, Score, ScoreRepo
+from pal_slurm.store.scores import Added, Delivery, Measurement, PlacedScore, Score, ScoreRepo
 from pal_slurm.store.state import Pause, Said, Switches
 
 __all__ = [
-    "Added", "AppRepo", "DecisionRepo", "Document", "GpuRepo", "JobOutcome", "Leadership", "Ledger", "OutcomeRepo",
-    "Pause", "PlacedScore", "Run", "Said", "Score", "ScoreRepo", "Sighting", "Stay", "Store", "StoredApp",
-    "Switches", "Term", "Weighed", "Why", "open_store",
+    "Added",
+    "AppRepo",
+    "DecisionRepo",
+    "Delivery",
+    "GpuRepo",
+    "JobOutcome",
+    "Leadership",
+    "Ledger",
+    "Measurement",
+    "OutcomeRepo",
+    "Pause",
+    "PlacedScore",
+    "Said",
+    "Score",
+    "ScoreRepo",
+    "Sighting",
+    "Stay",
+    "Store",
+    "StoredApp",
+    "Switches",
+    "Term",
+    "Weighed",
+    "Why",
+    "open_store",
 ]  # fmt: skip

@@ -27,7 +27,7 @@ Binning = Callable[[NDArray[np.float64]], tuple[IntArray, FloatArray]]
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class Measurement:
     """One measurement; `seconds` or `score` is set."""
 
     uuid: str
@@ -56,13 +56,13 @@ class Score:
 
 
 @dataclass(frozen=True, slots=True)
-class Document:
+class Delivery:
     """Everything that came in together; it is stored whole or not at all, and once."""
 
     digest: str  # SHA-256 of its bytes
     source: str
     sightings: Sequence[Sighting]
-    runs: Sequence[Run]
+    runs: Sequence[Measurement]
     scores: Sequence[Score]
 
 
@@ -105,11 +105,11 @@ class ScoreRepo:
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def add(self, document: Document, now: float) -> Added:
+    def add(self, document: Delivery, now: float) -> Added:
         """Store a document in one transaction; killed in between, nothing of it is there."""
         return self.add_all([document], now)[0]
 
-    def add_all(self, documents: Sequence[Document], now: float) -> list[Added]:
+    def add_all(self, documents: Sequence[Delivery], now: float) -> list[Added]:
         """Store documents in one transaction: all of them or none."""
         with self._store.writing() as db:
             known = _known(db, [document.digest for document in documents])
@@ -120,7 +120,7 @@ class ScoreRepo:
                 bump(db, "scores", now)  # also where no score changed: a card that moved takes its own along
         return [added.pop(d.digest, Added(0, 0, 0, 0, True)) for d in documents]
 
-    def _add(self, db: Connection, document: Document, ids: Mapping[str, int], now: float) -> Added:
+    def _add(self, db: Connection, document: Delivery, ids: Mapping[str, int], now: float) -> Added:
         _insert_runs(db, document, ids, now)
         written, kept = _upsert_scores(db, document, ids) if document.scores else (0, 0)
         return Added(len(document.sightings), len(document.runs), written, kept, False)
@@ -228,7 +228,7 @@ def _known(db: Connection, digests: Sequence[str]) -> set[str]:
     return found
 
 
-def _insert_runs(db: Connection, document: Document, ids: Mapping[str, int], now: float) -> None:
+def _insert_runs(db: Connection, document: Delivery, ids: Mapping[str, int], now: float) -> None:
     rows = [
         {
             "gpu_id": ids[run.uuid],
@@ -253,7 +253,7 @@ def _insert_runs(db: Connection, document: Document, ids: Mapping[str, int], now
     mark_nights(db, {int(run.measured_at // 86_400) for run in document.runs if run.seconds is not None}, now)
 
 
-def _upsert_scores(db: Connection, document: Document, ids: Mapping[str, int]) -> tuple[int, int]:
+def _upsert_scores(db: Connection, document: Delivery, ids: Mapping[str, int]) -> tuple[int, int]:
     query = select(scores.c.gpu_id, scores.c["class"], scores.c.measured_at)
     stored = {(gpu_id, cls): at for gpu_id, cls, at in db.execute(query)}
     fresh: list[dict[str, object]] = []

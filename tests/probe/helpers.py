@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from pal_slurm.probe.document import Device, Document, Kernel, Run, Telemetry, to_json
+from pal_slurm.probe.document import Device, Document, Kernel, Telemetry, TimedRun, to_json
 
 ROOT = Path(__file__).parents[2]
 NOW = 1_790_000_000.0
@@ -65,7 +65,7 @@ def document(**changes: object) -> Document:
         ),
         "kernels": (Kernel("resnet", "resnet@A", "A"),),
         "runs": (
-            Run(
+            TimedRun(
                 "resnet",
                 ("GPU-0",),
                 "gpu",
@@ -73,7 +73,7 @@ def document(**changes: object) -> Document:
                 NOW - 30,
                 telemetry=Telemetry(3, power_w=250.0, reasons={"idle": 0.5}),
             ),
-            Run("resnet", ("GPU-1",), "gpu", 0.26, NOW - 20),
+            TimedRun("resnet", ("GPU-1",), "gpu", 0.26, NOW - 20),
         ),
     }
     return Document(**{**fields, **changes})

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from pal_slurm.probe.devices import Source, open_source
+from pal_slurm.probe.devices import DeviceSource, open_source
 from pal_slurm.probe.errors import DeviceLost, NoDevices
 from tests.probe.helpers import printed, probe
 
@@ -47,7 +47,7 @@ def machine(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def source(machine: Path) -> Source:
+def source(machine: Path) -> DeviceSource:
     return open_source(f"amd:{machine}")
 
 
@@ -59,21 +59,21 @@ def test_cards_are_counted_by_their_place_on_the_bus(machine: Path) -> None:
     ]
 
 
-def test_a_card_tells_what_amdgpu_knows(source: Source) -> None:
+def test_a_card_tells_what_amdgpu_knows(source: DeviceSource) -> None:
     device = source.device(1)
     assert (device.model, device.serial, device.driver, device.memory_mib) == ("MI300X", "691", "6.10.5", 196608)
     assert (device.power_cap_w, device.power_cap_default_w) == (750.0, None)
     assert (device.ecc_corrected, device.ecc_uncorrected, device.retired_pages) == (4, 0, 0)
 
 
-def test_a_sample_has_the_units_of_ours(source: Source) -> None:
+def test_a_sample_has_the_units_of_ours(source: DeviceSource) -> None:
     sample = source.sample(1)
     assert (sample.sm_mhz, sample.mem_mhz, sample.power_w, sample.temperature_c) == (2100.0, 1300.0, 612.0, 71.0)
     assert (sample.util_compute, sample.util_memory, sample.pids) == (0.95, 0.4, (4242,))
     assert source.sample(0).pids == ()
 
 
-def test_a_card_that_vanished_is_lost(machine: Path, source: Source) -> None:
+def test_a_card_that_vanished_is_lost(machine: Path, source: DeviceSource) -> None:
     (machine / "sys/devices/0000:26:00.0/unique_id").unlink()
     with pytest.raises(DeviceLost, match="0000:26"):
         source.sample(1)

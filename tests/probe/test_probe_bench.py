@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from pal_slurm.probe import kernels
-from pal_slurm.probe.cooling import Rule, cool_down
+from pal_slurm.probe.cooling import CoolDown, cool_down
 from pal_slurm.probe.errors import BadInput
 from pal_slurm.probe.kernels import Target
 from pal_slurm.probe.reading import read
@@ -286,7 +286,7 @@ class Stopwatch:
 )
 def test_a_gpu_cools_down_until_it_is_cool_or_settled(celsius: Any, waited: float) -> None:
     clock = Stopwatch()
-    assert cool_down(lambda: celsius(clock.time), Rule(), clock) == pytest.approx(waited, abs=1.0)
+    assert cool_down(lambda: celsius(clock.time), CoolDown(), clock) == pytest.approx(waited, abs=1.0)
 
 
 def test_two_kernels_of_one_name_are_refused(tmp_path: Path) -> None:

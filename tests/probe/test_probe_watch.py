@@ -23,7 +23,7 @@ from pal_slurm.probe.owners import began, job_of
 from pal_slurm.probe.reading import read
 from pal_slurm.probe.reporting import Report, parse
 from pal_slurm.probe.steps import Steps
-from pal_slurm.probe.watching import Plan, Watcher
+from pal_slurm.probe.watching import Watcher, WatchPlan
 from tests.probe.helpers import NOW, card, command, describe, environment, probe
 
 DEVICES = tuple(Device(f"GPU-{slot}", "n1", slot, "a100", "fake") for slot in range(2))
@@ -48,7 +48,7 @@ class Node:
 
     def __init__(self, path: Path, job: str | None = None) -> None:
         self.proc, self.spool, self.clock = path / "proc", path / "spool", Stopwatch()
-        plan = Plan("fake", self.spool, job, 10.0, 60.0, 1800.0, path / "s", "pal-probe test", self.proc)
+        plan = WatchPlan("fake", self.spool, job, 10.0, 60.0, 1800.0, path / "s", "pal-probe test", self.proc)
         found = tuple(Found(i, device) for i, device in enumerate(DEVICES))
         self.watcher = Watcher(plan, Inventory("fake", "cpu", found, ()), self.clock)
 

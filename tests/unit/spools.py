@@ -8,7 +8,7 @@ from pathlib import Path
 
 from pal_slurm.config import Config
 from pal_slurm.learning.run import Ingested, ingest
-from pal_slurm.probe.document import Device, Document, Kernel, Run, to_json
+from pal_slurm.probe.document import Device, Document, Kernel, TimedRun, to_json
 from pal_slurm.store import ScoreRepo, Store
 
 NOW = 1_790_000_000.0  # some afternoon
@@ -42,7 +42,7 @@ def document(
         for place in places
     )
     runs = tuple(
-        Run(app, (uuids[place],), "gpu", 0.2 * truth[place] * rng.lognormvariate(0, noise), at + 60 * n, n)
+        TimedRun(app, (uuids[place],), "gpu", 0.2 * truth[place] * rng.lognormvariate(0, noise), at + 60 * n, n)
         for n in range(rounds)
         for place in places
     )

@@ -11,7 +11,7 @@ import pytest
 from pal_slurm.config import Config
 from pal_slurm.errors import BadInput
 from pal_slurm.intake.believing import NotYetKnown, believed
-from pal_slurm.intake.spool import Fate, house
+from pal_slurm.intake.spool import FileFate, house
 from pal_slurm.learning.run import ingest
 from pal_slurm.probe.claims import Claims, impossible
 from pal_slurm.probe.document import Device, JobPart, StepTimes, Telemetry, Usage
@@ -168,9 +168,9 @@ def test_in_an_open_spool_a_users_file_counts_for_himself_alone(store: Store, tm
     os.chown(put(spool, document("n1", fleet(1), NIGHT + 86_400)), 65534, 65534)
     done = ingest(store, Config(), spool, START + 3600, "c")
     assert {told.name.partition("-n1")[0]: told.fate for told in done.files if told.name.startswith("job")} == {
-        "job-7": Fate.TAKEN,
-        "job-8": Fate.SET_ASIDE,
-        "job-9": Fate.SET_ASIDE,
+        "job-7": FileFate.TAKEN,
+        "job-8": FileFate.SET_ASIDE,
+        "job-9": FileFate.SET_ASIDE,
     }
     assert done.runs == 0
     assert {s.user for s in SampleRepo(store).of_job("c", "7")} == {"nobody"}

@@ -13,7 +13,7 @@ from pal_slurm.config import Config
 from pal_slurm.config.schema import ProfileSection
 from pal_slurm.daemon.learning import Learner
 from pal_slurm.intake.samples import STRETCH_S, samples_of
-from pal_slurm.intake.spool import Fate
+from pal_slurm.intake.spool import FileFate
 from pal_slurm.learning.run import ingest, recompute
 from pal_slurm.model import App
 from pal_slurm.probe.document import Device, JobPart, StepTimes, Telemetry, Usage
@@ -72,7 +72,7 @@ def placed(store: Store) -> dict[tuple[str, int], PlacedScore]:
 def test_half_an_hour_of_a_job_is_three_stretches(store: Store, spool: Path) -> None:
     write(spool, "7", "n1", [0, 1], START, 0.25)
     done = ingest(store, Config(), spool, START + 3600)
-    assert (done.count(Fate.TAKEN), done.samples) == (1, 3)
+    assert (done.count(FileFate.TAKEN), done.samples) == (1, 3)
     samples = SampleRepo(store).of_job("", "7")
     assert [s.gpus for s in samples] == [(card("n1", 0), card("n1", 1))] * 3
     assert [s.step_seconds for s in samples] == pytest.approx([0.25] * 3, rel=0.01)

@@ -14,8 +14,8 @@ import pytest
 
 from pal_slurm.config import Config
 from pal_slurm.errors import BadInput
-from pal_slurm.intake.documents import Classes
-from pal_slurm.intake.spool import Fate, Spool, SpoolBusy
+from pal_slurm.intake.documents import KernelClasses
+from pal_slurm.intake.spool import FileFate, Spool, SpoolBusy
 from pal_slurm.learning.from_nights import rescore
 from pal_slurm.learning.run import ingest
 from pal_slurm.probe.document import Check, to_json
@@ -36,7 +36,7 @@ def test_a_night_becomes_scores_in_the_order_of_the_truth(store: Store, spool: P
     truth = fleet(16, slow={("n3", 1): 1.5, ("n9", 2): 1.9})
     put_night(spool, truth)
     done = take(store, spool)
-    assert (done.count(Fate.TAKEN), done.runs, done.rescored.scores) == (16, 16 * 4 * 5, 64)
+    assert (done.count(FileFate.TAKEN), done.runs, done.rescored.scores) == (16, 16 * 4 * 5, 64)
     found = scores(store)
     places = sorted(truth)
     assert spearman(np.array([found[p] for p in places]), np.array([truth[p] for p in places])) > 0.98
@@ -51,7 +51,7 @@ def test_the_same_documents_again_change_nothing(store: Store, spool: Path) -> N
     before = scores(store)
     put_night(spool, truth)
     done = take(store, spool)
-    assert done.count(Fate.KNOWN) == 4
+    assert done.count(FileFate.KNOWN) == 4
     assert done.rescored.nights == 0
     assert scores(store) == before
 
@@ -69,7 +69,7 @@ def test_scores_recomputed_from_raw_runs_are_the_same(store: Store, spool: Path)
 def test_killed_between_runs_and_scores_the_next_pass_makes_the_scores(store: Store, spool: Path) -> None:
     put_night(spool, fleet(4))
     spools = Spool(spool, store, classes_of())
-    assert {told.fate for told in spools.take(NOW)} == {Fate.TAKEN}
+    assert {told.fate for told in spools.take(NOW)} == {FileFate.TAKEN}
     assert scores(store) == {}
     assert len(NightRepo(store).marked()) == 1
     done = take(store, spool)
@@ -83,7 +83,7 @@ def test_a_document_that_was_stored_and_not_moved_counts_once(store: Store, spoo
     before = scores(store)
     for path in (spool / "taken").iterdir():
         path.rename(spool / path.name)
-    assert take(store, spool).count(Fate.KNOWN) == 4
+    assert take(store, spool).count(FileFate.KNOWN) == 4
     assert scores(store) == before
 
 
@@ -98,8 +98,8 @@ def aside(spool: Path) -> dict[str, str]:
 def test_torn_is_left_while_it_may_grow_and_set_aside_later(store: Store, spool: Path) -> None:
     path = put(spool, document("n1", fleet(1)))
     path.write_text(path.read_text()[:500])
-    assert ingest(store, Config(), spool, path.stat().st_mtime + 1).count(Fate.LEFT) == 1
-    assert ingest(store, Config(), spool, path.stat().st_mtime + 60).count(Fate.SET_ASIDE) == 1
+    assert ingest(store, Config(), spool, path.stat().st_mtime + 1).count(FileFate.LEFT) == 1
+    assert ingest(store, Config(), spool, path.stat().st_mtime + 60).count(FileFate.SET_ASIDE) == 1
     assert "torn" in aside(spool)[path.name]
     assert (spool / "set-aside" / path.name).exists()
 
@@ -111,7 +111,7 @@ def test_what_is_no_plain_file_is_set_aside_unread(store: Store, spool: Path, tm
     os.mkfifo(spool / "pipe.json")
     (spool / "folder.json").mkdir()
     done = take(store, spool)
-    assert done.count(Fate.SET_ASIDE) == 3
+    assert done.count(FileFate.SET_ASIDE) == 3
     assert scores(store) == {}
     assert {told.said for told in done.files} == {"a symbolic link, not a file", "not a plain file"}
 
@@ -133,14 +133,14 @@ def test_a_kernel_of_which_nobody_knows_the_class_is_named(store: Store, spool: 
     put(spool, replace(made, kernels=(kernel,)))
     done = take(store, spool)
     assert "palctl apps set mystery=A" in done.files[0].said
-    assert done.count(Fate.SET_ASIDE) == 1
+    assert done.count(FileFate.SET_ASIDE) == 1
 
 
 def test_names_that_can_not_be_printed_do_no_harm(store: Store, spool: Path) -> None:
     for name in (b"\xff\xfe.json", b"a\nb.json", b"\x1b[31m.json", ("x" * 250).encode()):
         (spool / os.fsdecode(name)).write_text("{")
     done = ingest(store, Config(), spool, NOW * 2)
-    assert done.count(Fate.SET_ASIDE) == 4
+    assert done.count(FileFate.SET_ASIDE) == 4
     assert len(aside(spool)) == 4
 
 
@@ -158,8 +158,8 @@ def test_a_missing_spool_is_a_sentence(store: Store, tmp_path: Path) -> None:
         take(store, tmp_path / "nowhere")
 
 
-def classes_of() -> Classes:
-    return Classes(("A", "B", "C"), {}, Config().profile.kernels, {})
+def classes_of() -> KernelClasses:
+    return KernelClasses(("A", "B", "C"), {}, Config().profile.kernels, {})
 
 
 # A thousand bad documents --------------------------------------------------------------------------------------------
@@ -239,7 +239,7 @@ def test_a_thousand_bad_documents_change_no_score_and_each_is_named(store: Store
         (spool / f"bad-{i:04}.json").write_bytes(spoil(rng, to_json(made)))
         os.utime(spool / f"bad-{i:04}.json", (NOW - 100, NOW - 100))
     done = take(store, spool)
-    survivors = [told.name for told in done.files if told.fate is not Fate.SET_ASIDE]
+    survivors = [told.name for told in done.files if told.fate is not FileFate.SET_ASIDE]
     assert survivors == []
     assert len(aside(spool)) == 1000
     assert all(len(reason.strip()) > 10 and reason.strip().isprintable() for reason in aside(spool).values())
@@ -270,7 +270,7 @@ def test_a_card_that_moved_keeps_its_history_and_no_slot_inherits(store: Store, 
     day = int(NIGHT // DAY)
     assert nights == [(day - 2, "n3"), (day - 1, "n3"), (day, "n7")]
     assert GpuRepo(store).life(card("n7", 0))[-1].until is not None
-    assert done.count(Fate.TAKEN) == 2
+    assert done.count(FileFate.TAKEN) == 2
 
 
 def test_a_document_that_comes_late_moves_no_card_back(store: Store, spool: Path) -> None:

@@ -18,7 +18,7 @@ from sqlalchemy import insert
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.errors import BadInput, StoreError
 from pal_slurm.model import Edit, EditKind, Intent
-from pal_slurm.store import Document, Ledger, Run, ScoreRepo, Sighting, Store, open_store
+from pal_slurm.store import Delivery, Ledger, Measurement, ScoreRepo, Sighting, Store, open_store
 from pal_slurm.store.backup import backup
 from pal_slurm.store.health import faults, row_counts
 from pal_slurm.store.tables import intents
@@ -32,8 +32,8 @@ def fill(store: Store, age_days: float, rows: int) -> None:
     intent = {"cluster": "c", "job": 1, "submit": 100, "kind": "pin", "nodes": '["' + "n" * 400 + '"]', "fence": 1}
     with store.writing() as db:
         db.execute(insert(intents), [intent | {"written_at": at, "outcome": "done", "closed": True}] * rows)
-    runs = [Run("GPU-1", "A", at, "resnet", 0.2, node="n" * 255) for _ in range(rows)]
-    ScoreRepo(store).add(Document(f"{age_days:g}".ljust(64, "x"), "probe", [Sighting("GPU-1", "n1", 0)], runs, []), at)
+    runs = [Measurement("GPU-1", "A", at, "resnet", 0.2, node="n" * 255) for _ in range(rows)]
+    ScoreRepo(store).add(Delivery(f"{age_days:g}".ljust(64, "x"), "probe", [Sighting("GPU-1", "n1", 0)], runs, []), at)
 
 
 @pytest.fixture

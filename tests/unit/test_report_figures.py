@@ -12,8 +12,8 @@ from pal_slurm.config import Config
 from pal_slurm.errors import StoreError
 from pal_slurm.learning.knowledge import score_table
 from pal_slurm.report.figures import Fleet, Gpu, Mark, State
-from pal_slurm.report.fleet import Known, fleet_of
-from pal_slurm.report.history import Look, Told, day, night_of
+from pal_slurm.report.fleet import PlannedWith, fleet_of
+from pal_slurm.report.history import HistoryColumns, Look, day, night_of
 from pal_slurm.report.inventory import cluster_of
 from pal_slurm.report.spread import histograms, spreads
 from pal_slurm.report.trends import drifts, trends
@@ -27,7 +27,9 @@ from tests.web.fleets import NIGHTS, SLOW, fill
 def figures(store: Store, nights: int = 28, now: float = NOW) -> Fleet:
     stays = GpuRepo(store).current()
     cluster = cluster_of(stays)
-    return fleet_of(store, Known(stays, cluster, score_table(store, Config(), cluster, now), 30.0), [], nights, now)
+    return fleet_of(
+        store, PlannedWith(stays, cluster, score_table(store, Config(), cluster, now), 30.0), [], nights, now
+    )
 
 
 @pytest.fixture
@@ -180,7 +182,7 @@ def test_the_page_and_the_scores_since_then_name_the_same_gpus(store: Store, tmp
     fill(store, tmp_path / "spool", NOW)
     fleet = figures(store, nights=20)
     since = HistoryRepo(store).fleet(fleet.classes, night_of(NOW) - 20)
-    told = Told(since, Look(blocks=True), want_nights=False)
+    told = HistoryColumns(since, Look(blocks=True), want_nights=False)
     sure = {(uuid, cls): found["drift"] for uuid in since.rows for cls in since.classes
             if (found := told.of(uuid, cls))["sure"]}  # fmt: skip
     assert sure == {(d.uuid, d.cls): round(d.after / d.before - 1, 4) for d in fleet.drift}

@@ -13,7 +13,7 @@ from pal_slurm.report.figures import (
     AppPoint,
     Bar,
     Coverage,
-    Drift,
+    DriftedGpu,
     Fleet,
     Gpu,
     Histogram,
@@ -21,8 +21,8 @@ from pal_slurm.report.figures import (
     NightCount,
     NightLevel,
     OwnScore,
-    Said,
-    Spread,
+    RaisedAlert,
+    ScoreSpread,
     State,
     Trend,
     Worst,
@@ -139,10 +139,10 @@ def every_text(t: str) -> Fleet:
         gpus=(Gpu(t, 0, t, t, mark), Gpu(f"{t}2", 1, t, "other", {t: Mark(State.NEVER)})),
         coverage=(Coverage(t, 1, 0, 1),),
         by_night=(NightCount("2026-01-01", 1), NightCount("2026-01-02", 1)),
-        spread=(Spread(t, t, 1, 1.0, 1.0, 1.0, 1.4, 0.5),),
+        spread=(ScoreSpread(t, t, 1, 1.0, 1.0, 1.0, 1.4, 0.5),),
         histograms=(Histogram(t, 1, 0, 0, (Bar(0.995, 1.005, 1),)),),
         trends=(Trend(t, t, "node", t, nights, 1.1),),
-        drift=(Drift(t, 0, t, t, 1.0, 1.1, 6),),
+        drift=(DriftedGpu(t, 0, t, t, 1.0, 1.1, 6),),
         outliers=1,
         worst=(
             Worst(t, 0, t, t, t, 1.4, 1.3, 1.5, 2, 10, 1, 1, 1.01, True, 3, 0.5, True, {t: 1.1},
@@ -152,7 +152,7 @@ def every_text(t: str) -> Fleet:
             AppPoint(t, t, t, 3, 0.9, 0.5, 0.5, 0.1, 0.1),
             AppPoint(f"{t}2", "?", t, 0, None, None, None, None, None),
         ),
-        alerts=(Said(1_790_000_000.0, t, t),),
+        alerts=(RaisedAlert(1_790_000_000.0, t, t),),
     )  # fmt: skip
 
 

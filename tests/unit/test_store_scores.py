@@ -7,20 +7,20 @@ import pytest
 
 from pal_slurm.model import homogeneous
 from pal_slurm.scores import alike, bin_scores
-from pal_slurm.store import Document, GpuRepo, Run, Score, ScoreRepo, Sighting, Store
+from pal_slurm.store import Delivery, GpuRepo, Measurement, Score, ScoreRepo, Sighting, Store
 
 NOW = 1_800_000_000.0
 DAY = 86_400.0
 CLASSES = ("A", "B")
 
 
-def document(name: str, *scores: tuple[str, str, int, float], at: float = NOW, cls: str = "A") -> Document:
+def document(name: str, *scores: tuple[str, str, int, float], at: float = NOW, cls: str = "A") -> Delivery:
     """(uuid, node, slot, score) ..."""
-    return Document(
+    return Delivery(
         name,
         "import",
         [Sighting(uuid, node, slot, "v100") for uuid, node, slot, _ in scores],
-        [Run(uuid, cls, at, score=score) for uuid, _, _, score in scores],
+        [Measurement(uuid, cls, at, score=score) for uuid, _, _, score in scores],
         [Score(uuid, cls, score, 1, at) for uuid, _, _, score in scores],
     )
 
@@ -132,7 +132,7 @@ def test_a_newer_measurement_replaces_and_changes_the_revision(store: Store) -> 
 def test_a_document_that_fails_in_the_middle_leaves_nothing(store: Store) -> None:
     repo = ScoreRepo(store)
     good = document("d", ("u1", "n1", 0, 1.5))
-    broken = Document("d", "import", good.sightings, good.runs, [Score("nobody", "A", 1.0, 1, NOW)])
+    broken = Delivery("d", "import", good.sightings, good.runs, [Score("nobody", "A", 1.0, 1, NOW)])
     with pytest.raises(KeyError):
         repo.add(broken, NOW)
     assert GpuRepo(store).current() == []

@@ -17,7 +17,7 @@ from pal_slurm.learning.base_times import APP_NOISE, UNKNOWN_BASE, usual
 from pal_slurm.learning.from_jobs import learn
 from pal_slurm.model import App, Apps, Tier
 from pal_slurm.scores.witness import ALONE_LEAST, ALONE_MOST, FAR, UNMEASURED, Anchor, Vote, allowed
-from pal_slurm.store import Document, GpuRepo, Run, ScoreRepo, Sighting, Store, open_store
+from pal_slurm.store import Delivery, GpuRepo, Measurement, ScoreRepo, Sighting, Store, open_store
 from pal_slurm.store.learned import Baseline, LearnedRepo
 from pal_slurm.store.nights import NightRepo, ProfiledScore
 from pal_slurm.store.samples import JobSample, SampleRepo
@@ -231,7 +231,7 @@ def test_the_next_night_is_a_witness_and_takes_the_score_off_the_list(measured: 
 def test_an_imported_score_is_what_one_user_is_held_against(store: Store) -> None:
     sightings = [Sighting(gpu, "n0", i, "a100") for i, gpu in enumerate(GPUS)]
     told = [Score(gpu, "A", 1.3, 1, T0) for gpu in GPUS]
-    ScoreRepo(store).add(Document("d", "import", sightings, [Run("GPU-1", "A", T0, score=1.3)], told), T0)
+    ScoreRepo(store).add(Delivery("d", "import", sightings, [Measurement("GPU-1", "A", T0, score=1.3)], told), T0)
     flood(store, "mallory", 0.6, jobs=3)
     assert abs(log(score(store)[0] / 1.3)) <= ALONE_MOST + 1e-9
 

@@ -14,7 +14,7 @@ from pal_slurm.cli.periods import DAY_S, first_night, moment
 from pal_slurm.cli.shades import look, score_paint
 
 if TYPE_CHECKING:
-    from pal_slurm.report.card import Card, Counts
+    from pal_slurm.report.card import CardLife, Counts
     from pal_slurm.report.text import Row
 
 _JOBS = 20  # that are listed
@@ -52,7 +52,7 @@ def command(palctl: Palctl, card: str, at: str, since: str, as_json: bool) -> No
         _tell(life, counts, first, now)
 
 
-def _tell(life: Card, counts: Mapping[str, Counts], first: int, now: float) -> None:
+def _tell(life: CardLife, counts: Mapping[str, Counts], first: int, now: float) -> None:
     from pal_slurm.report import card as told
 
     for sentence in told.sentences(life, counts, now):
@@ -79,7 +79,7 @@ def _section(title: str, rows: Sequence[Row], fields: Sequence[str]) -> None:
         click.echo(f"  {line}")
 
 
-def _counts(palctl: Palctl, life: Card, now: float) -> dict[str, Counts]:
+def _counts(palctl: Palctl, life: CardLife, now: float) -> dict[str, Counts]:
     """What pald makes of its scores; of a card that sits nowhere, nothing."""
     from pal_slurm.learning.knowledge import score_table
     from pal_slurm.report.card import Counts

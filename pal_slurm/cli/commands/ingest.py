@@ -13,7 +13,7 @@ from pal_slurm.cli.say import say
 from pal_slurm.errors import BadInput
 
 if TYPE_CHECKING:
-    from pal_slurm.intake.spool import Told
+    from pal_slurm.intake.spool import TakenFile
     from pal_slurm.learning.run import Ingested
 
 
@@ -28,7 +28,7 @@ def command(palctl: Palctl, directory: Path | None, as_json: bool) -> None:
     with the reason beside it. Running it again, or killing it at any moment, does no harm. Exit code 65: something was
     set aside.
     """
-    from pal_slurm.intake.spool import Fate
+    from pal_slurm.intake.spool import FileFate
     from pal_slurm.learning.run import ingest
 
     if directory is None and not palctl.config.profile.spool:
@@ -39,11 +39,11 @@ def command(palctl: Palctl, directory: Path | None, as_json: bool) -> None:
         _as_json(done)
     else:
         _summary(done, spool)
-    if done.count(Fate.SET_ASIDE):
+    if done.count(FileFate.SET_ASIDE):
         raise click.exceptions.Exit(BadInput.exit_code)
 
 
-def _tell(told: Told) -> None:
+def _tell(told: TakenFile) -> None:
     from pal_slurm.report.text import shown
 
     if told.said:
@@ -51,9 +51,9 @@ def _tell(told: Told) -> None:
 
 
 def _summary(done: Ingested, spool: Path) -> None:
-    from pal_slurm.intake.spool import Fate
+    from pal_slurm.intake.spool import FileFate
 
-    counts = ", ".join(f"{done.count(fate)} {fate.value}" for fate in Fate if done.count(fate)) or "nothing new"
+    counts = ", ".join(f"{done.count(fate)} {fate.value}" for fate in FileFate if done.count(fate)) or "nothing new"
     say(f"{spool}: {counts}; {done.runs} runs and {done.samples} stretches of jobs")
     if done.left_out:
         click.echo(f"{done.left_out} step reports that can't be were left out")

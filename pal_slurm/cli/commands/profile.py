@@ -19,11 +19,11 @@ from pal_slurm.cli.say import say
 from pal_slurm.errors import BadInput, SlurmError, SlurmUnavailable
 
 if TYPE_CHECKING:
-    from pal_slurm.nightly.run import ProfileRun, Progress, Wanted
+    from pal_slurm.nightly.run import NightProgress, ProfileRun, Wanted
     from pal_slurm.report.text import Value
 
 _PATIENCE_S = 300.0
-Show: TypeAlias = "Callable[[Progress], None]"
+Show: TypeAlias = "Callable[[NightProgress], None]"
 
 
 @click.group(name="profile", short_help="Measure idle nodes through Slurm.")
@@ -81,7 +81,7 @@ def _named(text: str) -> tuple[str, ...] | None:
     return names
 
 
-def _run(palctl: Palctl, wanted: Wanted, interval: float, quiet: bool) -> Progress:
+def _run(palctl: Palctl, wanted: Wanted, interval: float, quiet: bool) -> NightProgress:
     from pal_slurm.daemon.connect import connect
     from pal_slurm.nightly.run import ProfileRun
     from pal_slurm.report.text import shown
@@ -106,7 +106,7 @@ def _run(palctl: Palctl, wanted: Wanted, interval: float, quiet: bool) -> Progre
         slurm.close()
 
 
-def _until_finished(work: ProfileRun, interval: float, show: Show) -> Progress:
+def _until_finished(work: ProfileRun, interval: float, show: Show) -> NightProgress:
     """Steps until it is over; slurmctld may be away for a few minutes."""
     answered = time.monotonic()
     while True:
@@ -153,19 +153,19 @@ class _Lines:
     def __init__(self) -> None:
         self._last = ""
 
-    def show(self, progress: Progress) -> None:
+    def show(self, progress: NightProgress) -> None:
         line = f"{len(progress.done)}/{progress.total} nodes measured, {_rest(progress)}"
         if line != self._last:
             click.echo(line, err=True)
             self._last = line
 
 
-def _rest(p: Progress) -> str:
+def _rest(p: NightProgress) -> str:
     counts = {"running": p.running, "busy": p.busy, "down": p.down, "failed": p.failed}
     return ", ".join(f"{len(nodes)} {name}" for name, nodes in counts.items() if nodes) or "nothing left"
 
 
-def _report(p: Progress, as_json: bool) -> None:
+def _report(p: NightProgress, as_json: bool) -> None:
     from pal_slurm.report.text import as_json as to_json
     from pal_slurm.report.text import fold
 

@@ -51,7 +51,7 @@ def command(palctl: Palctl, file: str | None, as_json: bool, nights: int) -> Non
 
 def _fleet(palctl: Palctl, nights: int) -> Fleet:
     from pal_slurm.learning.knowledge import score_table
-    from pal_slurm.report.fleet import Known, fleet_of
+    from pal_slurm.report.fleet import PlannedWith, fleet_of
     from pal_slurm.report.inventory import cluster_of
     from pal_slurm.store import GpuRepo
 
@@ -59,7 +59,7 @@ def _fleet(palctl: Palctl, nights: int) -> Fleet:
     stays = GpuRepo(palctl.store).current()
     cluster = cluster_of(stays)
     table = score_table(palctl.store, palctl.config, cluster, now)
-    known = Known(stays, cluster, table, palctl.config.scores.stale_after_days)
+    known = PlannedWith(stays, cluster, table, palctl.config.scores.stale_after_days)
     return fleet_of(palctl.store, known, _apps(palctl), nights, now)
 
 

@@ -80,7 +80,7 @@ def command(
     if only and only not in classes:
         raise BadInput(f"{only!r} is none of the classes {', '.join(classes)}")
     first = first_night("--since", since, time.time()) if since else None
-    view = score_views.View(palctl, (only,) if only else classes, first, as_json, fields)
+    view = score_views.ScoreView(palctl, (only,) if only else classes, first, as_json, fields)
     if outliers:
         score_views.show_outliers(view)
     elif bins:

@@ -32,7 +32,7 @@ class Sample:
     pids: tuple[int, ...] | None = None  # processes that compute on it
 
 
-class Source(Protocol):
+class DeviceSource(Protocol):
     """Devices of one vendor. Methods raise DeviceLost for one device, NoDevices for all."""
 
     runs_on: str  # what torch calls them: cuda (also for ROCm) or cpu
@@ -50,10 +50,10 @@ def names() -> list[str]:
     return sorted(module.name for module in pkgutil.iter_modules(__path__))
 
 
-def open_source(text: str) -> Source:
+def open_source(text: str) -> DeviceSource:
     """`NAME` or `NAME:ARGUMENT`."""
     name, _, argument = text.partition(":")
     if name not in names():
         raise BadInput(f"--devices {name!r}: there is no such source of devices; choose one of {', '.join(names())}")
-    source: Source = importlib.import_module(f"{__name__}.{name}").open(argument)
+    source: DeviceSource = importlib.import_module(f"{__name__}.{name}").open(argument)
     return source

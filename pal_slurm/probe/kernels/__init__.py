@@ -88,7 +88,7 @@ def prepare(name: str, target: Target, argument: str) -> Kernel:
     return kernel
 
 
-class Options:
+class KernelOptions:
     """`key=value,key=value` of a kernel's argument, each with a default; what nobody asked for is an error."""
 
     def __init__(self, argument: str) -> None:

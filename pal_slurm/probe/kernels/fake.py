@@ -11,7 +11,7 @@ import time
 
 from pal_slurm.probe.devices.fake import describe
 from pal_slurm.probe.errors import BadInput
-from pal_slurm.probe.kernels import Done, Kernel, Options, Target
+from pal_slurm.probe.kernels import Done, Kernel, KernelOptions, Target
 
 ABOUT = "steps as slow as a fake GPU's hidden speed; argument: CLASS, options: base, noise, pace"
 
@@ -19,7 +19,7 @@ ABOUT = "steps as slow as a fake GPU's hidden speed; argument: CLASS, options: b
 def prepare(target: Target, argument: str) -> Kernel:
     cls, _, rest = argument.partition(",")
     cls = cls or "A"
-    options = Options(rest)
+    options = KernelOptions(rest)
     base = options.number("base", 0.02, 1e-6, 3600.0)
     noise = options.number("noise", 0.01, 0.0, 1.0)
     pace = options.number("pace", 1.0, 0.0, 1.0)

@@ -5,7 +5,7 @@ A step is one iteration: every node hands its rank on along its edges.
 
 from __future__ import annotations
 
-from pal_slurm.probe.kernels import Kernel, Options, Target
+from pal_slurm.probe.kernels import Kernel, KernelOptions, Target
 from pal_slurm.probe.timing import Stepped
 from pal_slurm.probe.torching import torch_for
 
@@ -14,7 +14,7 @@ _DAMPING = 0.85
 
 
 def prepare(target: Target, argument: str) -> Kernel:
-    options = Options(argument)
+    options = KernelOptions(argument)
     on_gpu = target.runs_on == "cuda"
     nodes = options.whole("nodes", 4_000_000 if on_gpu else 50_000)
     degree = options.whole("degree", 16)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pal_slurm.probe.kernels import Kernel, Options, Target
+from pal_slurm.probe.kernels import Kernel, KernelOptions, Target
 from pal_slurm.probe.timing import Stepped
 from pal_slurm.probe.torching import half, torch_for
 
@@ -13,7 +13,7 @@ _STAGES = (3, 4, 6, 3)  # bottleneck blocks per stage
 
 
 def prepare(target: Target, argument: str) -> Kernel:
-    options = Options(argument)
+    options = KernelOptions(argument)
     on_gpu = target.runs_on == "cuda"
     batch = options.whole("batch", 64 if on_gpu else 2, low=2)  # batch norm needs two
     image = options.whole("image", 224 if on_gpu else 32, low=32)

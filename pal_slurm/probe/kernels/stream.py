@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pal_slurm.probe.kernels import Kernel, Options, Target
+from pal_slurm.probe.kernels import Kernel, KernelOptions, Target
 from pal_slurm.probe.timing import Stepped
 from pal_slurm.probe.torching import torch_for
 
@@ -10,7 +10,7 @@ ABOUT = "triad over arrays of n numbers (memory-bound); options: n"
 
 
 def prepare(target: Target, argument: str) -> Kernel:
-    options = Options(argument)
+    options = KernelOptions(argument)
     n = options.whole("n", 2**28 if target.runs_on == "cuda" else 2**22)
     options.done()
     if target.runs_on != "cuda":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pal_slurm.probe.kernels import Kernel, Options, Target
+from pal_slurm.probe.kernels import Kernel, KernelOptions, Target
 from pal_slurm.probe.timing import Stepped
 from pal_slurm.probe.torching import half, torch_for
 
@@ -14,7 +14,7 @@ _HEAD = 64
 
 
 def prepare(target: Target, argument: str) -> Kernel:
-    options = Options(argument)
+    options = KernelOptions(argument)
     on_gpu = target.runs_on == "cuda"
     batch = options.whole("batch", 16 if on_gpu else 1)
     length = options.whole("length", 512 if on_gpu else 32, low=2)
