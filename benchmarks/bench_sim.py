@@ -16,10 +16,10 @@ from pathlib import Path
 import numpy as np
 
 from pal_slurm.model import ScoreTable, homogeneous
-from pal_slurm.policy.artifact import Ask, Board, rounds_named
 from pal_slurm.scores import binned
+from pal_slurm.sim.artifact import Ask, Board, rounds_named
+from pal_slurm.sim.artifact.in_rounds import published
 from pal_slurm.sim.engine import Engine, Rules
-from pal_slurm.sim.in_rounds import published
 from pal_slurm.sim.policies import PolicySpec, Site, scheduler_for
 from pal_slurm.sim.profiles import read_scores
 from pal_slurm.sim.synthetic import synthetic_scores

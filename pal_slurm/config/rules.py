@@ -126,7 +126,7 @@ def _no_address(listen: str) -> str:
 
 def _policy(config: Config) -> Iterator[tuple[str, str]]:
     from pal_slurm.policy.composition import NAMED  # the names that exist are known by the registry alone
-    from pal_slurm.policy.seams import orders, patiences, placements, preemptions
+    from pal_slurm.policy.seams import orders, patiences, placements
 
     policy = config.policy
     if policy.name not in NAMED:
@@ -137,7 +137,6 @@ def _policy(config: Config) -> Iterator[tuple[str, str]]:
         ("policy.order", policy.order, orders),
         ("policy.placement", policy.placement, placements),
         ("policy.patience", policy.patience, patiences),
-        ("policy.preemption", policy.preemption, preemptions),
     ]
     for key, name, registry in seams:
         try:

@@ -70,7 +70,7 @@ class PolicySection(Section, frozen=True):
     ] = ""
     placement: Annotated[str, why("Which GPUs; lv is the least step time over every span. Empty: as named.")] = ""
     patience: Annotated[str, why("Start now or wait for a better span. Empty: as named.")] = ""
-    preemption: Annotated[str, why("Whether running jobs may be stopped. Empty: as named.")] = ""
+    preemption: Annotated[Literal["", "none"], why("Means nothing any more; kept so that older files are taken.")] = ""
     backfill: Annotated[
         bool | None, why("Later jobs may fill holes where that delays no job ahead of them; null: as named.")
     ] = None

@@ -164,7 +164,6 @@ def composition_of(config: Config) -> Composition:
         order=p.order,
         placement=p.placement,
         patience=p.patience,
-        preemption=p.preemption,
         backfill=p.backfill,
     )
 

@@ -15,11 +15,9 @@ from pal_slurm.daemon.alive import Alive
 from pal_slurm.daemon.begins import Begins
 from pal_slurm.daemon.canary import outside
 from pal_slurm.daemon.clock import Clock
-from pal_slurm.daemon.declined import Declined
 from pal_slurm.daemon.edits import let_go
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.forgetting import Forgetter
-from pal_slurm.daemon.heads import HeadWatch
 from pal_slurm.daemon.lapsed import Lapsed
 from pal_slurm.daemon.leader import Leader
 from pal_slurm.daemon.learning import Learner
@@ -53,6 +51,7 @@ from pal_slurm.model import (
     Snapshot,
 )
 from pal_slurm.policy import Composition
+from pal_slurm.policy.memory import NO_MEMORY, Memory
 from pal_slurm.policy.plan import Circumstances, plan
 from pal_slurm.slurm.port import Passes, Slurm
 from pal_slurm.store import DecisionRepo, Ledger, Switches
@@ -87,8 +86,7 @@ class Cycle:
     leases: LeaseRules
     alive: Alive
     starts: StartBudget = field(default_factory=StartBudget)
-    heads: HeadWatch = field(default_factory=HeadWatch)
-    declined: Declined = field(default_factory=Declined)
+    memory: Memory = NO_MEMORY  # of the policy; losing it is neutral
     begins: Begins = field(default_factory=Begins)
     lapsed: Lapsed = field(init=False)
     past: Past = field(init=False)
@@ -180,17 +178,14 @@ class Cycle:
         self.rivals.look(view, lapsed)
         known = Circumstances(
             released=expected(fates),
-            let_go=self.heads.let_go(view, self.rivals),
             rivals=watched(self.rivals, view.cluster),
             lapsed=lapsed,
             outside=outside(view.pending, self.config),
             refused=self.refused.ids(view),
-            declining=self.declined.since(view),
         )
-        made = plan(view, knowledge, self.composition, known)
+        made = plan(view, knowledge, self.composition, known, self.memory)
+        self.memory = made.memory
         decisions = passing.ahead(made.decisions, self.past.patience(view.taken, self.leases))
-        self.heads.look(made.reserved, view)
-        self.declined.look(decisions, view)
         with self.faults.contained("reasons"):
             self.books.decisions.record(list(self.reasons.new(decisions, view, knowledge, self.config.actuator)))
         if report.shadow:

@@ -11,15 +11,13 @@ from pal_slurm.policy.seams import (
     Order,
     Patience,
     Placer,
-    Preemption,
     Progress,
     orders,
     patiences,
     placements,
-    preemptions,
 )
 
 __all__ = [
-    "NAMED", "Backfill", "Circumstances", "Composition", "Floor", "Order", "Patience", "Placer", "Plan", "Preemption",
-    "Progress", "Reserved", "compose", "orders", "patiences", "placements", "plan", "preemptions",
+    "NAMED", "Backfill", "Circumstances", "Composition", "Floor", "Order", "Patience", "Placer", "Plan", "Progress",
+    "Reserved", "compose", "orders", "patiences", "placements", "plan",
 ]  # fmt: skip

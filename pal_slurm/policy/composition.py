@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pal_slurm.errors import ConfigError
-from pal_slurm.policy.seams import Order, Patience, Placer, Preemption, orders, patiences, placements, preemptions
+from pal_slurm.policy.seams import Order, Patience, Placer, orders, patiences, placements
 
-# name -> order, placement, patience, preemption, backfill
-NAMED: dict[str, tuple[str, str, str, str, bool]] = {
-    "pal": ("slurm", "thrift", "choosy", "none", True),
-    "pm-first": ("slurm", "pm-first", "none", "none", True),
-    "packed": ("slurm", "packed", "none", "none", True),
-    "random": ("slurm", "random", "none", "none", True),
+# name -> order, placement, patience, backfill
+NAMED: dict[str, tuple[str, str, str, bool]] = {
+    "pal": ("slurm", "thrift", "choosy", True),
+    "pm-first": ("slurm", "pm-first", "none", True),
+    "packed": ("slurm", "packed", "none", True),
+    "random": ("slurm", "random", "none", True),
 }
 
 
@@ -22,7 +22,6 @@ class Composition:
     order: Order
     placement: Placer
     patience: Patience
-    preemption: Preemption
     backfill: bool = True
     reserve: int = 1  # how many waiting jobs get a reservation that later jobs must not touch; 1 is EASY
 
@@ -33,7 +32,6 @@ def compose(
     order: str = "",
     placement: str = "",
     patience: str = "",
-    preemption: str = "",
     backfill: bool | None = None,
 ) -> Composition:
     """The composition of that name, with the parts that are given put in the place of its own."""
@@ -45,6 +43,5 @@ def compose(
         order=orders.get(order or parts[0]),
         placement=placements.get(placement or parts[1]),
         patience=patiences.get(patience or parts[2]),
-        preemption=preemptions.get(preemption or parts[3]),
-        backfill=parts[4] if backfill is None else backfill,
+        backfill=parts[3] if backfill is None else backfill,
     )

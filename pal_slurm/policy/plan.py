@@ -20,6 +20,7 @@ from pal_slurm.model import (
     App,
     Decision,
     Job,
+    JobKey,
     Knowledge,
     Placement,
     Reason,
@@ -35,6 +36,7 @@ from pal_slurm.policy.composition import Composition
 from pal_slurm.policy.ever import Ever
 from pal_slurm.policy.firstfit import first_fit
 from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
 from pal_slurm.policy.seams import Offer, Progress
 from pal_slurm.policy.turn import Turn, turn_of
 
@@ -45,7 +47,7 @@ SOON_S = 120.0  # a start that Slurm's backfill plans within this time is left t
 class Plan:
     decisions: tuple[Decision, ...]  # in the order in which the jobs were considered
     reserved: tuple[Reserved, ...] = ()  # what is kept for jobs that wait, the head of the queue first
-    victims: tuple[Job, ...] = ()  # running jobs that the preemption seam would stop for the head
+    memory: Memory = NO_MEMORY  # what the next plan is to be given
 
 
 def nobody(job: Job, since: float) -> bool:
@@ -58,27 +60,33 @@ class Circumstances:
     """What a plan must know beside the snapshot; the daemon fills it from its ledger."""
 
     released: Mapping[int, Placement] = field(default_factory=dict)  # job id -> pinned, not started yet
-    let_go: Mapping[int, Reason] = field(default_factory=dict)  # heads that go plain, so that Slurm reserves for them
     rivals: Callable[[Job, float], bool] = nobody  # whether jobs that aren't leased have been about since then
     lapsed: frozenset[int] = frozenset()  # whose lease ran out: leased again where Slurm can't start them
     outside: frozenset[int] = frozenset()  # rollout: ours, but not yet to be placed
     refused: frozenset[int] = frozenset()  # whose pin was refused: Slurm's, in their turn
     progress: Mapping[int, Progress] = field(default_factory=dict)
-    declining: Mapping[int, float] = field(default_factory=dict)  # job id -> since when it declines what it is offered
 
 
 NOTHING_SPECIAL = Circumstances()
 
 
 def plan(
-    snapshot: Snapshot, knowledge: Knowledge, composition: Composition, circumstances: Circumstances = NOTHING_SPECIAL
+    snapshot: Snapshot,
+    knowledge: Knowledge,
+    composition: Composition,
+    circumstances: Circumstances = NOTHING_SPECIAL,
+    memory: Memory = NO_MEMORY,
 ) -> Plan:
-    return _Planner(snapshot, knowledge, composition, circumstances).run()
+    return _Planner(snapshot, knowledge, composition, circumstances, memory).run()
 
 
 class _Planner:
-    def __init__(self, snapshot: Snapshot, knowledge: Knowledge, composition: Composition, c: Circumstances) -> None:
+    def __init__(
+        self, snapshot: Snapshot, knowledge: Knowledge, composition: Composition, c: Circumstances, memory: Memory
+    ) -> None:
         self.snapshot, self.knowledge, self.composition, self.circumstances = snapshot, knowledge, composition, c
+        self.memory = memory
+        self.declining: dict[JobKey, float] = {}
         self.now, self.scores = snapshot.taken, knowledge.scores
         waiting = frozenset(self.app(job).cls for job in snapshot.pending if job.gpu_job)
         self.floor = Floor(
@@ -88,7 +96,6 @@ class _Planner:
         self.backfill = Backfill(self.floor, self.now, snapshot.running, composition.reserve)
         self.tasks_out = tasks_out(snapshot)
         self.limits = {job.array_id: job.array_limit for job in snapshot.pending if job.array_limit is not None}
-        self.victims: tuple[Job, ...] = ()
         self.ideal: Floor | None = None  # all that can be used at all is free
         self.closed = False  # no backfill: behind the first job that waits, nobody starts
 
@@ -104,7 +111,28 @@ class _Planner:
         decisions: list[Decision] = []
         for rank, job in enumerate(self.composition.order.sort(waiting, self.circumstances.progress)):
             decisions += self.decide(job, rank)
-        return Plan(tuple(decisions), tuple(self.backfill.reserved), self.victims)
+        return Plan(tuple(decisions), tuple(self.backfill.reserved), self.remembered())
+
+    def remembered(self) -> Memory:
+        waiting = self.snapshot.pending
+        kept = {job.key: since for job in waiting if (since := self.memory.declining.get(job.key)) is not None}
+        jobs, now = {job.id: job for job in waiting}, self.now
+        heads: dict[JobKey, Head] = {}
+        for reserved in self.backfill.reserved:
+            job = jobs[reserved.job]
+            if job.lease is not None and (job.eligible is None or job.eligible > now):
+                heads[job.key] = self.memory.head(job, reserved.start, now)
+        begun = now if self.memory.begun is None else self.memory.begun
+        return Memory(begun, {**self.declining, **kept}, heads)
+
+    def overdue(self, job: Job) -> Reason | None:
+        """Why it is not to wait for us any longer: Slurm's own queue and backfill shall reserve for it."""
+        head = self.memory.heads.get(job.key)
+        if head is None:
+            return None
+        if self.now > head.until:
+            return Reason.PAST_PLANNED_START
+        return Reason.OVERTAKEN if self.circumstances.rivals(job, head.since) else None
 
     def decide(self, job: Job, rank: int) -> Iterator[Decision]:
         turn, reason = turn_of(job, self.now)
@@ -124,10 +152,10 @@ class _Planner:
             yield Decision(job.id, None, Action.LEAVE, reason, rank=rank)
         elif turn is Turn.LATER:
             yield Decision(job.id, None, Action.WAIT, reason, rank=rank)
-        elif job.id in self.circumstances.let_go:
+        elif (overdue := self.overdue(job)) is not None:
             self.make_room(job)  # what is kept for it stays so until Slurm keeps it
             first = job.array_tasks[0] if job.array_tasks else job.array_task
-            yield Decision(job.id, first, Action.PLAIN, self.circumstances.let_go[job.id], rank=rank)
+            yield Decision(job.id, first, Action.PLAIN, overdue, rank=rank)
         else:
             yield from self.start(job, rank, turn, reason)
 
@@ -190,7 +218,8 @@ class _Planner:
         f = factors(app, where, self.snapshot.cluster, self.knowledge.scores)
         need = self.floor.needs.of(job)
         span_cost = 1.0 if need is None else f.comm / float(comm_of(app, need.narrowest))
-        since = self.circumstances.declining.get(job.id, self.now)
+        known = self.memory.declines_since(job)
+        since = self.now if known is None else known
         faster = self.floor.faster(app.cls, f.worst_score)
         slowdown = f.worst_score * span_cost
         offer = Offer(tier, slowdown, self.now - job.submit, self.now - since, faster, span_cost)
@@ -200,7 +229,10 @@ class _Planner:
         best = self.best_there_is(job, app)
         offer = offer._replace(slowdown=min(slowdown, predict(app, where, self.snapshot.cluster, self.scores) / best))
         wait = self.composition.patience.waits(job, offer)
-        return None if wait is None else wait.reason
+        if wait is None:
+            return None
+        self.declining[job.key] = since
+        return wait.reason
 
     def best_there_is(self, job: Job, app: App) -> float:
         """Its step time if everything were free: waiting brings nothing beyond that."""
@@ -213,10 +245,7 @@ class _Planner:
         """It does not fit where it may start. Reserve for it, if it is its turn; say why."""
         fits = None if floor is self.floor else first_fit(job, self.floor)
         if self.backfill.wants_reservation(job):
-            first = not self.backfill.reserved
             kept = self.backfill.reserve(job, app, self.composition.placement, turn is Turn.PLAIN)
-            if kept is not None and first:
-                self.victims = self.composition.preemption.victims(job, self.floor, self.snapshot.running)
             self.closed = not self.composition.backfill and kept is not None
         return Reason.NO_ROOM if fits is None else Reason.BEHIND_HEAD
 

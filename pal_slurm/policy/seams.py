@@ -1,4 +1,4 @@
-"""The four seams of a policy. In: jobs, an application, the floor. Out: an order, a placement, a yes or no.
+"""The three seams of a policy. In: jobs, an application, the floor. Out: an order, a placement, a yes or no.
 
 All are pure: no clock, no I/O, no global random numbers. The daemon and the simulator drive the same objects.
 """
@@ -59,12 +59,6 @@ class Patience(Protocol):
         """Why, and how long, a job that could start now should rather wait; None: it starts."""
 
 
-class Preemption(Protocol):
-    def victims(self, job: Job, floor: Floor, running: Sequence[Job]) -> tuple[Job, ...]:
-        """Running jobs to stop so that `job`, which is first in the order and does not fit, can start."""
-
-
 orders: Registry[Order] = Registry("order", "pal_slurm.policy.order")
 placements: Registry[Placer] = Registry("placement", "pal_slurm.policy.placement")
 patiences: Registry[Patience] = Registry("patience", "pal_slurm.policy.patience")
-preemptions: Registry[Preemption] = Registry("preemption", "pal_slurm.policy.preemption")

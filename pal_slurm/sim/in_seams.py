@@ -1,7 +1,7 @@
 """A composition of the daemon's own seams as a scheduler of the engine. In: arrivals and ends. Out: starts.
 
 The floor, the order and the placement are the very objects that pald uses; the floor lives as long as the run does.
-Jobs that start run to their end (preemption `none`). Holes are filled as EASY backfill does: the head of the line gets
+Jobs that start run to their end (nothing is stopped). Holes are filled as EASY backfill does: the head of the line gets
 a reservation from the time limits of what runs, and a later job starts only where that reservation stands. A job whose
 patience bids it wait is passed over, and asked again when something better comes free or its patience ends.
 """

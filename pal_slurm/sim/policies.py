@@ -20,14 +20,14 @@ import msgspec
 
 from pal_slurm.errors import ConfigError
 from pal_slurm.model import Cluster, ScoreTable
-from pal_slurm.policy.artifact import ARTIFACT_NAMES
 from pal_slurm.policy.composition import NAMED, compose
 from pal_slurm.policy.seams import orders
 from pal_slurm.scores import alike, binned
 from pal_slurm.sim.admission import FILLS
+from pal_slurm.sim.artifact import ARTIFACT_NAMES
+from pal_slurm.sim.artifact.in_rounds import InRounds
 from pal_slurm.sim.engine import Rules, Scheduler
 from pal_slurm.sim.in_moves import InMoves
-from pal_slurm.sim.in_rounds import InRounds
 from pal_slurm.sim.in_seams import InSeams
 
 MOVING_ORDERS = frozenset({"las", "srtf"})  # they change while jobs run

@@ -14,8 +14,8 @@ from click.testing import CliRunner
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.model import homogeneous
 from pal_slurm.policy.seams import orders
+from pal_slurm.sim.artifact.in_rounds import InRounds
 from pal_slurm.sim.engine import Engine, Rules
-from pal_slurm.sim.in_rounds import InRounds
 from pal_slurm.sim.profiles import read_scores
 from pal_slurm.sim.traces import read_trace
 

@@ -9,8 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pal_slurm.guard import Permit, Rules, check
-from pal_slurm.model import Action, Hint, Job, JobState, Lease, Reason, Request, Shape, Snapshot, Waits
+from pal_slurm.model import Action, Hint, Job, JobState, Lease, Request, Shape, Snapshot, Waits
 from pal_slurm.policy import Circumstances, Composition, compose, plan
+from pal_slurm.policy.memory import Head, Memory
 from tests.builders import NOW
 from tests.property.worlds import World, askable, jobs, reservations, worlds
 
@@ -84,9 +85,9 @@ def test_a_plan_comes_and_its_starts_are_safe_whatever_stands_in_the_queue(
     if queue[0].shape is not None and data.draw(st.booleans()):
         where = next(iter(askable(world, replace(queue[0], features="", excluded_nodes="", partitions=()))), None)
         released = {queue[0].id: where} if where else {}
-    overdue = {queue[-1].id: Reason.OVERTAKEN} if data.draw(st.booleans()) else {}
+    overdue = {queue[-1].key: Head(NOW - 9, NOW - 5)} if data.draw(st.booleans()) else {}
     look = Snapshot(NOW, world.cluster, queue, running, windows)
-    made = plan(look, world.knowledge, composition, Circumstances(released, overdue))
+    made = plan(look, world.knowledge, composition, Circumstances(released), Memory(NOW - 9, heads=overdue))
     by_id = {job.id: job for job in queue}
     assert {d.job for d in made.decisions} == {j.id for j in queue if j.gpu_job and j.id not in released}
     for decision in made.decisions:

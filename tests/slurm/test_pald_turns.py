@@ -10,7 +10,6 @@ import pytest
 from pal_slurm.config import load
 from pal_slurm.daemon.build import build
 from pal_slurm.daemon.clock import SystemClock
-from pal_slurm.daemon.heads import HeadWatch
 from pal_slurm.model import EditKind, Reason
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Pald, mark_of, plain
@@ -77,12 +76,13 @@ def test_a_job_that_is_not_ours_keeps_its_turn(minicluster: Minicluster, tmp_pat
 
 @pytest.mark.slurm("22.05", "26.05", slow=("24.11",))
 def test_a_head_kept_waiting_past_its_planned_start_is_released_plain_and_slurm_reserves_for_it(
-    minicluster: Minicluster, tmp_path: Path
+    minicluster: Minicluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # A minute before its planned start counts as past it.
+    monkeypatch.setattr("pal_slurm.policy.memory.GRACE_S", -60.0)
     pald = Pald(minicluster, tmp_path)
     daemon = build(load(pald.config), SystemClock())
     try:
-        daemon.cycle.heads = HeadWatch(grace_s=-60.0)  # a minute before its planned start counts as past it
         with minicluster.leases():
             with plain(minicluster):
                 theirs = minicluster.submit("-N1", "-w", "n1", "--gres=gpu:1", "-t", "1")

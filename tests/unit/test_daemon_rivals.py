@@ -8,10 +8,23 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pal_slurm.daemon.heads import HeadWatch
-from pal_slurm.daemon.rivals import Rivals
-from pal_slurm.model import Cluster, Job, Lease, Placement, Reason, Request, Shape, Snapshot, Waits, homogeneous
-from pal_slurm.policy.backfill import Reserved
+from pal_slurm.daemon.rivals import Rivals, watched
+from pal_slurm.model import (
+    Action,
+    Cluster,
+    Job,
+    Knowledge,
+    Lease,
+    Reason,
+    Request,
+    Shape,
+    Snapshot,
+    Waits,
+    homogeneous,
+    neutral_scores,
+)
+from pal_slurm.policy import Circumstances, compose, plan
+from pal_slurm.policy.memory import NO_MEMORY
 from tests.builders import leased, running, snapshot, waiting
 
 NOW = 1000.0
@@ -98,15 +111,24 @@ def test_a_job_without_gpus_is_a_rival_where_it_leaves_gpus_without_cpus() -> No
 
 
 def test_a_head_beside_rivals_goes_plain_long_before_its_planned_start() -> None:
-    watch, rivals = HeadWatch(), watching()
-    watch.look([Reserved(5, NOW + 86_400, Placement(("n1",), ((0,),), False))], view())
-    rivals.look(view(), frozenset())
-    assert watch.let_go(view(), rivals) == {}
-    rivals.look(view(RUNS), frozenset())
-    assert watch.let_go(view(RUNS), rivals) == {5: Reason.OVERTAKEN}
-    late = replace(view(), taken=NOW + 86_400 + 61)
-    rivals.look(late, frozenset())
-    assert watch.let_go(late, rivals) == {5: Reason.PAST_PLANNED_START}
+    rivals, memory = watching(), NO_MEMORY
+    full = replace(CLUSTER, gpu_free=np.zeros((4, 4), dtype=np.bool_))
+    busy = running(2, dict.fromkeys(("n1", "n2"), (0, 1, 2, 3)), 87_400, submit=0)
+
+    def decided(seen: Snapshot) -> list[tuple[Action, Reason]]:
+        nonlocal memory
+        rivals.look(seen, frozenset())
+        beside = Circumstances(rivals=watched(rivals, full))
+        made = plan(seen, Knowledge(neutral_scores(full)), compose("pal"), beside, memory)
+        memory = made.memory
+        return [(d.action, d.reason) for d in made.decisions]
+
+    alone = view(busy, cluster=full)
+    assert decided(alone) == [(Action.WAIT, Reason.NO_ROOM)]
+    assert decided(view(busy, RUNS, cluster=full)) == [(Action.PLAIN, Reason.OVERTAKEN)]
+    far = replace(HEAD, lease=Lease(99_000, Request()), eligible=99_000)
+    late = replace(alone, taken=NOW + 86_400 + 61, pending=(far,))
+    assert decided(late) == [(Action.PLAIN, Reason.PAST_PLANNED_START)]
 
 
 def test_what_ran_before_pald_looked_is_nobodys_rival() -> None:

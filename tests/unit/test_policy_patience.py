@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +10,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pal_slurm.daemon.declined import Declined
 from pal_slurm.model import (
     Action,
     App,
@@ -28,11 +28,13 @@ from pal_slurm.model import (
     homogeneous,
 )
 from pal_slurm.policy import compose
+from pal_slurm.policy.memory import Memory, memory_of
 from pal_slurm.policy.patience.choosy import MOST_OF_WAIT, MOST_S, SHARE
 from pal_slurm.policy.plan import Circumstances, plan
 from pal_slurm.policy.seams import Offer, Wait, patiences
 from tests.builders import leased
 
+NAN = '{"version": 1, "begun": 0, "declining": [[1, 2, NaN]], "heads": []}'
 CHOOSY = patiences.get("choosy")
 ONE = Shape(gpus_per_node=1)
 JOB = leased(until=10_000, submit=0, partitions=("gpu",), shape=ONE, time_limit_s=1000, why=Waits.UNSEEN)
@@ -86,8 +88,8 @@ def test_a_job_that_fits_on_one_node_waits_for_one_and_a_larger_one_does_not() -
     ):
         made = plan(Snapshot(100.0, cluster, (job,)), known, compose("pal"))
         assert [(d.action, d.reason) for d in made.decisions] == [(action, reason)]
-    late = Circumstances(declining={1: 100.0 - SHARE * 1000 * (1 - 1 / 1.7)})
-    assert plan(Snapshot(100.0, cluster, (pair,)), known, compose("pal"), late).decisions[0].action is Action.PIN
+    late = Memory(0.0, {pair.key: 100.0 - SHARE * 1000 * (1 - 1 / 1.7)})
+    assert plan(Snapshot(100.0, cluster, (pair,)), known, compose("pal"), memory=late).decisions[0].action is Action.PIN
 
 
 @given(st.floats(1.06, 10.0), st.integers(60, 10**6), st.floats(0.0, 10**6))
@@ -128,18 +130,25 @@ def test_the_gpu_that_one_job_declines_goes_to_one_that_does_not_mind() -> None:
 
 def test_the_daemon_remembers_since_when_a_job_declines() -> None:
     cluster = homogeneous(1, 2)
-    snapshot = Snapshot(100.0, replace(cluster, gpu_free=np.array([[False, True]])), (JOB,))
-    declined = Declined()
-    assert declined.since(replace(snapshot, pending=())) == {}  # it led before the job came
+    job = replace(JOB, submit=100)
+    snapshot = Snapshot(100.0, replace(cluster, gpu_free=np.array([[False, True]])), (job,))
+    none = replace(snapshot, pending=())
+    memory = plan(none, known(cluster, 1.5), compose("pal")).memory  # it led before the job came
+    assert memory == Memory(100.0)
     actions = []
     for now in (100.0, 150.0, 266.0, 267.0):  # 0.5 * 1000 s * (1 - 1/1.5) = 166.7 s
         view = replace(snapshot, taken=now)
-        made = plan(view, known(cluster, 1.5), compose("pal"), Circumstances(declining=declined.since(view)))
-        declined.look(made.decisions, view)
+        made = plan(view, known(cluster, 1.5), compose("pal"), memory=memory)
+        memory = memory_of(json.loads(json.dumps(made.memory.plain())))
+        assert memory == made.memory
         actions.append(made.decisions[0].action)
     assert actions == [Action.WAIT, Action.WAIT, Action.WAIT, Action.PIN]
-    declined.look((), replace(snapshot, pending=()))
-    assert declined.since(snapshot) == {}
+    assert plan(none, known(cluster, 1.5), compose("pal"), memory=memory).memory.declining == {}
+
+
+@pytest.mark.parametrize("text", ["null", "7", "[]", "{}", '{"version": 2}', '{"version": 1, "begun": 0}', NAN])
+def test_what_is_no_memory_is_none(text: str) -> None:
+    assert memory_of(json.loads(text)) == Memory()
 
 
 def test_a_job_is_not_kept_longer_however_often_pald_starts_anew() -> None:
@@ -147,8 +156,7 @@ def test_a_job_is_not_kept_longer_however_often_pald_starts_anew() -> None:
     snapshot = Snapshot(0.0, replace(cluster, gpu_free=np.array([[False, True]])), (replace(JOB, submit=100),))
     actions = []
     for now in (150.0, 200.0, 266.0, 267.0):
-        declined, view = Declined(), replace(snapshot, taken=now)
-        made = plan(view, known(cluster, 1.5), compose("pal"), Circumstances(declining=declined.since(view)))
+        made = plan(replace(snapshot, taken=now), known(cluster, 1.5), compose("pal"))
         actions.append(made.decisions[0].action)
     assert actions == [Action.WAIT, Action.WAIT, Action.WAIT, Action.PIN]
 

@@ -27,6 +27,7 @@ from pal_slurm.model import (
     neutral_scores,
 )
 from pal_slurm.policy import Circumstances, Composition, Plan, compose, plan
+from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
 from tests.builders import NOW, leased, running, snapshot
 
 PAL = compose("pal")
@@ -47,6 +48,7 @@ def made(
     busy: list[Job] | None = None,
     composition: Composition = PAL,
     circumstances: Circumstances | None = None,
+    memory: Memory = NO_MEMORY,
     windows: tuple[Reservation, ...] = (),
 ) -> Plan:
     free = cluster.gpu_free.copy()
@@ -57,7 +59,11 @@ def made(
             cpus[cluster.node_index[name]] -= job.cpus_alloc or 1
     cluster = replace(cluster, gpu_free=free, cpus_free=cpus)
     look = snapshot(*pending, *busy or (), cluster=cluster, windows=windows)
-    return plan(look, known(cluster), composition, circumstances or Circumstances())
+    return plan(look, known(cluster), composition, circumstances or Circumstances(), memory)
+
+
+def heads(job: Job, until: float) -> Memory:
+    return Memory(NOW - 900, heads={job.key: Head(NOW - 900, until)})
 
 
 def told(result: Plan) -> list[tuple[int, str, str]]:
@@ -291,14 +297,15 @@ def test_pins_that_have_not_started_hold_their_gpus_and_are_not_decided_again() 
 def test_what_is_kept_for_a_head_is_not_given_away_in_the_plan_that_lets_it_go() -> None:
     busy = [running(8, {"n1": (0,)}, NOW + 600)]
     queue = [waiting(1, 4), *(waiting(n, 1) for n in (2, 3))]
-    for let_go in ({}, {1: Reason.OVERTAKEN}):
-        result = made(ONE, queue, busy, circumstances=Circumstances(let_go=let_go))
+    for beside in (Circumstances(), Circumstances(rivals=lambda job, since: True)):
+        result = made(ONE, queue, busy, circumstances=beside, memory=heads(queue[0], NOW + 999))
+        assert result.decisions[0].action is (Action.WAIT if beside == Circumstances() else Action.PLAIN)
         assert {d.job: d.action for d in result.decisions if d.job > 1} == {2: Action.WAIT, 3: Action.WAIT}
 
 
 def test_a_head_that_is_overdue_goes_plain() -> None:
     busy = [running(8, {"n1": (0,)}, NOW + 600)]
-    result = made(ONE, [waiting(1, 4)], busy, circumstances=Circumstances(let_go={1: Reason.PAST_PLANNED_START}))
+    result = made(ONE, [waiting(1, 4)], busy, memory=heads(waiting(1, 4), NOW - 1))
     assert told(result) == [(1, "plain", "past-planned-start")]
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from pal_slurm.errors import ConfigError
 from pal_slurm.model.hostlist import expand_hosts
-from pal_slurm.policy import NAMED, Progress, compose, orders, patiences, placements, preemptions
+from pal_slurm.policy import NAMED, Progress, compose, orders, patiences, placements
 from tests.builders import waiting
 
 
@@ -14,7 +14,6 @@ def test_every_seam_lists_its_members() -> None:
     assert {"fifo", "las", "slurm", "srtf"} <= set(orders.names())
     assert {"lv", "packed", "pm-first", "random"} <= set(placements.names())
     assert "none" in patiences.names()
-    assert "none" in preemptions.names()
 
 
 @pytest.mark.parametrize("name", ["", "lw", "lv(", "../lv", "lv(x)"])

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import partial
 
 from pal_slurm.model import Cluster, ScoreTable
-from pal_slurm.policy.artifact import Ask, Board, Gpus, rounds_named
 from pal_slurm.policy.seams import Order
 from pal_slurm.scores import bin_scores, binned
 from pal_slurm.sim.admission import admission, progress_of
+from pal_slurm.sim.artifact import Ask, Board, Gpus, rounds_named
 from pal_slurm.sim.engine import NEVER, Run, Stage
 
 # the artifact's silhouette loop returns in its first turn, so its K is always 2

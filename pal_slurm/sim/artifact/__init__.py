@@ -4,9 +4,9 @@ PAL (SC'24) frees every GPU each round and places the head of the queue anew; it
 jobs where they are. GPUs are flat numbers, node * width + slot. Semantics: docs/simulator.md.
 """
 
-from pal_slurm.policy.artifact.board import Ask, Board, Gpus
-from pal_slurm.policy.artifact.placers import PLACERS, Placer
-from pal_slurm.policy.artifact.rounds import ARTIFACT_NAMES, Anew, Packed, Rounds, rounds_named
+from pal_slurm.sim.artifact.board import Ask, Board, Gpus
+from pal_slurm.sim.artifact.placers import PLACERS, Placer
+from pal_slurm.sim.artifact.rounds import ARTIFACT_NAMES, Anew, Packed, Rounds, rounds_named
 
 __all__ = [
     "ARTIFACT_NAMES", "PLACERS", "Anew", "Ask", "Board", "Gpus", "Packed", "Placer", "Rounds", "rounds_named",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from pal_slurm.policy.artifact.board import Ask, Board, Gpus
+from pal_slurm.sim.artifact.board import Ask, Board, Gpus
 
 Placer = Callable[[Board, Ask], Gpus | None]
 

@@ -12,8 +12,8 @@ from itertools import takewhile
 from typing import Protocol
 
 from pal_slurm.errors import ConfigError
-from pal_slurm.policy.artifact.board import Ask, Board, Gpus
-from pal_slurm.policy.artifact.placers import PLACERS, Placer
+from pal_slurm.sim.artifact.board import Ask, Board, Gpus
+from pal_slurm.sim.artifact.placers import PLACERS, Placer
 
 
 class Rounds(Protocol):

@@ -1,0 +1,78 @@
+"""What a policy must remember between plans. In: the memory of the last plan. Out: that for the next one.
+
+Everything else is worked out anew from the queue as it stands. Losing it is neutral: a job that had waited before
+memory began counts as having declined for all of its wait, so nobody is kept longer, and a head's watch begins anew.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from pal_slurm.model import Job, JobKey
+
+VERSION = 1
+GRACE_S = 60.0
+NO_PLAN_S = 600.0  # a head whose start nobody can plan (running jobs without limit) is let go after this
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The first of a queue, for which later jobs must leave room."""
+
+    since: float
+    until: float  # past this it is overdue: the first start that was planned for it, and some grace
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    begun: float | None = None  # when the first plan was made; None: nothing is remembered
+    declining: Mapping[JobKey, float] = field(default_factory=dict)  # since when a job declines what it is offered
+    heads: Mapping[JobKey, Head] = field(default_factory=dict)
+
+    def declines_since(self, job: Job) -> float | None:
+        """None: it has not declined yet. The time runs on while nothing at all is free for it."""
+        since = self.declining.get(job.key)
+        if since is None and (self.begun is None or job.submit < self.begun):
+            return float(job.submit)
+        return since
+
+    def head(self, job: Job, start: float, now: float) -> Head:
+        """As it is remembered, else from now on."""
+        limit = now + NO_PLAN_S if math.isinf(start) else max(start, now) + GRACE_S
+        return self.heads.get(job.key, Head(now, limit))
+
+    def plain(self) -> dict[str, object]:
+        """For JSON."""
+        return {
+            "version": VERSION,
+            "begun": self.begun,
+            "declining": [[*key, since] for key, since in self.declining.items()],
+            "heads": [[*key, head.since, head.until] for key, head in self.heads.items()],
+        }
+
+
+NO_MEMORY = Memory()
+
+
+def memory_of(plain: object) -> Memory:
+    """What `plain` made; anything else is no memory."""
+    if not isinstance(plain, dict) or plain.get("version") != VERSION:
+        return NO_MEMORY
+    try:
+        begun = plain["begun"]
+        declining = {(int(job), int(submit)): since for job, submit, since in map(_numbers, plain["declining"])}
+        heads = {
+            (int(job), int(submit)): Head(since, until) for job, submit, since, until in map(_numbers, plain["heads"])
+        }
+        return Memory(None if begun is None else float(begun), declining, heads)
+    except (KeyError, TypeError, ValueError):
+        return NO_MEMORY
+
+
+def _numbers(row: Iterable[object]) -> list[int | float]:
+    numbers = list(row)
+    if not all(isinstance(n, int | float) and math.isfinite(n) for n in numbers):
+        raise ValueError("a memory holds numbers only")
+    return numbers  # type: ignore[return-value]  # just looked at

@@ -1,1 +1,0 @@
-"""Whether running jobs are stopped for others; one file per rule."""
