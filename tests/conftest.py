@@ -1,4 +1,4 @@
-"""Databases for tests: SQLite in a file, PostgreSQL and MariaDB on servers of the session."""
+"""Databases for tests: SQLite in a file, PostgreSQL and MariaDB on servers of the session; how tests spread over processes."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,7 +6,15 @@ from pathlib import Path
 import pytest
 
 from pal_slurm.store.migrate import upgrade_url
+from tests import spread
 from tests.databases import Servers
+from tests.slurm.counted import Counted
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(spread)
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Counted())
 
 
 @pytest.fixture(scope="session")

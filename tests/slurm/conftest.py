@@ -1,26 +1,20 @@
-"""Real clusters for tests, and an honest count of them.
+"""Real clusters for tests.
 
 A test asks for `minicluster`, and runs once per release: on all, or on those that its marker names, on some of them
 only with `--slow` (`@pytest.mark.slurm("24.11", slow=("22.05", "26.05"))`). One cluster per release lives through the
 session and is as new for each test. `make_minicluster` starts others. `PAL_TEST_RELEASES="22.05 26.05"` asks for fewer
-releases; a test of a real Slurm that is skipped in any other way fails the run.
+releases; `counted.py` counts the tests, and fails the run when one is skipped in any other way.
 """
 
 import os
 import re
-from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.slurm.counted import NOT_ASKED, told
 from tests.slurm.minicluster import RELEASES, Minicluster, tool
-
-_NOT_ASKED = "not in PAL_TEST_RELEASES"
-_OUTCOMES = ("passed", "failed", "skipped")
-_release_of: dict[str, str] = {}
-_counts: dict[str, Counter[str]] = {}
-_unasked: list[str] = []
 
 
 def asked() -> list[str]:
@@ -44,7 +38,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         raise pytest.UsageError(f"{metafunc.definition.nodeid}: no such release: {', '.join(unknown)}")
     marks = {name: [pytest.mark.slow] if name in slow else [] for name in wanted}
     for name in set(wanted) - set(asked()):
-        marks[name].append(pytest.mark.skip(reason=_NOT_ASKED))
+        marks[name].append(pytest.mark.skip(reason=NOT_ASKED))
     parameters = [pytest.param(name, id=name, marks=marks[name]) for name in wanted]
     metafunc.parametrize("release", parameters, scope="session")
 
@@ -56,14 +50,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if callspec is not None and str(callspec.params.get("release")).startswith("sim-"):
             continue  # the same suite on SimSlurm: no test of a real one
         if callspec is not None and callspec.params.get("release") in RELEASES:
-            _release_of[item.nodeid] = callspec.params["release"]
+            told(item, callspec.params["release"])
         elif marker and len(marker.args) == 1:  # a test with clusters of its own, parametrised by itself
             release = next((name for name, word in RELEASES.items() if marker.args[0] in (name, word)), None)
             if release is None:
                 raise pytest.UsageError(f"{item.nodeid}: no such release: {marker.args[0]}")
-            _release_of[item.nodeid] = release
+            told(item, release)
             if release not in asked():
-                item.add_marker(pytest.mark.skip(reason=_NOT_ASKED))
+                item.add_marker(pytest.mark.skip(reason=NOT_ASKED))
 
 
 def _remove_orphans() -> None:
@@ -122,30 +116,3 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
             lines = log.read_text(errors="replace").splitlines()[-40:]
             report.sections.append((f"end of slurmctld.log ({cluster.release})", "\n".join(lines)))
     return report
-
-
-def pytest_runtest_logreport(report: pytest.TestReport) -> None:
-    release = _release_of.get(report.nodeid)
-    if release is None or not (report.when == "call" or report.outcome != "passed"):
-        return
-    _counts.setdefault(release, Counter())[report.outcome] += 1
-    if report.skipped and _NOT_ASKED not in str(report.longrepr):
-        _unasked.append(report.nodeid)
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    if _unasked and session.exitstatus == pytest.ExitCode.OK:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if not _counts:
-        return
-    terminalreporter.section("real Slurm")
-    for release in RELEASES:
-        counts = _counts.get(release, Counter())
-        told = ", ".join(f"{counts[outcome]} {outcome}" for outcome in _OUTCOMES)
-        terminalreporter.write_line(f"Slurm {release}: {told}")
-    for nodeid in _unasked:
-        terminalreporter.write_line(f"FAILED (skipped, but PAL_TEST_RELEASES asks for it): {nodeid}", red=True)

@@ -1,0 +1,70 @@
+"""Who runs which test when pytest runs in several processes (`-n`). In: node ids. Out: an order for each worker.
+
+Tests on real Slurm mostly wait, so there are more workers than cores. One worker runs what needs the CPU and the
+databases, with low priority, so that it never makes a Slurm late; the others run real Slurm, what takes longest first.
+Who has nothing left to do takes from the rest.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Generator
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from xdist.scheduler import LoadScopeScheduling
+
+LIVE = "tests/slurm/"
+_RELEASE = re.compile(r"\[(\d\d\.\d\d)\b")
+_LONG = re.compile(r"/test_(pald|profile)_")
+
+
+def unit(nodeid: str) -> str:
+    """Tests that one worker runs in a row: a module, on one release; long ones one by one."""
+    module, _, name = nodeid.partition("::")
+    if not module.startswith(LIVE):
+        return module
+    release = found[1] if (found := _RELEASE.search(name)) else ""
+    words = [module, release]
+    if _LONG.search(module):
+        words.append(name.partition("[")[0])
+    return " ".join(words)
+
+
+def rank(scope: str, tests: int) -> tuple[bool, int]:
+    """Long ones first, then by their number."""
+    return (not _LONG.search(scope), -tests)
+
+
+def scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Spread(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return unit(nodeid)
+
+        def _assign_work_unit(self, node: Any) -> None:
+            own = [scope for scope in self.workqueue if scope.startswith(LIVE) != (node.gateway.id == "gw0")]
+            scope = min(own or self.workqueue, key=lambda scope: rank(scope, len(self.workqueue[scope])))
+            self.workqueue.move_to_end(scope, last=False)
+            super()._assign_work_unit(node)
+
+    return Spread(config, log)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    return scheduler(config, log) if config.getoption("dist") == "load" else None
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Beside real Slurm, all that does not talk to one stands back. Only root may come forward again."""
+    if "PYTEST_XDIST_WORKER" in os.environ and os.geteuid() == 0:
+        with suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, 0, 0 if item.nodeid.startswith(LIVE) else 10)
+    return (yield)
