@@ -1,4 +1,4 @@
-"""Databases for tests: SQLite in a file, PostgreSQL and MariaDB on servers of the session; how tests spread over processes."""
+"""Databases for tests: SQLite in a file, PostgreSQL and MariaDB on servers of the session. Plugins of the whole run."""
 
 from collections.abc import Iterator
 from pathlib import Path

@@ -191,7 +191,7 @@ def test_a_job_that_passed_and_can_not_start_is_taken_up_again(minicluster: Mini
         assert minicluster.gpu_indices(job) != {"n1": "0"}
 
 
-@pytest.mark.slurm("22.05", "24.11", "26.05")
+@pytest.mark.slurm("22.05", "26.05", slow=("24.11",))
 def test_a_stale_torn_or_odd_publication_lets_nobody_pass(minicluster: Minicluster) -> None:
     with publication(minicluster) as publish:
         a_lease_ago()

@@ -16,8 +16,8 @@ from pal_slurm.model import EditKind, Outcome
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import BIN, Pald, lua_settings, mark_of, pin_by_hand
 
-# Stands for `pal`: a user of every Debian, to whom nothing belongs, with a uid of its own. Each process of the tests has
-# another one: limits on processes count all that a user runs on the machine.
+# Stands for `pal`: a user of every Debian, to whom nothing belongs, with a uid of its own. Each process of the tests
+# has another one: limits on processes count all that a user runs on the machine.
 USERS = ("games", "news", "uucp", "lp", "list", "backup")
 USER = USERS[int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw")) % len(USERS)]
 AS_USER = ["setpriv", f"--reuid={USER}", f"--regid={USER}", "--clear-groups", "--no-new-privs", "--"]
