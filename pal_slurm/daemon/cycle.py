@@ -21,7 +21,7 @@ from pal_slurm.daemon.forgetting import Forgetter
 from pal_slurm.daemon.lapsed import Lapsed
 from pal_slurm.daemon.leader import Leader
 from pal_slurm.daemon.learning import Learner
-from pal_slurm.daemon.leases import LeaseRules, is_leased, lease_again, renewals, waits_for_us
+from pal_slurm.daemon.leases import LeaseRules, lease_again, renewals
 from pal_slurm.daemon.observe import Observer
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import EDIT, PUT_OFF, START, ReadPace, StartBudget, WriteBudget, within
@@ -166,7 +166,7 @@ class Cycle:
         if (pause := paused(self.config, self.books.switches)) is not None:
             report.end, report.note = "paused", f"paused: {pause.reason}"
             wishes += [
-                Wish(let_go(j, snapshot.taken), j.submit) for j in snapshot.pending if waits_for_us(j, snapshot.taken)
+                Wish(let_go(j, snapshot.taken), j.submit) for j in snapshot.pending if j.waits_for_us(snapshot.taken)
             ]
             self._write(wishes, term.fence, begun, passes, report)
             return
@@ -217,7 +217,7 @@ class Cycle:
 
     def _count(self, snapshot: Snapshot, report: CycleReport) -> None:
         report.pending = len(snapshot.pending)
-        report.leased = sum(is_leased(job, snapshot.taken) for job in snapshot.pending)
+        report.leased = sum(job.is_leased(snapshot.taken) for job in snapshot.pending)
         report.dropped_hints = snapshot.dropped_hints
         report.unread = len(snapshot.unread)
 
@@ -269,7 +269,7 @@ class Cycle:
         stay = [
             (rank.get(job.id, number), job)
             for number, job in enumerate(view.pending)
-            if is_leased(job, view.taken) and (job.id, None) not in started
+            if job.is_leased(view.taken) and (job.id, None) not in started
         ]
         if self.lease_ends is None:
             self.lease_ends = self.books.ledger.lease_ends(job.key for _, job in stay)

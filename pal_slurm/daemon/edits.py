@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from pal_slurm.daemon.leases import is_leased
 from pal_slurm.model import Action, Decision, Edit, EditKind, Job, Request
-from pal_slurm.slurm.gres import names_slots
 
 
 def address(job: Job, task: int | None) -> tuple[int, int | None]:
@@ -32,11 +30,11 @@ def give_back(job: Job, until: int | None, original: Request | None = None) -> E
 
 def let_go(job: Job, now: float) -> Edit:
     """Our hands off a job. One that only waits under its lease keeps all else that its user may have changed."""
-    if job.restarts > 0 and job.required_nodes and is_leased(job, now):
+    if job.restarts > 0 and job.required_nodes and job.is_leased(now):
         # The pin of its first run stands; when it begins is Slurm's word, for its node has to forget the first run.
         return give_back(job, job.eligible)
-    later = job.lease.not_before if job.lease and job.lease.begins_later(now) else None  # the user's own begin time
-    if is_leased(job, now) and not (job.required_nodes and names_slots(job.request.per_node, job.request.per_job)):
+    later = job.own_begin(now)
+    if job.is_leased(now) and not (job.pin and job.pin.slots):
         # Slots without nodes are no pin of ours.
         return Edit(job.id, EditKind.PLAIN if later is None else EditKind.RENEW, until=later)
     return give_back(job, later)

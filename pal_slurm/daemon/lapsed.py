@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from pal_slurm.daemon.begins import Begins, ids
-from pal_slurm.daemon.reconcile import pinned_by_us
 from pal_slurm.model import Job, Snapshot
 from pal_slurm.policy.turn import Turn, turn_of
 from pal_slurm.store import Ledger
@@ -41,7 +40,7 @@ class Lapsed:
 
 def ran_out(job: Job, now: float) -> bool:
     """It looks as if: our mark, no pin, eligible, kept by no limit. A requeued job has its begin time from Slurm."""
-    if job.lease is None or job.restarts or not job.gpu_job or pinned_by_us(job):
+    if job.lease is None or job.restarts or not job.gpu_job or job.pin:
         return False
     # A mark that asks for a later begin: its user has asked for an earlier one since.
-    return turn_of(job, now)[0] is Turn.THEIRS and not job.lease.begins_later(now)
+    return turn_of(job, now)[0] is Turn.THEIRS and job.own_begin(now) is None

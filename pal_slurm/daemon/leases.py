@@ -40,20 +40,6 @@ def lease_end(job: Job, written: int | None) -> int | None:
     return max(written or 0, job.lease.end)
 
 
-def is_leased(job: Job, now: float) -> bool:
-    """Ours to place: it bears our mark and its begin time is still to come, or its dependency is unmet."""
-    if job.lease is None or not job.pending:
-        return False
-    return job.eligible is None or job.eligible > now
-
-
-def waits_for_us(job: Job, now: float) -> bool:
-    """Leased, and not just for its user's own begin time: without us it would start sooner."""
-    if not is_leased(job, now):
-        return False
-    return job.lease is None or not job.lease.begins_later(now) or job.eligible not in (None, job.lease.not_before)
-
-
 def renewals(
     waiting: Iterable[tuple[int, Job]],
     written: Mapping[tuple[int, int], int],
@@ -80,7 +66,7 @@ def renewals(
 
 def _keeps_its_own(job: Job, soon: float) -> bool:
     """Its begin time is its user's, and is not about to come: nothing is written over it."""
-    return job.lease is None or job.lease.moved or job.lease.begins_later(soon)
+    return job.lease is None or job.lease.moved or job.own_begin(soon) is not None
 
 
 def lease_again(job: Job, rank: int, rules: LeaseRules, now: float, slack_s: float) -> Edit:

@@ -23,7 +23,6 @@ import numpy as np
 
 from pal_slurm.config import Config
 from pal_slurm.daemon.alive import is_name
-from pal_slurm.daemon.leases import is_leased
 from pal_slurm.model import (
     Action,
     App,
@@ -220,7 +219,7 @@ class Known:
 
 
 def _competes_leased(job: Job, now: float) -> bool:
-    return is_leased(job, now) and turn_of(job, now)[0] in (Turn.PLACE, Turn.PLAIN)
+    return job.is_leased(now) and turn_of(job, now)[0] in (Turn.PLACE, Turn.PLAIN)
 
 
 def _let_go(results: Iterable[EditResult]) -> set[int]:

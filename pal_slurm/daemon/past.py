@@ -15,8 +15,6 @@ from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, find,
 from pal_slurm.daemon.writer import Wish
 from pal_slurm.guard import Rules
 from pal_slurm.model import EditKind, Job, JobKey, Outcome, Snapshot
-from pal_slurm.slurm.gres import names_slots
-from pal_slurm.slurm.nodeset import expand
 from pal_slurm.slurm.port import Passes
 from pal_slurm.store import Ledger
 
@@ -56,14 +54,14 @@ class Past:
         same = (i for i in written if i.submit == job.submit or (job.restarts and i.submit < job.submit))
         mine = [i.edit for i in same if i.edit.task in (None, task)]
         if pins := [edit for edit in mine if edit.kind is EditKind.PIN]:
-            return any(frozenset(pin.nodes) == expand(job.required_nodes) for pin in pins)
+            return any(job.asks_for(pin.nodes, ()) for pin in pins)
         if any(edit.kind in (EditKind.PLAIN, EditKind.RENEW, EditKind.LEASE) for edit in mine):
             return False  # we know it well, and never pinned it
-        if names_slots(job.request.per_node, job.request.per_job):
+        if job.slots:
             return True
         # Where pins name slots, one on a single node always does. The mark can't tell: only SlurmUser may write it.
         by_slot = rules.exact_slots and snapshot.cluster.slots and job.shape is not None and job.shape.by_slot
-        exact = by_slot and len(expand(job.required_nodes)) == 1
+        exact = by_slot and job.pin is not None and len(job.pin.nodes) == 1
         return not exact and job.submit < self.ledger.since(snapshot.taken)
 
     def undos(self, fates: Iterable[Transition], lost: Iterable[Job], now: int, leases: LeaseRules) -> list[Wish]:
@@ -72,12 +70,12 @@ class Past:
         for t in fates:
             if t.job is None or t.fate not in (Fate.UNDO, Fate.SURRENDER):
                 continue
-            own = _own_begin(t.job, now)
+            own = t.job.own_begin(now)
             again = own if own is not None or t.fate is Fate.SURRENDER else self._later(t.job, now, leases)
             edit = give_back(t.job, again, t.intent.edit.original)
             wishes[t.job.id] = Wish(edit, t.job.submit, t.intent.decision)
         for job in lost:
-            again = _own_begin(job, now) or self._later(job, now, leases)
+            again = job.own_begin(now) or self._later(job, now, leases)
             wishes.setdefault(job.id, Wish(give_back(job, again), job.submit))
         return list(wishes.values())
 
@@ -107,11 +105,6 @@ def pins_of(fates: Iterable[Transition]) -> Pins:
         for t in fates
         if t.job is not None and t.intent.decision is not None and t.intent.decision.placement is not None
     }
-
-
-def _own_begin(job: Job, now: int) -> int | None:
-    """The user's own begin time, where it is still to come."""
-    return job.lease.not_before if job.lease is not None and job.lease.begins_later(now) else None
 
 
 def _is_pin(t: Transition) -> bool:

@@ -10,10 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from pal_slurm.daemon.leases import is_leased
 from pal_slurm.model import EditKind, Intent, Job, JobState, Outcome, Placement, Waits
-from pal_slurm.slurm.gres import names_slots
-from pal_slurm.slurm.nodeset import expand
 from pal_slurm.slurm.port import Passes
 
 
@@ -68,14 +65,14 @@ def judge(intent: Intent, view: View) -> Transition:
     if intent.edit.kind is EditKind.PIN:
         return _judge_pin(intent, job, view)
     if intent.edit.kind is EditKind.UNPIN:
-        if not settled(intent) and pinned_by_us(job):
+        if not settled(intent) and job.pin is not None:
             return Transition(intent, Fate.UNDO, job, "an undo that was cut short")
         return Transition(intent, Fate.STANDS, job)
-    if settled(intent) or (intent.edit.kind is EditKind.LEASE and is_leased(job, view.now)):
+    if settled(intent) or (intent.edit.kind is EditKind.LEASE and job.is_leased(view.now)):
         return Transition(intent, Fate.STANDS, job)
     if intent.edit.kind is EditKind.LEASE:
         return Transition(intent, Fate.NEVER_WAS, job)
-    return Transition(intent, Fate.NEVER_WAS if is_leased(job, view.now) else Fate.STANDS, job)
+    return Transition(intent, Fate.NEVER_WAS if job.is_leased(view.now) else Fate.STANDS, job)
 
 
 def find(intent: Intent, view: View) -> Job | None:
@@ -89,18 +86,18 @@ def find(intent: Intent, view: View) -> Job | None:
 
 
 def _judge_pin(intent: Intent, job: Job, view: View) -> Transition:
-    stands = _stands(intent, job)
+    stands = job.asks_for(intent.edit.nodes, intent.edit.slots or ())
     if not settled(intent):
-        if stands and intent.outcome is not Outcome.PARTIAL and not is_leased(job, view.now):
+        if stands and intent.outcome is not Outcome.PARTIAL and not job.is_leased(view.now):
             return Transition(intent, Fate.STANDS, job)
         if not job.required_nodes and job.request == intent.edit.original:
             return Transition(intent, Fate.NEVER_WAS, job)
-        if intent.outcome is Outcome.PARTIAL and not job.required_nodes and not names_slots(*_words(job)):
+        if intent.outcome is Outcome.PARTIAL and not job.required_nodes and not job.slots:
             return Transition(intent, Fate.NEVER_WAS, job)  # given back in the cycle that made it
         return Transition(intent, Fate.UNDO, job, "a pin that was cut short")
     if not stands:
         return Transition(intent, Fate.THEIRS, job, f"its node list is now {job.required_nodes or 'empty'}")
-    if job.lease is not None and job.lease.begins_later(view.now):
+    if job.own_begin(view.now) is not None:
         return Transition(intent, Fate.UNDO, job, "somebody gave it a later begin time")
     back = Fate.SURRENDER if view.undos.get(job.key, 0) + 1 >= MOST_UNDOS else Fate.UNDO
     if job.why in NOT_OURS:
@@ -113,17 +110,6 @@ def _judge_pin(intent: Intent, job: Job, view: View) -> Transition:
     if _had_its_passes(intent, job, view):
         return Transition(intent, back, job, f"not started in {PASSES} passes of Slurm's scheduler ({job.reason})")
     return Transition(intent, Fate.WAITING, job)
-
-
-def _stands(intent: Intent, job: Job) -> bool:
-    """Nodes and slots are both there: Slurm's updates are not atomic, one without the other is a torn edit."""
-    asked = job.request.per_node + "," + job.request.per_job
-    slots = intent.edit.slots or ()
-    return expand(job.required_nodes) == frozenset(intent.edit.nodes) and all(f":g{s}:" in asked for s in slots)
-
-
-def _words(job: Job) -> tuple[str, ...]:
-    return job.request.per_node, job.request.per_job, job.request.per_task
 
 
 def _had_its_passes(intent: Intent, job: Job, view: View) -> bool:
@@ -140,11 +126,6 @@ def _had_its_passes(intent: Intent, job: Job, view: View) -> bool:
     return considered or view.now - intent.written_at > UNCONSIDERED_S
 
 
-def pinned_by_us(job: Job) -> bool:
-    """A node list on a job with our mark, whose mark does not say that the user brought it along."""
-    return job.lease is not None and not job.lease.own_nodes and bool(job.required_nodes)
-
-
 def settled(intent: Intent) -> bool:
     """Somebody saw what became of it; else this snapshot has to tell."""
     return intent.outcome is Outcome.DONE
@@ -157,7 +138,7 @@ def orphans(jobs: Iterable[Job], watched: frozenset[int], now: float) -> Iterato
     job ran already: a requeued one gets a begin time from Slurm itself.
     """
     for job in jobs:
-        if job.pending and job.id not in watched and pinned_by_us(job) and (job.restarts or not is_leased(job, now)):
+        if job.pending and job.id not in watched and job.pin and (job.restarts or not job.is_leased(now)):
             yield job
 
 

@@ -8,10 +8,8 @@ from dataclasses import asdict, dataclass
 
 from pal_slurm.config import Config
 from pal_slurm.daemon.canary import described
-from pal_slurm.daemon.leases import is_leased
 from pal_slurm.daemon.pausing import paused
 from pal_slurm.daemon.ready import warnings
-from pal_slurm.daemon.reconcile import pinned_by_us
 from pal_slurm.slurm.port import Capabilities, Slurm
 from pal_slurm.store import Leadership, Ledger, Said, Store, Switches
 
@@ -80,8 +78,8 @@ def look(config: Config, slurm: Slurm, store: Store) -> Status:
         gpus_free=int(free.sum()),
         slots=snapshot.cluster.slots,
         pending=len(snapshot.pending),
-        leased=sum(is_leased(job, snapshot.taken) for job in snapshot.pending),
-        pinned=sum(job.pending and pinned_by_us(job) for job in snapshot.pending),
+        leased=sum(job.is_leased(snapshot.taken) for job in snapshot.pending),
+        pinned=sum(job.pending and job.pin is not None for job in snapshot.pending),
         open_intents=len(Ledger(store, setup.cluster_name).open()),
         said=Said(store, setup.cluster_name).notes() if valid else (),
         warnings=tuple(warnings(setup, config)),

@@ -11,8 +11,6 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pal_slurm.daemon.edits import let_go
-from pal_slurm.daemon.leases import waits_for_us
-from pal_slurm.daemon.reconcile import pinned_by_us
 from pal_slurm.errors import BadInput
 from pal_slurm.model import Edit, EditResult, Job, Snapshot
 from pal_slurm.slurm.port import Slurm
@@ -23,7 +21,7 @@ PAUSE_S = 0.5  # between batches: 100 edits a second at most, also when pald is 
 
 def ours(snapshot: Snapshot) -> list[Job]:
     """Pending jobs that wait under a lease or bear a pin of ours, in Slurm's order: the head is freed first."""
-    return [job for job in snapshot.pending if pinned_by_us(job) or waits_for_us(job, snapshot.taken)]
+    return [job for job in snapshot.pending if job.pin or job.waits_for_us(snapshot.taken)]
 
 
 def one(snapshot: Snapshot, job_id: int) -> list[Job]:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from functools import cached_property
 
 from pal_slurm.model.app import NO_HINT, Hint
+from pal_slurm.model.hostlist import expand_hosts
 
 JobKey = tuple[int, int]  # id and submit time: a job id may come round again
 
@@ -94,8 +95,13 @@ class Lease:
     not_before: int | None = None  # the user's own begin time: nobody starts it sooner
     moved: bool = False  # its begin time is neither lua's nor ours any more: it is kept as it is until it has come
 
-    def begins_later(self, now: float) -> bool:
-        return self.not_before is not None and self.not_before > now
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """Where we said that a job shall run."""
+
+    nodes: frozenset[str]
+    slots: tuple[int, ...]  # none: by nodes alone
 
 
 @dataclass(frozen=True)
@@ -117,8 +123,10 @@ class Job:
     time_limit_s: int | None = None  # None: no limit
     end: int | None = None  # running: start + limit
     shape: Shape | None = None  # None: asks for no GPU, or in a way that can't be pinned: no plan, guard or edit does
+    roughly: Shape = Shape(gpus=1)  # what Slurm will probably look for, also where `shape` is None
     gpu_job: bool = False
     request: Request = Request()  # as it stands now
+    slots: tuple[int, ...] = ()  # that this request names
     required_nodes: str = ""
     excluded_nodes: str = ""
     features: str = ""
@@ -161,3 +169,27 @@ class Job:
     @property
     def pending(self) -> bool:
         return self.state is JobState.PENDING
+
+    def is_leased(self, now: float) -> bool:
+        """Ours to place: it bears our mark, and its begin time is still to come, or its dependency is unmet."""
+        return self.lease is not None and self.pending and (self.eligible is None or self.eligible > now)
+
+    def own_begin(self, now: float) -> int | None:
+        """Its user's own begin time, where that is still to come."""
+        begin = self.lease.not_before if self.lease else None
+        return begin if begin is not None and begin > now else None
+
+    def waits_for_us(self, now: float) -> bool:
+        """Leased, and not just for its user's own begin time: without us it would start sooner."""
+        return self.is_leased(now) and (self.own_begin(now) is None or self.eligible not in (None, self.own_begin(now)))
+
+    @property
+    def pin(self) -> Pin | None:
+        """A node list on a job with our mark, unless the mark says that its user brought it along."""
+        if self.lease is None or self.lease.own_nodes or not self.required_nodes:
+            return None
+        return Pin(expand_hosts(self.required_nodes) or frozenset(), self.slots)
+
+    def asks_for(self, nodes: Sequence[str], slots: Sequence[int]) -> bool:
+        """Nodes and slots both: Slurm's updates are not atomic, one without the other is a torn edit."""
+        return expand_hosts(self.required_nodes) == frozenset(nodes) and set(slots) <= set(self.slots)

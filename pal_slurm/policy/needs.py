@@ -6,13 +6,12 @@ kept in one Need per kind, and the floor remembers per Need that nothing fits.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pal_slurm.model import BoolArray, Cluster, Job, Request, Reservation, Shape, Tier
+from pal_slurm.model import BoolArray, Cluster, Job, Reservation, Shape, Tier
 from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.policy.features import feature_mask
 
@@ -74,7 +73,7 @@ class Needs:
 
     def guess(self, job: Job) -> Need:
         """What Slurm will probably look for, for a job that we don't place: what can't be understood is left out."""
-        shape = job.shape or shape_of_request(job.request)
+        shape = job.shape or job.roughly
         kind = ("guess", shape, job.exclusive, *_texts(job), job.reservation, job.partitions, self._reach(job))
         need = self._kinds.get(kind)
         if need is None:
@@ -147,25 +146,6 @@ class Needs:
 
 def _texts(job: Job) -> tuple[str, str, str]:
     return job.features, job.excluded_nodes, job.required_nodes
-
-
-def shape_of_request(request: Request) -> Shape:
-    """Roughly: how many GPUs and nodes, from a request that no Shape can express (per socket, odd counts ...)."""
-    most = max(request.min_nodes, request.max_nodes)
-    if request.per_node:
-        return Shape(request.min_nodes, most, gpus_per_node=_count(request.per_node))
-    gpus = max(map(_count, (request.per_job, request.per_task, request.per_socket)))
-    return Shape(request.min_nodes, most, gpus=max(gpus, request.min_nodes))
-
-
-def _count(text: str) -> int:
-    """GPUs in `gres/gpu:a100:2,gres/gpu:1`; at least one."""
-    total = 0
-    for word in text.split(","):
-        if "gpu" in word:
-            number = re.search(r"[:=]([0-9]{1,4})$", word)
-            total += int(number.group(1)) if number else 1
-    return max(total, 1)
 
 
 def _simplify(site: Site) -> Site:

@@ -26,10 +26,10 @@ def turn_of(job: Job, now: float) -> tuple[Turn, Reason]:
     """The reason says why it is not simply placed."""
     if job.why is Waits.HELD:
         return Turn.ASIDE, Reason.HELD
-    if job.lease is None or (job.eligible is not None and job.eligible <= now):
+    if not job.is_leased(now):
         waits_for_more = job.eligible is None or job.eligible > now or job.why in BLOCKED
         return (Turn.ASIDE if waits_for_more else Turn.THEIRS), Reason.FOREIGN
-    if job.lease.begins_later(now):
+    if job.own_begin(now) is not None:
         return Turn.LATER, Reason.NOT_ELIGIBLE
     if job.dependency:  # Slurm lists what is still unmet; the reason says None after each renewal
         return Turn.LATER, Reason.NOT_ELIGIBLE

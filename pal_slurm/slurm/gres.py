@@ -64,9 +64,14 @@ def indices_of(text: str) -> tuple[int, ...]:
     return tuple(sorted(index for item in gpus_in(text) for index in item.indices))
 
 
+def slots_in(*texts: str) -> tuple[int, ...]:
+    """The slots that a request names: users don't, so it is a pin of ours."""
+    types = {item.type for text in texts for item in gpus_in(text)}
+    return tuple(sorted(int(kind[1:]) for kind in types if _SLOT.fullmatch(kind)))
+
+
 def names_slots(*texts: str) -> bool:
-    """Whether a request names slots: users don't, so it is a pin of ours."""
-    return any(_SLOT.fullmatch(item.type) for text in texts for item in gpus_in(text))
+    return bool(slots_in(*texts))
 
 
 def beside(text: str) -> str:

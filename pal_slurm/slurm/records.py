@@ -13,14 +13,15 @@ from functools import lru_cache
 
 import msgspec
 
-from pal_slurm.model import NO_HINT, Hint, Job, JobState, Lease, Request, Shape, read_hint
+from pal_slurm.model import NO_HINT, Hint, Job, JobState, read_hint
 from pal_slurm.slurm import gres
+from pal_slurm.slurm.mark import read_mark
 from pal_slurm.slurm.nodeset import unfold
 from pal_slurm.slurm.reasons import why
+from pal_slurm.slurm.requests import Demand, asked_of
 
 HOLDS_RESOURCES = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED"})
 MOST_TASKS = 4_000_001  # Slurm's own greatest MaxArraySize
-_MARK = re.compile(r"pal1\{((?:[^{}\s]*;)?)b=([0-9]{1,15})((?:;[^{}\s]*)?)\}")
 _TASKS = re.compile(r"([0-9]+)(?:-([0-9]+)(?::([0-9]+))?)?")
 
 
@@ -81,12 +82,13 @@ def to_job(record: JobRecord) -> Job:
     state = _state(record.state)
     pending = state is JobState.PENDING
     lease = read_mark(record.admin_comment) if record.admin_comment else None
-    request, shape, asks = _asked(
+    demand = Demand(
         record.per_node, record.per_job, record.per_task, record.per_socket, record.num_nodes, record.max_nodes,
         record.partition, record.features, lease.original if lease else None, lease is not None and lease.own_nodes,
         record.required_nodes != "", record.mem_per_gpu, record.cpus_per_gpu, record.ntasks, record.ntasks_per_node,
         record.cpus_per_task, record.min_cpus_per_node, record.cpus, record.mem_per_node_mb, record.mem_per_cpu_mb,
     )  # fmt: skip
+    asked = asked_of(demand)
     nodes = () if pending else unfold(record.nodes)
     job = object.__new__(Job)
     # A frozen dataclass sets its forty fields one by one, which for 10,000 jobs is most of the time of a snapshot.
@@ -105,9 +107,11 @@ def to_job(record: JobRecord) -> Job:
         start=record.start,
         time_limit_s=None if record.time_limit_min is None else record.time_limit_min * 60,
         end=None if pending else record.end,
-        shape=None if record.het_id is not None else shape,
-        gpu_job=asks,
-        request=request,
+        shape=None if record.het_id is not None else asked.shape,
+        roughly=asked.roughly,
+        gpu_job=asked.gpus,
+        request=asked.request,
+        slots=asked.slots,
         required_nodes=record.required_nodes,
         excluded_nodes=record.excluded_nodes,
         features=record.features,
@@ -137,20 +141,6 @@ def to_job(record: JobRecord) -> Job:
 def in_whole_nodes(job: Job, whole: Collection[str]) -> Job:
     """A job that names a partition of whole nodes shares its nodes with nobody."""
     return job if job.exclusive or not any(name in whole for name in job.partitions) else replace(job, exclusive=True)
-
-
-def _as_made(request: Request, made: Request | None, own_nodes: bool, nodes_named: bool) -> Request:
-    """The request as the user made it: what stands now, unless it is a pin of ours, which always names nodes."""
-    if made is None:
-        return request
-    if nodes_named and not own_nodes:
-        if gres.names_slots(request.per_node, request.per_job, request.per_task, request.per_socket):
-            return made
-        return replace(request, min_nodes=made.min_nodes, max_nodes=made.max_nodes)
-    # squeue can't say "no most": it shows the least number twice.
-    if made.max_nodes == 0 and made.min_nodes == request.min_nodes == request.max_nodes:
-        return replace(request, max_nodes=0)
-    return request
 
 
 @lru_cache(maxsize=1024)
@@ -190,63 +180,6 @@ def _devices(detail: list[str], nodes: int) -> tuple[tuple[int, ...], ...]:
     return tuple(gres.indices_of(text or "") for text in detail)
 
 
-@lru_cache(maxsize=8192)
-def _asked(
-    per_node: str, per_job: str, per_task: str, per_socket: str, num_nodes: int | None, max_nodes: int | None,
-    partition: str, features: str, made: Request | None, own_nodes: bool, nodes_named: bool, mem_per_gpu: str,
-    cpus_per_gpu: str, ntasks: int | None, ntasks_per_node: int | None, cpus_per_task: int | None,
-    min_cpus: int | None, cpus: int | None, mem_per_node: int | None, mem_per_cpu: int | None,
-) -> tuple[Request, Shape | None, bool]:  # fmt: skip
-    """Request, shape, and whether any GPU is asked for; jobs that ask alike share one answer."""
-    least, most = num_nodes or 1, max_nodes or 0
-    if most:  # of a pending job Slurm shows what it last reckoned with, which may be more than it may have
-        least = min(least, most)
-    request = Request(per_node, per_job, per_task, per_socket, least, most, partition, features)
-    shape, asks = _shape(
-        _as_made(request, made, own_nodes, nodes_named), mem_per_gpu, cpus_per_gpu, ntasks, ntasks_per_node,
-        cpus_per_task, min_cpus, cpus, mem_per_node, mem_per_cpu,
-    )  # fmt: skip
-    return request, shape, asks
-
-
-def _shape(
-    request: Request, mem_per_gpu: str, cpus_per_gpu: str, ntasks: int | None, ntasks_per_node: int | None,
-    cpus_per_task: int | None, min_cpus: int | None, cpus: int | None, mem_per_node: int | None,
-    mem_per_cpu: int | None,
-) -> tuple[Shape | None, bool]:  # fmt: skip
-    """What the job may be given, and whether it asks for any GPU."""
-    texts = (request.per_node, request.per_job, request.per_task, request.per_socket)
-    each, total, of_task, of_socket = map(gres.count_of, texts)
-    if not (each or total or of_task or of_socket):
-        return None, False
-    if of_socket or (each > 0) + (total > 0) + (of_task > 0) > 1 or gres.names_slots(*texts):
-        return None, True  # said in two ways, or by slot, which is the user's own word
-    least, max_nodes = request.min_nodes, request.max_nodes
-    if of_task:
-        total = of_task * (ntasks or 1)
-    # Without -N Slurm takes the fewest nodes that do; a per-node request must not grow with their number.
-    most = max(least, max_nodes or (least if each else min(total, ntasks or total)))
-    # Only a hint for planners of a job-wide request: the even split over the fewest nodes.
-    on_each = each or -(-total // least)
-    shape = Shape(
-        min_nodes=least,
-        max_nodes=most,
-        gpus_per_node=each or None,
-        gpus=None if each else total,
-        cpus_per_node=max(
-            min_cpus or 0,
-            (ntasks_per_node or 0) * (cpus_per_task or 1),
-            gres.amount_per_gpu(cpus_per_gpu) * each,
-        ),
-        cpus=max(cpus or 1, gres.amount_per_gpu(cpus_per_gpu) * total),
-        mem_per_node_mb=max(mem_per_node or 0, gres.amount_per_gpu(mem_per_gpu) * on_each),
-        mem_per_cpu_mb=mem_per_cpu or 0,
-        # By slot, steps would not get the GPUs of their tasks, and Slurm counts the CPUs of one slot only.
-        by_slot=not of_task and (not cpus_per_gpu or max(each, total) == 1),
-    )
-    return shape, True
-
-
 @lru_cache(maxsize=1024)
 def read_tasks(text: str) -> tuple[int, ...]:
     """`1,3-9:2%4` as 1, 3, 5, 7, 9; nothing when it is not that, or when Slurm cut it short with `...`."""
@@ -262,36 +195,3 @@ def read_tasks(text: str) -> tuple[int, ...]:
             return ()
         tasks.extend(range(low, high + 1, step))
     return tuple(tasks)
-
-
-def read_mark(admin_comment: str) -> Lease | None:
-    """The lease mark, the first word of AdminComment; users can't write there."""
-    match = _MARK.match(admin_comment)
-    if not match:
-        return None
-    # The end differs from job to job, the rest seldom does.
-    made = _made("".join(match.group(1, 3)))
-    return replace(made, end=int(match[2])) if made else None
-
-
-@lru_cache(maxsize=4096)
-def _made(text: str) -> Lease | None:
-    """What a mark says beside the end: the original request, and whether it named nodes or a begin time."""
-    fields = dict(part.partition("=")[::2] for part in text.split(";") if part)
-    least, _, most = fields.get("N", "").partition("-")
-    try:
-        nodes = (int(least or 1), int(most or 0))
-        not_before = int(fields["u"]) if "u" in fields else None
-    except ValueError:
-        return None
-    original = Request(
-        per_node=fields.get("n", ""),
-        per_job=fields.get("j", ""),
-        per_task=fields.get("t", ""),
-        per_socket=fields.get("s", ""),
-        min_nodes=nodes[0],
-        max_nodes=nodes[1],
-        partition=fields.get("P", ""),
-        features=fields.get("f", ""),
-    )
-    return Lease(0, original, fields.get("r") == "1", not_before)

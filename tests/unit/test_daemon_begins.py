@@ -9,7 +9,7 @@ import pytest
 
 from pal_slurm.daemon.begins import LONGEST_LEASE_S, Begins, beyond_a_lease
 from pal_slurm.daemon.edits import let_go
-from pal_slurm.daemon.leases import LeaseRules, renewals, waits_for_us
+from pal_slurm.daemon.leases import LeaseRules, renewals
 from pal_slurm.daemon.past import Past
 from pal_slurm.daemon.reconcile import Fate, judge
 from pal_slurm.guard import Refusal, Rules, check
@@ -88,7 +88,7 @@ def test_nobody_starts_it_sooner_nor_renews_it_nor_lets_it_go(store: Store) -> N
     (verdict,) = check([start], snapshot(made, now=NOW), Rules(True, True, 3.0))
     assert isinstance(verdict, Refusal)
     assert renewals([(0, made)], {}, LeaseRules(), 1099.0, 15.0) == []
-    assert not waits_for_us(made, NOW)
+    assert not made.waits_for_us(NOW)
 
 
 def test_once_it_has_come_the_mark_counts_again(store: Store) -> None:
@@ -100,19 +100,19 @@ def test_once_it_has_come_the_mark_counts_again(store: Store) -> None:
 
 def test_the_marks_own_begin_time_is_renewed_shortly_before_it_comes_and_given_back() -> None:
     marked = job(lease=Lease(1100, Request(), not_before=1100))
-    assert not waits_for_us(marked, NOW)
+    assert not marked.waits_for_us(NOW)
     (edit,) = renewals([(0, marked)], {}, LeaseRules(), 1090.0, 15.0)
     assert edit.until is not None and edit.until > 1100
     renewed = replace(marked, eligible=edit.until)
     assert turn_of(renewed, 1095.0)[0] is Turn.LATER and turn_of(renewed, 1100.0)[0] is not Turn.LATER
-    assert waits_for_us(renewed, 1095.0)
+    assert renewed.waits_for_us(1095.0)
     assert let_go(renewed, 1095.0) == Edit(7, EditKind.RENEW, until=1100)
     assert let_go(renewed, 1101.0) == Edit(7, EditKind.PLAIN)
 
 
 def test_a_pin_whose_job_is_to_begin_later_is_taken_back() -> None:
     lease = replace(MARK, not_before=1100, moved=True)
-    pinned = job(required_nodes="n1", request=Request(per_node="gres/gpu:g1:1"), lease=lease, why=Waits.BEGIN)
+    pinned = job(required_nodes="n1", slots=(1,), lease=lease, why=Waits.BEGIN)
     edit = Edit(7, EditKind.PIN, nodes=("n1",), slots=(1,))
     intent = Intent(1, 950, edit, fence=1, written_at=NOW - 5, outcome=Outcome.DONE)
     assert judge(intent, view(pinned)).fate is Fate.UNDO

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pal_slurm.daemon.leases import LeaseRules, is_leased, lease_end, renewals
+from pal_slurm.daemon.leases import LeaseRules, lease_end, renewals
 from pal_slurm.daemon.pace import EDIT, PUT_OFF, START, ReadPace, StartBudget, WriteBudget, within
 from pal_slurm.model import EditKind
 from tests.builders import leased, waiting
@@ -60,13 +60,13 @@ def test_a_dependent_job_without_eligible_time_goes_by_what_was_last_written() -
     job = leased(5, until=20, eligible=None)
     assert lease_end(job, written=900) == 900
     assert lease_end(job, written=None) == 20
-    assert is_leased(job, now=5_000.0)
+    assert job.is_leased(5_000.0)
 
 
 def test_a_job_whose_begin_time_has_come_is_no_longer_ours_to_place() -> None:
-    assert is_leased(leased(1, until=110), now=100.0)
-    assert not is_leased(leased(1, until=110), now=110.0)
-    assert not is_leased(waiting(2, eligible=500), now=100.0)
+    assert leased(1, until=110).is_leased(100.0)
+    assert not leased(1, until=110).is_leased(110.0)
+    assert not waiting(2, eligible=500).is_leased(100.0)
 
 
 def test_the_budget_refills_with_time_and_never_beyond_its_burst() -> None:

@@ -50,7 +50,7 @@ def job(**more: Any) -> Job:
 
 
 def pinned(**more: Any) -> Job:
-    return job(required_nodes="n[2,5]", request=Request(per_job="gres/gpu:g1:2,gres/gpu:g3:2"), **more)
+    return job(required_nodes="n[2,5]", request=Request(per_job="gres/gpu:g1:2,gres/gpu:g3:2"), slots=(1, 3), **more)
 
 
 def view(*jobs: Job, main: int = 10, backfill: int = 5, ok: tuple[str, ...] = ("n2", "n5"), undos: int = 0) -> View:

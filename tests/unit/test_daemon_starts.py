@@ -85,6 +85,6 @@ def test_a_refused_job_is_remembered_with_all_tasks_of_its_array_until_it_waits_
 
 
 def test_slots_that_a_user_named_on_a_leased_job_are_left_to_him_when_it_is_let_go() -> None:
-    named = replace(JOB, request=Request(per_node="gres/gpu:g1:1"))
+    named = replace(JOB, slots=(1,))
     assert let_go(named, NOW).kind is EditKind.PLAIN
     assert let_go(replace(named, required_nodes="n1"), NOW).kind is EditKind.UNPIN  # a pin that was torn

@@ -10,7 +10,8 @@ import pytest
 
 from pal_slurm.sim.slurm.jobs import SimJob
 from pal_slurm.sim.slurm.leasing import Leasing
-from pal_slurm.slurm.records import JobRecord, read_mark
+from pal_slurm.slurm.mark import read_mark
+from pal_slurm.slurm.records import JobRecord
 
 LUA = Path(__file__).parents[2] / "spank" / "job_submit.lua"
 NOW = 1_800_000_000

@@ -8,9 +8,10 @@ import pytest
 
 from pal_slurm.model import Job, JobState, Request, Shape
 from pal_slurm.slurm import gres
+from pal_slurm.slurm.mark import read_mark
 from pal_slurm.slurm.nodes import NodeRecord, PartitionRecord, ReservationRecord, Site, to_cluster, to_reservation
 from pal_slurm.slurm.pyslurm.worker import older, read
-from pal_slurm.slurm.records import JobRecord, read_mark, read_tasks, to_job
+from pal_slurm.slurm.records import JobRecord, read_tasks, to_job
 
 
 @pytest.mark.parametrize(

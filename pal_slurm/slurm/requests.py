@@ -1,0 +1,117 @@
+"""What a job asks for. In: a record's numbers and GRES texts. Out: Request, and the Shapes that plans reckon with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+from typing import NamedTuple
+
+from pal_slurm.model import Request, Shape
+from pal_slurm.slurm import gres
+
+
+class Demand(NamedTuple):
+    """In Slurm's own words and numbers; equal ones share one answer."""
+
+    per_node: str
+    per_job: str
+    per_task: str
+    per_socket: str
+    num_nodes: int | None
+    max_nodes: int | None
+    partition: str
+    features: str
+    marked: Request | None  # as our mark has it
+    own_nodes: bool
+    nodes_named: bool
+    mem_per_gpu: str
+    cpus_per_gpu: str
+    ntasks: int | None
+    ntasks_per_node: int | None
+    cpus_per_task: int | None
+    min_cpus_per_node: int | None
+    cpus: int | None
+    mem_per_node_mb: int | None
+    mem_per_cpu_mb: int | None
+
+
+class Asked(NamedTuple):
+    request: Request  # as it stands
+    shape: Shape | None  # what it may be given; None: no GPU is asked for, or in a way that can't be pinned
+    roughly: Shape  # what Slurm will look for, as far as it can be understood
+    gpus: bool  # any at all
+    slots: tuple[int, ...]
+
+
+@lru_cache(maxsize=8192)
+def asked_of(demand: Demand) -> Asked:
+    least, most = demand.num_nodes or 1, demand.max_nodes or 0
+    if most:  # of a pending job Slurm shows what it last reckoned with, which may be more than it may have
+        least = min(least, most)
+    texts = demand[:4]
+    request = Request(*texts, least, most, demand.partition, demand.features)
+    made = _as_made(request, demand)
+    counts = _counts(made)
+    shape = _shape(made, counts, demand) if any(counts) else None
+    return Asked(request, shape, shape or _roughly(request), any(counts), gres.slots_in(*texts[:2]))
+
+
+def _texts(request: Request) -> tuple[str, str, str, str]:
+    return request.per_node, request.per_job, request.per_task, request.per_socket
+
+
+def _counts(request: Request) -> list[int]:
+    return list(map(gres.count_of, _texts(request)))
+
+
+def _roughly(request: Request) -> Shape:
+    """Roughly: how many GPUs and nodes, also of a request that no Shape can express (per socket, odd counts ...)."""
+    least, most = request.min_nodes, max(request.min_nodes, request.max_nodes)
+    each, *others = _counts(request)
+    if request.per_node:
+        return Shape(least, most, gpus_per_node=max(each, 1))
+    return Shape(least, most, gpus=max(*others, least))
+
+
+def _shape(request: Request, counts: list[int], demand: Demand) -> Shape | None:
+    each, total, of_task, of_socket = counts
+    if of_socket or sum(map(bool, counts)) > 1 or gres.names_slots(*_texts(request)):
+        return None  # said in two ways, or by slot, which is the user's own word
+    least, max_nodes = request.min_nodes, request.max_nodes
+    if of_task:
+        total = of_task * (demand.ntasks or 1)
+    # Without -N Slurm takes the fewest nodes that do; a per-node request must not grow with their number.
+    most = max(least, max_nodes or (least if each else min(total, demand.ntasks or total)))
+    # Only a hint for planners of a job-wide request: the even split over the fewest nodes.
+    on_each = each or -(-total // least)
+    return Shape(
+        min_nodes=least,
+        max_nodes=most,
+        gpus_per_node=each or None,
+        gpus=None if each else total,
+        cpus_per_node=max(
+            demand.min_cpus_per_node or 0,
+            (demand.ntasks_per_node or 0) * (demand.cpus_per_task or 1),
+            gres.amount_per_gpu(demand.cpus_per_gpu) * each,
+        ),
+        cpus=max(demand.cpus or 1, gres.amount_per_gpu(demand.cpus_per_gpu) * total),
+        mem_per_node_mb=max(demand.mem_per_node_mb or 0, gres.amount_per_gpu(demand.mem_per_gpu) * on_each),
+        mem_per_cpu_mb=demand.mem_per_cpu_mb or 0,
+        # By slot, steps would not get the GPUs of their tasks, and Slurm counts the CPUs of one slot only.
+        by_slot=not of_task and (not demand.cpus_per_gpu or max(each, total) == 1),
+    )
+
+
+def _as_made(request: Request, demand: Demand) -> Request:
+    """The request as the user made it: what stands now, unless it is a pin of ours, which always names nodes."""
+    made = demand.marked
+    if made is None:
+        return request
+    if demand.nodes_named and not demand.own_nodes:
+        if gres.names_slots(*_texts(request)):
+            return made
+        return replace(request, min_nodes=made.min_nodes, max_nodes=made.max_nodes)
+    # squeue can't say "no most": it shows the least number twice.
+    if made.max_nodes == 0 and made.min_nodes == request.min_nodes == request.max_nodes:
+        return replace(request, max_nodes=0)
+    return request
