@@ -97,7 +97,7 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
-class Pin:
+class Pinned:
     """Where we said that a job shall run."""
 
     nodes: frozenset[str]
@@ -184,11 +184,11 @@ class Job:
         return self.is_leased(now) and (self.own_begin(now) is None or self.eligible not in (None, self.own_begin(now)))
 
     @property
-    def pin(self) -> Pin | None:
+    def pin(self) -> Pinned | None:
         """A node list on a job with our mark, unless the mark says that its user brought it along."""
         if self.lease is None or self.lease.own_nodes or not self.required_nodes:
             return None
-        return Pin(expand_hosts(self.required_nodes) or frozenset(), self.slots)
+        return Pinned(expand_hosts(self.required_nodes) or frozenset(), self.slots)
 
     def asks_for(self, nodes: Sequence[str], slots: Sequence[int]) -> bool:
         """Nodes and slots both: Slurm's updates are not atomic, one without the other is a torn edit."""

@@ -58,6 +58,16 @@ class ReservationRecord(msgspec.Struct, array_like=True):
     flags: list[str] = []
 
 
+class Machine(msgspec.Struct):
+    """All but the queue."""
+
+    nodes: list[NodeRecord]
+    partitions: list[PartitionRecord]
+    reservations: list[ReservationRecord]
+    racks: dict[str, int] | None = None  # from the topology; None: it tells nothing
+    taken: float = 0.0  # when it was asked for
+
+
 @dataclass(frozen=True, slots=True)
 class Site:
     """How this site words things that Slurm has no word for."""
@@ -65,6 +75,9 @@ class Site:
     models: tuple[str, ...] = ()  # node features that name a GPU model; none: the GRES type, else "gpu"
     rack_prefix: str = "rack"  # a feature of this prefix and a number is the node's rack
     racks: Mapping[str, int] | None = None  # node -> rack, where it is known otherwise (topology)
+
+
+PLAIN_SITE = Site()
 
 
 def to_reservation(record: ReservationRecord) -> Reservation:
@@ -83,7 +96,7 @@ def to_cluster(
     nodes: Sequence[NodeRecord],
     partitions: Sequence[PartitionRecord],
     reservations: Sequence[Reservation] = (),
-    site: Site = Site(),
+    site: Site = PLAIN_SITE,
     now: float = 0.0,
 ) -> Cluster:
     names = tuple(node.name for node in nodes)

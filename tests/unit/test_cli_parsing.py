@@ -9,11 +9,11 @@ import pytest
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Job, JobState, Shape
 from pal_slurm.slurm.capabilities import capabilities_of, parse_release
-from pal_slurm.slurm.commands.cluster import Machine, read_config, read_machine, read_passes, to_setup
+from pal_slurm.slurm.commands.cluster import read_config, read_machine, read_passes, to_setup
 from pal_slurm.slurm.commands.columns import WIDTHS, Layout, rows
 from pal_slurm.slurm.commands.details import devices_of, sole_lines
 from pal_slurm.slurm.commands.queue import Unread, megabytes, minutes, to_record
-from pal_slurm.slurm.nodes import Site, to_cluster, to_reservation
+from pal_slurm.slurm.nodes import Machine, Site, to_cluster, to_reservation
 from pal_slurm.slurm.records import to_job
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "cli"

@@ -18,10 +18,8 @@ from pal_slurm.sim.slurm.updates import update
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.edits.judge import judge
 from pal_slurm.slurm.edits.prepare import Ready, prepare_all, record_of
-from pal_slurm.slurm.nodes import Site, to_cluster, to_reservation
+from pal_slurm.slurm.nodes import PLAIN_SITE, Site, to_cluster, to_reservation
 from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
-
-PLAIN_SITE = Site()
 
 
 class SimSlurm:

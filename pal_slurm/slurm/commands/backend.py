@@ -4,23 +4,24 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from pal_slurm.model import Cluster, Edit, EditResult, Job, JobState, Reservation, Snapshot
+from pal_slurm.model import Edit, EditResult, Job, JobState, Snapshot
 from pal_slurm.slurm.capabilities import capabilities_of
-from pal_slurm.slurm.commands.cluster import QUESTIONS, Machine, read_config, read_machine, read_passes, to_setup
+from pal_slurm.slurm.commands.cluster import QUESTIONS, read_config, read_machine, read_passes, to_setup
 from pal_slurm.slurm.commands.columns import Layout, rows
 from pal_slurm.slurm.commands.read import QueueReader
 from pal_slurm.slurm.commands.run import Commands
-from pal_slurm.slurm.commands.write import Writer
-from pal_slurm.slurm.nodes import Site, to_cluster, to_reservation
+from pal_slurm.slurm.commands.write import BATCH, send
+from pal_slurm.slurm.edits.apply import Heard, apply
+from pal_slurm.slurm.edits.prepare import Ready
+from pal_slurm.slurm.nodes import PLAIN_SITE, Site
 from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
-from pal_slurm.slurm.records import HOLDS_RESOURCES, in_whole_nodes, to_job
+from pal_slurm.slurm.records import HOLDS_RESOURCES, to_job
+from pal_slurm.slurm.snapshots import to_snapshot
 
 _PULSE = Layout((("JobId", 12), ("ArrayTaskId", 24), ("State", 16), ("Reason", 34)))
-PLAIN_SITE = Site()
 SETTINGS_AGE_S = 60.0  # how long slurmctld's settings are believed
 
 
@@ -33,7 +34,6 @@ class CliSlurm:
         self._commands = Commands(bin_dir, deadline_s)
         self._site = site
         self._reader = QueueReader(self._commands)
-        self._writer = Writer(self._commands, self._reader)
         self._settings: tuple[float, dict[str, str]] | None = None
 
     def capabilities(self) -> Capabilities:
@@ -47,28 +47,27 @@ class CliSlurm:
         taken = time.time()
         queue = self._reader.queue()
         machine = read_machine(self._commands.show(QUESTIONS))
-        reservations = tuple(map(to_reservation, machine.reservations))
-        whole = {partition.name for partition in machine.partitions if partition.exclusive}
-        jobs = [in_whole_nodes(to_job(record), whole) for record in queue.records]
-        return Snapshot(
-            taken=taken,
-            cluster=self._cluster(machine, reservations, taken),
-            pending=tuple(sorted((j for j in jobs if j.pending), key=lambda j: (-j.priority, j.submit, j.id))),
-            running=tuple(j for j in jobs if j.state is JobState.RUNNING),
-            reservations=reservations,
-            dropped_hints=sum(job.hint.dropped for job in jobs),
-            unread=tuple(queue.unread),
-        )
+        machine.taken = taken
+        return to_snapshot(machine, map(to_job, queue.records), self._site, queue.unread)
 
     def jobs(self, ids: Sequence[int]) -> dict[int, Job]:
         wanted = frozenset(ids)
-        found = (to_job(record) for record in self._reader.some(list(wanted)).records)
-        return {job.id: job for job in found if job.id in wanted and job.state is not JobState.OTHER}
+        return {job.id: job for job in self.records(ids) if job.id in wanted and job.state is not JobState.OTHER}
 
     def apply(self, edits: Sequence[Edit]) -> list[EditResult]:
-        if not edits:
-            return []
-        return self._writer.apply(edits, self.capabilities(), to_setup(self._config()).disable_job_shrink)
+        return apply(edits, self, BATCH)
+
+    def able(self) -> tuple[Capabilities, bool]:
+        return self.capabilities(), to_setup(self._config()).disable_job_shrink
+
+    def records(self, ids: Iterable[int]) -> list[Job]:
+        return [to_job(record) for record in self._reader.some(list(dict.fromkeys(ids))).records]
+
+    def send(self, ready: Sequence[Ready]) -> list[Heard]:
+        return send(self._commands, ready)
+
+    def now(self) -> float:
+        return time.time()
 
     def pulse(self) -> Pulse:
         answer = self._commands.read("squeue", ("-h", "-a", "-r", "-S", "i", "-O", _PULSE.option))
@@ -92,7 +91,3 @@ class CliSlurm:
         if self._settings is None or self._settings[0] < now - SETTINGS_AGE_S:
             self._settings = (now, read_config(self._commands.read("scontrol", ("show", "config"))))
         return self._settings[1]
-
-    def _cluster(self, machine: Machine, reservations: Sequence[Reservation], now: float) -> Cluster:
-        site = self._site if self._site.racks is not None else replace(self._site, racks=machine.racks)
-        return to_cluster(machine.nodes, machine.partitions, reservations, site, now)

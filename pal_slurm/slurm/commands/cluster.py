@@ -8,26 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from pal_slurm.errors import SlurmUnavailable
-from pal_slurm.slurm.nodes import NodeRecord, PartitionRecord, ReservationRecord
+from pal_slurm.slurm.nodes import Machine, NodeRecord, PartitionRecord, ReservationRecord
 from pal_slurm.slurm.nodeset import unfold
 from pal_slurm.slurm.port import Passes, SchedulerSetup
 from pal_slurm.words import digits
 
 _QUESTION = re.compile(r"REQUEST_\w*INFO\w*\s.*total_time:([0-9]+)")
 QUESTIONS = ("show node", "show partition", "show reservation", "show topology")
-
-
-@dataclass(frozen=True, slots=True)
-class Machine:
-    """All but the queue."""
-
-    nodes: list[NodeRecord]
-    partitions: list[PartitionRecord]
-    reservations: list[ReservationRecord]
-    racks: dict[str, int] | None  # from the topology; None: it tells nothing
 
 
 def read_machine(answers: list[bytes]) -> Machine:

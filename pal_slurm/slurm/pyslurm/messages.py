@@ -10,7 +10,7 @@ from typing import TypeVar
 import msgspec
 
 from pal_slurm.errors import SlurmUnavailable
-from pal_slurm.slurm.nodes import NodeRecord, PartitionRecord, ReservationRecord
+from pal_slurm.slurm.nodes import Machine
 from pal_slurm.slurm.records import JobRecord
 
 T = TypeVar("T")
@@ -19,15 +19,6 @@ T = TypeVar("T")
 class Hello(msgspec.Struct):
     fields: list[str]
     loaded: str
-
-
-class Machine(msgspec.Struct):
-    """The first part of a snapshot; its jobs follow."""
-
-    taken: float
-    nodes: list[NodeRecord]
-    partitions: list[PartitionRecord]
-    reservations: list[ReservationRecord]
 
 
 class Unread(msgspec.Struct):

@@ -1,0 +1,28 @@
+"""One look at Slurm, of what a backend read. In: records of nodes and reservations, jobs. Out: Snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from pal_slurm.model import Job, JobState, Snapshot
+from pal_slurm.slurm.nodes import Machine, Site, to_cluster, to_reservation
+from pal_slurm.slurm.records import in_whole_nodes
+
+
+def to_snapshot(machine: Machine, jobs: Iterable[Job], site: Site, unread: Sequence[str] = ()) -> Snapshot:
+    reservations = tuple(map(to_reservation, machine.reservations))
+    whole = {partition.name for partition in machine.partitions if partition.exclusive}
+    jobs = [in_whole_nodes(job, whole) for job in jobs] if whole else list(jobs)
+    pending = [job for job in jobs if job.state is JobState.PENDING]
+    running = [job for job in jobs if job.state is JobState.RUNNING]
+    site = site if site.racks is not None else replace(site, racks=machine.racks)
+    return Snapshot(
+        taken=machine.taken,
+        cluster=to_cluster(machine.nodes, machine.partitions, reservations, site, machine.taken),
+        pending=tuple(sorted(pending, key=lambda job: (-job.priority, job.submit, job.id))),
+        running=tuple(running),
+        reservations=reservations,
+        dropped_hints=sum(job.hint.dropped for job in (*pending, *running)),
+        unread=tuple(unread),
+    )
