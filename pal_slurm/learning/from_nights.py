@@ -13,8 +13,9 @@ from datetime import UTC, datetime, timedelta
 import numpy as np
 
 from pal_slurm.model import IntArray
-from pal_slurm.scores.combine import SIGMAS, Scores, combine
+from pal_slurm.scores.combine import Scores, combine
 from pal_slurm.scores.fleet import newest_shift
+from pal_slurm.scores.medians import SIGMAS
 from pal_slurm.scores.nights import Nights, Runs, by_night
 from pal_slurm.store import Store
 from pal_slurm.store.nights import Alert, KernelKey, NightRepo, NightRow, ProfiledScore, RunRow, WindowRow

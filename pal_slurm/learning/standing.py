@@ -11,8 +11,8 @@ from math import exp, log, sqrt
 
 import numpy as np
 
-from pal_slurm.scores.combine import SIGMAS
 from pal_slurm.scores.learning import JUMP, PRIOR, Beliefs
+from pal_slurm.scores.medians import SIGMAS
 from pal_slurm.scores.witness import Anchor, Vote, allowed
 from pal_slurm.store.learned import Card, CurrentScore, LearnedRepo
 from pal_slurm.store.nights import Alert

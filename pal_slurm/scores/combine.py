@@ -19,15 +19,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from pal_slurm.model import BoolArray, FloatArray, IntArray
-from pal_slurm.scores.medians import STALL
+from pal_slurm.scores.medians import LEAST_ERROR, SIGMAS, STALL
 from pal_slurm.scores.nights import Nights
 
 CHANGED = 0.08  # two nights in a row this far (log) from the ones before: the GPU is another one now
 LASTING_STALLS = 0.5  # of the runs: where more than this stall, the median run is slow, and so is the GPU
-LEAST_ERROR = 0.002  # no score is told to be surer than this: neighbours, weather
 LEAST_RUNS = 6  # before anything is said of how often a GPU stalls
 MIDDLE_HALF = 1.2  # variance of the mean of the middle half over that of the mean, for normal scatter
-SIGMAS = 1.96  # of a confidence interval: 95 %
 MOST_LOG = 50.0  # an interval that reaches further than e^50 says "anything", and can still be stored
 HALF_LIFE = 7.0  # nights until a night weighs half
 PRIOR_ERROR = 0.03  # of one run, where nobody measured twice

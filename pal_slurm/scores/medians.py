@@ -17,6 +17,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 STALL = 1.25  # no measured GPU's lasting spread between its own runs comes near (Longhorn: 3.6 % typical)
+SIGMAS = 1.96  # of a confidence interval: 95 %
+LEAST_ERROR = 0.002  # no score is told to be surer than this: neighbours, weather
+LEAST_RUNS = 3  # that tell how sure a score is
 MEDIAN_SPREAD = math.sqrt(math.pi / 2)  # standard error of a median over that of a mean, for normal scatter
 
 
@@ -36,6 +39,12 @@ class GpuScore:
     runs: int
     stalls: int
     error: float  # standard error of the score; 0 where one run alone can't tell
+
+    @property
+    def interval(self) -> tuple[float, float] | None:
+        """95 %; None: too few runs to tell."""
+        half = SIGMAS * math.hypot(self.error, LEAST_ERROR)
+        return (self.score - half, self.score + half) if self.runs >= LEAST_RUNS else None
 
 
 def score_runs(runs: Iterable[RunTime]) -> Mapping[str, GpuScore]:

@@ -17,8 +17,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import log
 
-from pal_slurm.scores.combine import SIGMAS
 from pal_slurm.scores.learning import PRIOR
+from pal_slurm.scores.medians import SIGMAS
 
 ALONE_LEAST, ALONE_MOST = 0.02, 0.05  # what one user may move a score that was measured
 UNMEASURED = PRIOR  # and one that was not: by what GPUs are expected to differ anyway

@@ -1,6 +1,6 @@
-"""Where a simulated cluster's scores come from. In: a scores CSV, or run times as measured. Out: (class, node, slot).
+"""Where a simulated cluster's scores come from. In: a scores file, or run times as measured. Out: (class, node, slot).
 
-`gpu,node,class_a,class_b,...` gives one row per GPU. Measured run times (`uuid` or `gpu`, `node`, and `perf`,
+A scores file is read as everywhere (intake/score_file.py). Measured run times (`uuid` or `gpu`, `node`, and `perf`,
 `seconds` or `time`, a run time) become medians per GPU; whole nodes are then drawn for the cluster, because
 neighbours are alike (between-node share of the variance 0.87-0.99 on Longhorn).
 """
@@ -15,41 +15,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pal_slurm.errors import BadInput
+from pal_slurm.intake.score_document import placed_scores
 from pal_slurm.model import ScoreTable
 from pal_slurm.scores import GpuScore, RunTime, binned, score_runs
+from pal_slurm.sim.traces.pal import PUBLISHED
 from pal_slurm.sim.traces.reading import Row, Table
-
-MAX_SCORE = 100.0
 
 
 def read_scores(path: Path, nodes: int, width: int) -> ScoreTable:
-    """A scores CSV for a cluster of `nodes` x `width`."""
-    with Table(path) as table:
-        at = table.columns(",", ("gpu", "node"))
-        names = sorted(name for name in at if name.lower().startswith("class_"))
-        if not names:
-            raise table.missing("class_a", "a scores file has one column per class: class_a, class_b ...")
-        rows: dict[str, list[list[float]]] = {}
-        seen: set[str] = set()
-        for row in table.rows(",", at):
-            gpu = row.text("gpu")
-            if gpu in seen:
-                raise row.error("gpu", f"{gpu[:40]!r} comes twice")
-            seen.add(gpu)
-            rows.setdefault(row.text("node"), []).append([_score(row, name) for name in names])
-    widths = {node: len(gpus) for node, gpus in rows.items()}
-    if len(rows) != nodes or set(widths.values()) != {width}:
-        shape = f"{len(rows)} nodes with {min(widths.values(), default=0)} to {max(widths.values(), default=0)} GPUs"
+    """A file as `palctl scores import` takes it, for a cluster of `nodes` x `width`: nodes in the order of the file."""
+    slots: dict[str, list[tuple[int, dict[str, float]]]] = {}
+    for (node, slot), row in placed_scores(str(path), PUBLISHED).items():
+        slots.setdefault(node, []).append((slot, row))
+    widths = {len(mine) for mine in slots.values()}
+    if len(slots) != nodes or widths != {width}:
+        shape = f"{len(slots)} nodes with {min(widths)} to {max(widths)} GPUs"
         raise BadInput(f"{path} describes {shape}; the cluster is {nodes}x{width}.")
-    cube = np.array(list(rows.values())).transpose(2, 0, 1)
-    return binned(tuple(name[6:].upper() for name in names), np.ascontiguousarray(cube))
-
-
-def _score(row: Row, column: str) -> float:
-    value = row.number(column, above=0.0)
-    if value > MAX_SCORE:
-        raise row.error(column, f"{value:g} is no score: 1.2 means 20 % slower than the median")
-    return value
+    rows = [row for mine in slots.values() for _, row in sorted(mine, key=lambda of_slot: of_slot[0])]
+    classes = tuple(sorted({cls for row in rows for cls in row}))
+    cube = np.array([[row.get(cls, np.nan) for row in rows] for cls in classes]).reshape(-1, nodes, width)
+    return binned(classes, cube, np.isfinite(cube))
 
 
 def read_runs(path: Path) -> Mapping[str, GpuScore]:

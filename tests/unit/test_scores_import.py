@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pal_slurm.cli.palctl import palctl
-from pal_slurm.cli.score_file import Entry, read_scores
 from pal_slurm.errors import BadInput
+from pal_slurm.intake.score_file import Entry, read_scores
 from pal_slurm.store import GpuRepo, PlacedScore, ScoreRepo, Sighting, open_store
 
 NOW = 1_800_000_000.0

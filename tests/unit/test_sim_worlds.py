@@ -97,11 +97,11 @@ SCORES = "gpu,node,class_a\n0,0,1.0\n1,0,1.1\n"
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("gpu,node\n0,0\n", "column class_a is missing"),
-        ("gpu,node,class_a\n0,0,-1\n", "line 2, class_a: -1 must be more than 0"),
-        ("gpu,node,class_a\n0,0,inf\n", "line 2, class_a: 'inf' is not a finite number"),
-        ("gpu,node,class_a\n0,0,1\n0,0,1\n", "line 3, gpu: '0' comes twice"),
-        ("gpu,node,class_a\n0,0,200\n", "line 2, class_a: 200 is no score"),
+        ("gpu,node\n0,0\n", "class_a: missing; a file with one row per GPU"),
+        ("gpu,node,class_a\n0,0,-1\n", ":2: class_a: -1 must be more than zero"),
+        ("gpu,node,class_a\n0,0,inf\n", ":2: class_a: is infinite"),
+        ("gpu,node,class_a\n0,0,1\n0,0,1\n", ":3: gpu: '0' comes twice"),
+        ("gpu,node,class_a\n0,0,200\n", ":2: class_a: 200 can't be true"),
         ("gpu,node,class_a\n0,0,1\n", "the cluster is 1x2"),
     ],
 )

@@ -103,40 +103,20 @@ def _sacct(palctl: Palctl) -> str:
 
 def _knowledge(palctl: Palctl, cluster: Cluster, file: Path | None) -> tuple[ScoreTable, Apps]:
     """Scores and applications: of a file and the published classes, else what pald would use."""
-    from pal_slurm.model import App, Apps, neutral_scores
+    from pal_slurm.intake.score_document import placed_scores
+    from pal_slurm.model import neutral_scores
     from pal_slurm.sim.gain import table_for
-    from pal_slurm.sim.traces.pal import MODELS
+    from pal_slurm.sim.traces.pal import PUBLISHED
 
-    published = Apps({name: App(name, cls) for name, (_, cls) in MODELS.items()})
     if file is not None:
-        return table_for(cluster, _placed(file)), published
+        return table_for(cluster, placed_scores(str(file), PUBLISHED)), PUBLISHED
     try:
         from pal_slurm.learning.knowledge import known_apps, score_table
 
         return score_table(palctl.store, palctl.config, cluster, time.time()), known_apps(palctl.store, palctl.config)
     except (ConfigError, StoreError) as why:
         say(f"note: no scores: {why}", err=True)
-        return neutral_scores(cluster), published
-
-
-def _placed(file: Path) -> dict[tuple[str, int], dict[str, float]]:
-    """Score by class of each (node, slot) of a file; run times become scores by the medians of their GPU model."""
-    from statistics import median
-
-    from pal_slurm.cli.inputs import read_input
-    from pal_slurm.cli.score_file import read_scores
-
-    entries = read_scores(read_input(str(file)), str(file), tuple("ABCDEFGHIJKLMNOPQRSTUVWXYZ"), time.time())
-    times: dict[tuple[str, str], list[float]] = {}
-    for entry in entries:
-        if entry.seconds:
-            times.setdefault((entry.cls or entry.app, entry.model), []).append(median(entry.seconds))
-    placed: dict[tuple[str, int], dict[str, float]] = {}
-    for entry in entries:
-        cls = entry.cls or entry.app
-        score = entry.score if entry.score is not None else median(entry.seconds) / median(times[cls, entry.model])
-        placed.setdefault((entry.node, entry.slot), {})[cls] = score
-    return placed
+        return neutral_scores(cluster), PUBLISHED
 
 
 def _print(report: GainReport, left_out: int) -> None:

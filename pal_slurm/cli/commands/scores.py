@@ -104,17 +104,20 @@ def import_scores(palctl: Palctl, file: Path) -> None:
 
     Fields: node, slot, uuid, model, class or app, score or seconds (run times), measured_at.
     """
-    from pal_slurm.cli.inputs import read_input
-    from pal_slurm.cli.score_document import document_of
-    from pal_slurm.cli.score_file import read_scores
+    from pal_slurm.intake.inputs import read_input
+    from pal_slurm.intake.score_document import document_of
+    from pal_slurm.intake.score_file import read_scores
     from pal_slurm.learning.knowledge import known_apps
     from pal_slurm.store import GpuRepo, ScoreRepo
 
     name, now = str(file), time.time()
     data = read_input(name)
-    entries = read_scores(data, name, palctl.config.classes.names, now)
-    apps = known_apps(palctl.store, palctl.config)
-    document = document_of(entries, data, name, apps, GpuRepo(palctl.store).current(), now)
+    apps, stays = known_apps(palctl.store, palctl.config), GpuRepo(palctl.store).current()
+    try:
+        entries = read_scores(data, name, palctl.config.classes.names, now)
+        document = document_of(entries, data, name, apps, stays, now)
+    except BadInput as error:
+        raise BadInput(f"{error}\nnothing was imported; stored scores are untouched") from error
     added = ScoreRepo(palctl.store).add(document, now)
     if added.known_before:
         say(f"{name}: this very file was imported before; nothing was changed")

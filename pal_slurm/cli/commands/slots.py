@@ -28,7 +28,7 @@ def command() -> None:
 @pass_palctl
 def emit(palctl: Palctl, gres_conf: Path | None) -> None:
     """Print the gres.conf and slurm.conf lines of this site with slots. Changes nothing."""
-    from pal_slurm.cli.inputs import read_input
+    from pal_slurm.intake.inputs import read_input
     from pal_slurm.slots.emit import emit as make
     from pal_slurm.slots.gres_conf import read_gres_conf
     from pal_slurm.slurm.commands.cluster import QUESTIONS, read_machine

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from pal_slurm.model import App, Apps
 from pal_slurm.sim.traces.jobs import limit
 from pal_slurm.sim.traces.reading import AppShelf, Options, Row, Table, register
 from pal_slurm.sim.workload import Source, Work, Workload, workload
@@ -22,6 +23,7 @@ MODELS: Mapping[str, tuple[float, str]] = {
     "resnet50": (0.17540429367763434, "A"),
     "vgg19": (0.300610341, "C"),
 }
+PUBLISHED = Apps({name: App(name, cls) for name, (_, cls) in MODELS.items()})
 
 
 class Pal:

@@ -1,6 +1,7 @@
 """A file of scores or run times, read strictly. In: CSV, JSON or JSON-lines bytes. Out: rows, or every fault at once.
 
-Nothing here looks at the database: a row is judged by itself and by the rows before it.
+One row per GPU and class; or a CSV of one row per GPU, `gpu,node,class_a,class_b ...`, with slots in the order of the
+rows. Nothing here looks at the database: a row is judged by itself and by the rows before it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import io
 import json
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -25,6 +26,7 @@ FIELDS = ("node", "slot", "uuid", "model", "class", "app", "score", "seconds", "
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _UUID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{3,95}")
 _MODEL = re.compile(r"[A-Za-z0-9][A-Za-z0-9 ._+-]{0,63}")
+_CLASS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,31}")
 _SLOT = re.compile(r"g?([0-9]{1,3})")
 _SHOWN_FAULTS = 50
 
@@ -44,6 +46,10 @@ class Entry:
     seconds: tuple[float, ...]
     measured_at: float | None
 
+    @property
+    def place(self) -> tuple[str, int]:
+        return self.node, self.slot
+
 
 class _Bad(Exception):
     def __init__(self, field: str, message: str) -> None:
@@ -52,10 +58,11 @@ class _Bad(Exception):
 
 
 Raw = Mapping[str, object]
+Rows = Iterator[tuple[int, str, Raw]]  # line, the column that the score stands in, fields
 
 
-def read_scores(data: bytes, name: str, classes: tuple[str, ...], now: float) -> list[Entry]:
-    """All rows of the file; BadInput names every fault by file, line and field, and then nothing is imported."""
+def read_scores(data: bytes, name: str, classes: tuple[str, ...] = (), now: float = math.inf) -> list[Entry]:
+    """All rows of the file; BadInput names every fault by file, line and field. `classes`: none: of any name."""
     if len(data) > MAX_BYTES:
         raise BadInput(f"{name}: larger than {MAX_BYTES} bytes; split it by class")
     try:
@@ -67,11 +74,12 @@ def read_scores(data: bytes, name: str, classes: tuple[str, ...], now: float) ->
     first = text.lstrip()[:1]
     rows = _json_rows(text) if first in ("[", "{") else _csv_rows(text)
     try:
-        for line, raw in rows:
+        for line, column, raw in rows:
             try:
                 entries.append(_entry(line, raw, classes, now))
             except _Bad as bad:
-                faults.append(f"{name}:{line}: {bad.field}: {bad}")
+                field = column if bad.field in ("score", "row") else bad.field
+                faults.append(f"{name}:{line}: {field}: {bad}")
     except _Bad as bad:
         faults.append(f"{name}: {bad.field}: {bad}" if bad.field else f"{name}: {bad}")
     faults += [f"{name}:{line}: {field}: {message}" for line, field, message in _contradictions(entries)]
@@ -79,29 +87,53 @@ def read_scores(data: bytes, name: str, classes: tuple[str, ...], now: float) ->
         faults.append(f"{name}: holds no rows")
     if faults:
         more = [f"... and {len(faults) - _SHOWN_FAULTS} more"] if len(faults) > _SHOWN_FAULTS else []
-        raise BadInput("\n".join([*faults[:_SHOWN_FAULTS], *more, "nothing was imported; stored scores are untouched"]))
+        raise BadInput("\n".join([*faults[:_SHOWN_FAULTS], *more]))
     return entries
 
 
-def _csv_rows(text: str) -> Iterator[tuple[int, Raw]]:
+def _csv_rows(text: str) -> Rows:
     reader = csv.reader(io.StringIO(text, newline=""), strict=True)
-    header: list[str] | None = None
+    header: list[str] = []
+    seen: set[str] = set()
+    slots: dict[str, int] = {}  # of a file with a row per GPU: the next one of each node
     try:
         for cells in reader:
             if not any(cell.strip() for cell in cells) or cells[0].startswith("#"):
                 continue
-            if header is None:
-                header = [_field(cell.strip().lower()) for cell in cells]
+            if not header:
+                header = [cell.strip().lower() for cell in cells]
+                wide = _classes_across(header)
                 continue
+            line, raw = reader.line_num, {f: c.strip() for f, c in zip(header, cells, strict=False) if c.strip()}
             if len(cells) != len(header):
-                yield reader.line_num, {"": f"{len(cells)} cells where the header has {len(header)}"}
-                continue
-            yield reader.line_num, {f: c.strip() for f, c in zip(header, cells, strict=True) if c.strip()}
+                yield line, "row", {"": f"{len(cells)} cells where the header has {len(header)}"}
+            elif not wide:
+                yield line, "score", raw
+            else:
+                gpu, node = raw.get("gpu", ""), raw.get("node", "")
+                if gpu in seen:
+                    yield line, "gpu", {"": f"{gpu[:40]!r} comes twice"}
+                seen.add(gpu)
+                slot = slots[node] = slots.get(node, -1) + 1
+                for column in wide:
+                    of_class = {"node": node, "slot": slot, "class": column[6:].upper()}
+                    yield line, column, of_class | {"score": raw.get(column)}
     except csv.Error as error:
         raise _Bad("", f"line {reader.line_num}: not CSV: {error}") from error
 
 
-def _json_rows(text: str) -> Iterator[tuple[int, Raw]]:
+def _classes_across(header: Sequence[str]) -> list[str]:
+    """The columns of a file with a row per GPU; none: it has a row per GPU and class."""
+    if "gpu" not in header or "slot" in header:
+        for name in header:
+            _field(name)
+        return []
+    if found := sorted(name for name in header if name.startswith("class_")):
+        return found
+    raise _Bad("class_a", "missing; a file with one row per GPU has one column per class: class_a, class_b ...")
+
+
+def _json_rows(text: str) -> Rows:
     """Objects of a list, or one object after the other (JSON lines), each with the line that it begins in."""
     decoder = json.JSONDecoder(object_pairs_hook=_once)
     skip = re.compile(r"[\s,\[\]]*")
@@ -116,7 +148,7 @@ def _json_rows(text: str) -> Iterator[tuple[int, Raw]]:
             raise _Bad("", f"line {line}: not JSON: {said}") from error
         if not isinstance(value, dict):
             raise _Bad("", f"line {line}: must be a list of objects, one per GPU and class")
-        yield line, value
+        yield line, "score", value
 
 
 def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
@@ -125,9 +157,9 @@ def _once(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return dict(pairs)
 
 
-def _field(name: str) -> str:
+def _field(name: str) -> None:
     if name in FIELDS:
-        return name
+        return
     near = difflib.get_close_matches(name, FIELDS, n=1, cutoff=0.5)
     hint = f"did you mean `{near[0]}`?" if near else f"there are: {', '.join(FIELDS)}"
     raise _Bad(ascii(name[:40])[1:-1] or "an empty name", f"no such field; {hint}")
@@ -166,6 +198,8 @@ def _class(raw: Raw, classes: tuple[str, ...]) -> str:
     value = raw.get("class")
     if value is None or value == "":
         return ""
+    if not classes:
+        return _text(raw, "class", _CLASS)
     if value not in classes:
         raise _Bad("class", f"{str(value)[:60]!r} is none of the classes {', '.join(classes)}")
     return str(value)
