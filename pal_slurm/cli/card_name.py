@@ -7,8 +7,7 @@ import re
 from collections.abc import Sequence
 
 from pal_slurm.errors import BadInput
-from pal_slurm.report.card import clock
-from pal_slurm.report.text import shown
+from pal_slurm.report.text import clock, shown
 from pal_slurm.store import Stay
 from pal_slurm.store.cards import CardRepo, Identity
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 import sys
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing, contextmanager
 from functools import cached_property, wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -15,8 +17,10 @@ from pal_slurm.errors import BadInput, StoreError
 
 if TYPE_CHECKING:  # loaded when a command needs them
     from pal_slurm.config import Config
+    from pal_slurm.model import Cluster, ScoreTable
     from pal_slurm.report.text import Paint, Row
-    from pal_slurm.store import Store
+    from pal_slurm.slurm.port import Slurm
+    from pal_slurm.store import Stay, Store
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -51,6 +55,25 @@ class Palctl:
         from pal_slurm.store import open_store
 
         return open_store(self.database_url)
+
+    @contextmanager
+    def slurm(self) -> Iterator[Slurm]:
+        from pal_slurm.daemon.connect import connect
+
+        with closing(connect(self.config)) as slurm:
+            yield slurm
+
+    def placed(
+        self, classes: tuple[str, ...] = (), stays: list[Stay] | None = None
+    ) -> tuple[list[Stay], Cluster, ScoreTable]:
+        """What sits where (all that the database knows), as a cluster, and the scores that count now."""
+        from pal_slurm.learning.knowledge import score_table
+        from pal_slurm.report.inventory import cluster_of
+        from pal_slurm.store import GpuRepo
+
+        stays = GpuRepo(self.store).current() if stays is None else stays
+        cluster = cluster_of(stays)
+        return stays, cluster, score_table(self.store, self.config, cluster, time.time(), classes)
 
     def close(self) -> None:
         if "store" in vars(self):  # it was needed

@@ -14,7 +14,7 @@ import click
 
 from pal_slurm.cli.context import Palctl, choose, print_rows
 from pal_slurm.cli.say import say
-from pal_slurm.cli.shades import look, score_paint
+from pal_slurm.cli.shades import how_drawn, score_paint
 
 if TYPE_CHECKING:
     from pal_slurm.model import Cluster
@@ -58,7 +58,7 @@ class ScoreView:
         history = HistoryRepo(self.palctl.store).fleet(self.classes, self.since)
         if group_of is not None:
             history = together(history, group_of)
-        return HistoryColumns(history, look(pictures, _BESIDE + _BESIDE_EACH * pictures), self.as_json)
+        return HistoryColumns(history, how_drawn(pictures, _BESIDE + _BESIDE_EACH * pictures), self.as_json)
 
     def print(
         self, rows: Sequence[dict[str, Value]], columns: Sequence[str], scores: Sequence[str], empty: str
@@ -80,9 +80,7 @@ class ScoreView:
 
 def show_gpus(view: ScoreView, stale: bool, never: bool) -> None:
     """One row per GPU; `stale`, `never`: only those whose scores are too old, or that no night measured."""
-    from pal_slurm.learning.knowledge import score_table
     from pal_slurm.report.history import add_history, history_fields
-    from pal_slurm.report.inventory import cluster_of
     from pal_slurm.report.scores import gpu_fields, gpu_rows, unmeasured, waiting
     from pal_slurm.store import GpuRepo, ScoreRepo
 
@@ -93,8 +91,7 @@ def show_gpus(view: ScoreView, stale: bool, never: bool) -> None:
     stored = ScoreRepo(view.palctl.store).placed()
     if never:
         stays = sorted([*stays, *_never_seen(view.palctl, stays)], key=lambda stay: (stay.node, stay.slot))
-    cluster = cluster_of(stays)
-    table = score_table(view.palctl.store, view.palctl.config, cluster, now, view.classes)
+    stays, cluster, table = view.palctl.placed(view.classes, stays)
     rows = gpu_rows(stays, stored, cluster, table, now)
     empty = EMPTY
     if stale or never:
@@ -129,30 +126,20 @@ def _never_seen(palctl: Palctl, stays: Sequence[Stay]) -> list[Stay]:
 
 
 def _slurm_cluster(palctl: Palctl) -> Cluster:
-    from pal_slurm.daemon.connect import connect
-
-    slurm = connect(palctl.config)
-    try:
+    with palctl.slurm() as slurm:
         return slurm.snapshot().cluster
-    finally:
-        slurm.close()
 
 
 def show_groups(view: ScoreView, kind: str) -> None:
     """One row per node or rack."""
-    from pal_slurm.learning.knowledge import score_table
     from pal_slurm.report.groups import group_fields, group_rows
     from pal_slurm.report.history import add_history, history_fields
-    from pal_slurm.report.inventory import cluster_of
-    from pal_slurm.store import GpuRepo
 
     worst = ("", ".worst") if kind == "node" else ("", ".worst", ".worst_at")
     default = [kind, "gpus", *(() if kind == "node" else ("nodes",)), *view.by_class(worst)]
     columns = view.pick(group_fields(kind, view.classes), history_fields(view.classes), default)
-    stays = GpuRepo(view.palctl.store).current()
+    stays, cluster, table = view.palctl.placed(view.classes)
     group_of = {stay.node: stay.node for stay in stays} if kind == "node" else _racks(view.palctl)
-    cluster = cluster_of(stays)
-    table = score_table(view.palctl.store, view.palctl.config, cluster, time.time(), view.classes)
     rows = group_rows(stays, cluster, table, kind, group_of)
     if told := view.told(len(view.classes), {s.uuid: group_of[s.node] for s in stays if s.node in group_of}):
         add_history(rows, kind, view.classes, told)
@@ -198,14 +185,11 @@ def show_outliers(view: ScoreView) -> None:
 
 def show_bins(view: ScoreView, by: str) -> None:
     """One row per class and bin."""
-    from pal_slurm.learning.knowledge import score_table
-    from pal_slurm.report.inventory import cluster_of
     from pal_slurm.report.scores import BIN_FIELDS, bin_rows, binned_otherwise
-    from pal_slurm.store import GpuRepo, ScoreRepo
+    from pal_slurm.store import ScoreRepo
 
     columns = view.pick(BIN_FIELDS, (), BIN_FIELDS)
-    cluster = cluster_of(GpuRepo(view.palctl.store).current())
-    table = score_table(view.palctl.store, view.palctl.config, cluster, time.time(), view.classes)
+    _, cluster, table = view.palctl.placed(view.classes)
     if by != "placement":
         table = binned_otherwise(table, ScoreRepo(view.palctl.store).placed(), cluster, by)
     view.print(bin_rows(cluster, table), columns, ("mean", "least", "most"), EMPTY)

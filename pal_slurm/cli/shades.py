@@ -38,7 +38,7 @@ def score_paint(scores: Iterable[str]) -> Paint:
     return paint
 
 
-def look(pictures: int, beside: int) -> Look:
+def how_drawn(pictures: int, beside: int) -> Look:
     """`pictures`: how many stand in one line; `beside`: what else the line needs."""
     from pal_slurm.report.history import Look
     from pal_slurm.report.spark import WIDTH

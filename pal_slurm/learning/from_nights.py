@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import date
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +19,10 @@ from pal_slurm.scores.fleet import newest_shift
 from pal_slurm.scores.medians import SIGMAS
 from pal_slurm.scores.nights import Nights, Runs, by_night
 from pal_slurm.store import Store
-from pal_slurm.store.nights import Alert, KernelKey, NightRepo, NightRow, ProfiledScore, RunRow, WindowRow
+from pal_slurm.store.nights import Alert, KernelKey, NightRepo, NightRow, ProfiledScore, RunRow
 
 WINDOW = 28  # nights; with a half-life of seven the oldest weighs 1/16
-_DAY_S = 86_400.0
+_EPOCH = date(1970, 1, 1).toordinal()
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,21 +56,22 @@ def rescore(store: Store, now: float, anew: bool = False) -> Rescored:
 
 def _nights_of(runs: Sequence[RunRow], night: int) -> dict[KernelKey, list[NightRow]]:
     """Rows of one night, by kernel."""
-    by_kernel: dict[tuple[str, str, str], list[RunRow]] = {}
+    by_kernel: dict[KernelKey, list[RunRow]] = {}
     for row in runs:
-        by_kernel.setdefault((row[1], row[2], row[3]), []).append(row)
-    return {KernelKey(*key): _rows(rows, night) for key, rows in by_kernel.items()}
+        by_kernel.setdefault(KernelKey(row.cls, row.app, row.scope), []).append(row)
+    return {kernel: _rows(rows, night) for kernel, rows in by_kernel.items()}
 
 
 def _rows(rows: Sequence[RunRow], night: int) -> list[NightRow]:
     names: dict[str, int] = {}
-    gpu = np.array([row[0] for row in rows], dtype=np.int64)
-    node = np.array([names.setdefault(row[6], len(names)) for row in rows], dtype=np.int64)
+    gpu = np.array([row.gpu_id for row in rows], dtype=np.int64)
+    node = np.array([names.setdefault(row.node, len(names)) for row in rows], dtype=np.int64)
     same = np.zeros(gpu.size, dtype=np.int64)
-    seconds, at = (np.array([row[i] for row in rows], dtype=np.float64) for i in (4, 5))
+    seconds, at = np.array([row.seconds for row in rows]), np.array([row.measured_at for row in rows])
     made = by_night(Runs(gpu, same, node, same, seconds, at))
     node_names = list(names)
-    setups = {row[0]: f"{row[7]}|{row[8]:g}" for row in sorted(rows, key=lambda row: float(row[5]))}
+    in_order = sorted(rows, key=lambda row: row.measured_at)
+    setups = {row.gpu_id: f"{row.driver}|{row.power_cap_w:g}" for row in in_order}
     return [
         NightRow(
             g, night, float(made.seconds[i]), float(made.stalled[i]), float(made.spread[i]), int(made.runs[i]),
@@ -89,20 +91,20 @@ class _Judged:
     def kernel(self, kernel: KernelKey, fresh: Sequence[NightRow]) -> list[NightRow]:
         """Judge one kernel; returns the fresh rows with their own night's score."""
         first = self._newest - WINDOW + 1
-        rows = [row for row in self._repo.window(kernel, first, self._newest) if row[1] not in self._marked]
-        rows += [row.window_row for row in fresh if row.night >= first]
-        by_model: dict[str, list[WindowRow]] = {}
+        rows = [row for row in self._repo.window(kernel, first, self._newest) if row.night not in self._marked]
+        rows += [row for row in fresh if row.night >= first]
+        by_model: dict[str, list[NightRow]] = {}
         for row in rows:
-            by_model.setdefault(self._models.get(row[0], ""), []).append(row)
+            by_model.setdefault(self._models.get(row.gpu_id, ""), []).append(row)
         levels: dict[tuple[str, int], float] = {}
-        touched = {row.gpu for row in fresh}
+        touched = {row.gpu_id for row in fresh}
         for model, mine in by_model.items():
             scores = combine(*_columns(mine))
             self._found.setdefault((kernel.cls, model), []).append((kernel, scores, touched))
             for night, level in zip(scores.level_night.tolist(), scores.level.tolist(), strict=True):
                 levels[model, night] = level
         levels |= _medians([row for row in fresh if row.night < first], self._models)
-        return [_with_score(row, levels.get((self._models.get(row.gpu, ""), row.night))) for row in fresh]
+        return [_with_score(row, levels.get((self._models.get(row.gpu_id, ""), row.night))) for row in fresh]
 
     def profiled(self) -> list[ProfiledScore]:
         result: list[ProfiledScore] = []
@@ -129,22 +131,23 @@ class _Judged:
 _SCOPES = {"node": "on whole nodes"}
 
 
-def _columns(rows: Sequence[WindowRow]) -> tuple[Nights, IntArray]:
-    gpu, night, seconds, stalled, spread, runs, stalls, node_stalls, at, node, setup = zip(*rows, strict=True)
+def _columns(rows: Sequence[NightRow]) -> tuple[Nights, IntArray]:
+    columns: Any = zip(*rows, strict=True)
+    of = NightRow(*columns)
     nights = Nights(
-        gpu=np.array(gpu, dtype=np.int64),
+        gpu=np.array(of.gpu_id, dtype=np.int64),
         kernel=np.zeros(len(rows), dtype=np.int64),
-        node=_numbers(node),
-        night=np.array(night, dtype=np.int64),
-        seconds=np.array(seconds, dtype=np.float64),
-        stalled=np.array(stalled, dtype=np.float64),
-        spread=np.array(spread, dtype=np.float64),
-        runs=np.array(runs, dtype=np.int64),
-        stalls=np.array(stalls, dtype=np.int64),
-        node_stalls=np.array(node_stalls, dtype=np.int64),
-        at=np.array(at, dtype=np.float64),
+        node=_numbers(of.node),
+        night=np.array(of.night, dtype=np.int64),
+        seconds=np.array(of.seconds, dtype=np.float64),
+        stalled=np.array(of.stalled, dtype=np.float64),
+        spread=np.array(of.spread, dtype=np.float64),
+        runs=np.array(of.runs, dtype=np.int64),
+        stalls=np.array(of.stalls, dtype=np.int64),
+        node_stalls=np.array(of.node_stalls, dtype=np.int64),
+        at=np.array(of.measured_at, dtype=np.float64),
     )
-    return nights, _numbers(setup)
+    return nights, _numbers(of.setup)
 
 
 def _numbers(names: Sequence[str]) -> IntArray:
@@ -157,7 +160,7 @@ def _medians(rows: Sequence[NightRow], models: Mapping[int, str]) -> dict[tuple[
     """Levels of nights that are too old to count in a score: plain medians."""
     groups: dict[tuple[str, int], list[float]] = {}
     for row in rows:
-        groups.setdefault((models.get(row.gpu, ""), row.night), []).append(row.seconds)
+        groups.setdefault((models.get(row.gpu_id, ""), row.night), []).append(row.seconds)
     return {key: float(np.log(np.median(seconds))) for key, seconds in groups.items()}
 
 
@@ -180,7 +183,7 @@ def _class_scores(cls: str, parts: Sequence[tuple[Scores, set[int]]]) -> list[Pr
 def _profiled(cls: str, gpu: int, log: float, at: Sequence[tuple[Scores, int]]) -> ProfiledScore:
     error = float(np.sqrt(sum(s.error[i] ** 2 for s, i in at))) / len(at)
     return ProfiledScore(
-        gpu=gpu,
+        gpu_id=gpu,
         cls=cls,
         score=float(np.exp(log)),
         error=error,
@@ -198,4 +201,4 @@ def _profiled(cls: str, gpu: int, log: float, at: Sequence[tuple[Scores, int]]) 
 
 
 def _date(night: int) -> str:
-    return (datetime.fromtimestamp(0, UTC) + timedelta(seconds=night * _DAY_S)).strftime("%Y-%m-%d")
+    return date.fromordinal(_EPOCH + night).isoformat()

@@ -31,8 +31,8 @@ class Standing:
         self._known, self._cls, self._user = repo.scores(self._ids), cls, user
         self._votes: dict[int, dict[str, UserVote]] = {gpu: {} for gpu in self._ids}
         for vote in votes.of(self._ids, cls):
-            if vote.heard_at > self._measured_at(vote.gpu):  # the nights since then have the word
-                self._votes[vote.gpu][vote.user] = vote
+            if vote.heard_at > self._measured_at(vote.gpu_id):  # the nights since then have the word
+                self._votes[vote.gpu_id][vote.user] = vote
         self.changed: dict[int, CurrentScore] = {}
         self.voted: dict[int, UserVote] = {}
         self.alerts: list[Alert] = []
@@ -85,7 +85,7 @@ class Standing:
             surer = before is None or error < 0.95 * _doubt(before) or len(self._ids) == 1
             score = CurrentScore(
                 gpu, self._cls, exp(mean), exp(mean - SIGMAS * error), exp(mean + SIGMAS * error),
-                at if surer or before is None else before.measured_at, (before.jobs if before else 0) + 1,
+                at if surer or before is None else before.measured_at, ((before.jobs if before else 0) or 0) + 1,
                 exp(anchor.mean) if anchor.measured else None, anchor.error, self._measured_at(gpu) or None,
                 exp(min(max(claimed, -50.0), 50.0)) if beyond > ALERT else None,
                 before.source if before else "jobs",
@@ -114,7 +114,7 @@ class Standing:
         return score.measured_at if score.profiled is None else score.profiled_at or 0.0
 
     def _alert(self, before: CurrentScore, now: CurrentScore, error: float, job: str, at: float) -> None:
-        card, usual = self._by_id[now.gpu], before.profiled or 1.0
+        card, usual = self._by_id[now.gpu_id], before.profiled or 1.0
         where = f"{card.node}:{card.slot} ({card.uuid})"
         if now.asked is not None:
             said = (

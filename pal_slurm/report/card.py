@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from itertools import groupby
 from operator import attrgetter
 
@@ -12,14 +11,13 @@ import numpy as np
 
 from pal_slurm.report.history import Look, day
 from pal_slurm.report.spark import sparklines
-from pal_slurm.report.text import Row, Value, shown
+from pal_slurm.report.text import Row, Value, age_days, clock, shown
 from pal_slurm.scores.drift import drift
 from pal_slurm.store import GpuRepo, Stay, Store
 from pal_slurm.store.cards import CardJob, CardNight, CardRepo, CardScore, Identity
 from pal_slurm.store.nights import Alert, NightRepo
 from pal_slurm.words import digits
 
-DAY_S = 86_400.0
 STAND_IN = "at-"  # how an import without UUIDs names what sits in a slot
 NODE_PART = 0.01  # what a node adds that is worth a sentence
 LEARNED = 0.005  # and what jobs changed
@@ -67,7 +65,7 @@ def card_of(store: Store, identity: Identity, jobs_since: float) -> CardLife:
     repo, stays = CardRepo(store), GpuRepo(store).life(identity.uuid)
     alerts = [a for a in NightRepo(store).alerts() if _about(a, identity.uuid)]
     return CardLife(
-        identity, tuple(stays), tuple(repo.nights(identity)), tuple(repo.scores(identity)), tuple(alerts),
+        identity, tuple(stays), tuple(repo.nights(identity.uuid)), tuple(repo.scores(identity)), tuple(alerts),
         tuple(repo.jobs(stays, jobs_since)),
     )  # fmt: skip
 
@@ -251,7 +249,7 @@ def plain(card: CardLife, counts: Mapping[str, Counts], now: float) -> dict[str,
             {
                 "class": s.cls,
                 **dict(zip(CardScore._fields[1:], s[1:], strict=True)),
-                "age_days": _age_days(s, now),
+                "age_days": age_days(s.measured_at, now),
                 **placed,
             }
         )
@@ -281,16 +279,8 @@ def _by_kernel(nights: Sequence[CardNight]) -> list[list[CardNight]]:
     return [list(mine) for _, mine in groupby(nights, key=attrgetter("cls", "app", "scope"))]
 
 
-def _age_days(s: CardScore, now: float) -> float:
-    return round(max(0.0, now - s.measured_at) / DAY_S, 2)
-
-
 def age(at: float, now: float) -> str:
     hours = max(0.0, now - at) / 3_600
     if hours < 1:
         return "less than an hour old"
     return f"{hours:.0f} h old" if hours < 48 else f"{hours / 24:.0f} days old"
-
-
-def clock(at: float | None) -> str:
-    return "-" if at is None else datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M")

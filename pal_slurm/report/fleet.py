@@ -11,8 +11,10 @@ from pal_slurm.report.figures import AppPoint, Fleet, Gpu, Mark, NightCount, Rai
 from pal_slurm.report.history import day, night_of
 from pal_slurm.report.scores import outlier_rows
 from pal_slurm.report.spread import coverage, fresh, histograms, spreads
+from pal_slurm.report.text import age_days
 from pal_slurm.report.trends import DAY_S, drifts, own_history, trends
 from pal_slurm.store import PlacedScore, ScoreRepo, Stay, Store
+from pal_slurm.store.cards import CardRepo
 from pal_slurm.store.clusters import known_clusters
 from pal_slurm.store.fleet import FleetRepo
 from pal_slurm.store.history import HistoryRepo
@@ -64,7 +66,7 @@ def fleet_of(store: Store, known: PlannedWith, apps: Sequence[AppPoint], nights:
         trends=trends(fleet.levels(first)),
         drift=drifts(HistoryRepo(store).fleet(classes, first), {stay.uuid: stay for stay in known.stays}),
         outliers=len({uuid for uuid, _ in outliers}),
-        worst=_worst(repo, gpus, stored, outliers, now),
+        worst=_worst(CardRepo(store), gpus, stored, outliers, now),
         apps=tuple(apps),
         alerts=tuple(RaisedAlert(a.raised_at, a.kind, a.said) for a in repo.alerts(now - nights * DAY_S)[:ALERTS]),
     )
@@ -92,11 +94,7 @@ def _mark(score: PlacedScore | None, counts: bool, now: float) -> Mark:
     if score is None:
         return Mark(State.NEVER)
     state = State.FRESH if counts else State.STALE
-    return Mark(state, score.score, score.ci_low, score.ci_high, score.nights, _age(score, now))
-
-
-def _age(score: PlacedScore, now: float) -> float:
-    return round(max(0.0, now - score.measured_at) / DAY_S, 2)
+    return Mark(state, score.score, score.ci_low, score.ci_high, score.nights, age_days(score.measured_at, now))
 
 
 def _fresh(gpus: Sequence[Gpu], stored: Sequence[PlacedScore]) -> list[PlacedScore]:
@@ -105,7 +103,7 @@ def _fresh(gpus: Sequence[Gpu], stored: Sequence[PlacedScore]) -> list[PlacedSco
 
 
 def _worst(
-    repo: NightRepo, gpus: Sequence[Gpu], stored: Sequence[PlacedScore], outliers: set[tuple[str, str]], now: float
+    repo: CardRepo, gpus: Sequence[Gpu], stored: Sequence[PlacedScore], outliers: set[tuple[str, str]], now: float
 ) -> tuple[Worst, ...]:
     """One row per GPU: a card that is slow for every class is one slow card."""
     by_uuid = {gpu.uuid: gpu for gpu in gpus}
@@ -118,7 +116,7 @@ def _worst(
     return tuple(_evidence(repo, by_uuid[uuid], score, outliers, now) for uuid, score in slowest.items())
 
 
-def _evidence(repo: NightRepo, gpu: Gpu, s: PlacedScore, outliers: set[tuple[str, str]], now: float) -> Worst:
+def _evidence(repo: CardRepo, gpu: Gpu, s: PlacedScore, outliers: set[tuple[str, str]], now: float) -> Worst:
     return Worst(
         node=gpu.node,
         slot=gpu.slot,
@@ -135,7 +133,7 @@ def _evidence(repo: NightRepo, gpu: Gpu, s: PlacedScore, outliers: set[tuple[str
         node_part=s.node_part,
         intermittent=s.intermittent,
         jobs=s.jobs,
-        age_days=_age(s, now),
+        age_days=age_days(s.measured_at, now),
         outlier=(s.uuid, s.cls) in outliers,
         others={cls: score for cls in gpu.marks if cls != s.cls and (score := fresh(gpu, cls)) is not None},
         history=own_history(repo, gpu.uuid, s.cls),

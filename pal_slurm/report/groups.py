@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pal_slurm.model import Cluster, ScoreTable
-from pal_slurm.report.text import Value, fold
+from pal_slurm.report.text import Value, fold, natural
 from pal_slurm.store import Stay
 
 PARTS = ("", ".worst", ".worst_at", ".known")
@@ -29,7 +29,7 @@ def group_rows(
         groups.setdefault(group_of.get(stay.node), []).append(stay)
     return [
         _row(kind, name, members, cluster, table)
-        for name, members in sorted(groups.items(), key=lambda item: (item[0] is None, _natural(item[0] or "")))
+        for name, members in sorted(groups.items(), key=lambda item: (item[0] is None, natural(item[0] or "")))
     ]
 
 
@@ -57,9 +57,3 @@ def rack_names(cluster: Cluster) -> Mapping[str, str]:
         shared[rack] = shared[rack] & named if rack in shared else named
     names = {rack: next(iter(named)) if len(named) == 1 else str(rack) for rack, named in shared.items()}
     return {node: names[rack] for node, rack in zip(cluster.node_names, cluster.rack.tolist(), strict=True)}
-
-
-def _natural(name: str) -> list[tuple[int, str]]:
-    """rack2 before rack10."""
-    parts = re.split(r"([0-9]+)", name)
-    return [(int(part), "") if i % 2 else (-1, part) for i, part in enumerate(parts)]

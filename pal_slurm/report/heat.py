@@ -14,7 +14,7 @@ from itertools import accumulate, groupby
 
 from pal_slurm.report.figures import Gpu, Mark, State
 from pal_slurm.report.spread import fresh
-from pal_slurm.report.text import fold
+from pal_slurm.report.text import fold, natural
 
 EDGES = (0.95, 0.98, 1.02, 1.05, 1.10, 1.20, 1.30)
 LEGEND = (
@@ -85,13 +85,6 @@ def folds(gpus: Sequence[Gpu], classes: Sequence[str]) -> list[Fold]:
     return made
 
 
-def natural(name: str) -> tuple[tuple[bool, int, str], ...]:
-    """Numbers in names count as numbers."""
-    return tuple(
-        (part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"([0-9]{1,18})", name)
-    )
-
-
 def named(nodes: Iterable[str], most: int) -> str:
     """All of the nodes, folded; of more than fit, the first and how many more there are."""
     names = sorted(set(nodes), key=natural)
@@ -139,10 +132,10 @@ def _row(mine: dict[int, Gpu], slots: int, cls: str, detailed: bool) -> NodeRow:
 
 def _cell(gpu: Gpu, mark: Mark, detailed: bool) -> Cell:
     text = "–" if mark.score is None else f"{mark.score:.2f}"
-    return Cell(look(mark), text, _title(gpu, mark) if detailed else "")
+    return Cell(look_of(mark), text, _title(gpu, mark) if detailed else "")
 
 
-def look(mark: Mark) -> str:
+def look_of(mark: Mark) -> str:
     if mark.score is None:
         return "nn"
     return f"h{level(mark.score)}" if mark.state is State.FRESH else "st"
@@ -161,7 +154,7 @@ def _strip(grid: Sequence[dict[int, Gpu]], slots: int, cls: str) -> Strip:
     """One path per look; neighbours of one look are one stroke."""
     paths: dict[str, list[str]] = {}
     for slot in range(slots):
-        looks = [look(mine[slot].marks[cls]) if slot in mine else "" for mine in grid]
+        looks = [look_of(mine[slot].marks[cls]) if slot in mine else "" for mine in grid]
         x = 0
         for what, run in groupby(looks):
             length = len(list(run))

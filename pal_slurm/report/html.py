@@ -7,7 +7,6 @@ the browser still runs and loads nothing.
 
 from __future__ import annotations
 
-import time
 from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
@@ -17,7 +16,7 @@ from pal_slurm import __version__
 from pal_slurm.errors import ConfigError
 from pal_slurm.report import drawing, heat
 from pal_slurm.report.figures import Fleet, State
-from pal_slurm.report.text import shown
+from pal_slurm.report.text import clock, shown
 from pal_slurm.scores.drift import LEAST_NIGHTS
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def page(fleet: Fleet) -> str:
     rendered: str = env.get_template("page.html").render(
         fleet=fleet,
         version=__version__,
-        made=time.strftime("%Y-%m-%d %H:%M %Z", time.localtime(fleet.made_at)),
+        made=clock(fleet.made_at, "%Y-%m-%d %H:%M %Z"),
         style=style,
         style_hash=b64encode(sha256(style.encode()).digest()).decode(),
         folds=folds,
@@ -75,7 +74,7 @@ def environment() -> Environment:
         finalize=_printable,
     )
     env.filters["number"] = _number
-    env.filters["day"] = lambda at: time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
+    env.filters["day"] = clock
     env.globals["level"] = heat.level
     return env
 

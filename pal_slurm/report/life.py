@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
-
-import msgspec
+from functools import partial
 
 from pal_slurm.model import EditKind, Intent, Outcome, Placement
-from pal_slurm.report.text import fold, shown
+from pal_slurm.report.text import clock, fold, shown
 from pal_slurm.report.why import sentences, where
 from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store, Why
 
+_clock = partial(clock, form="%Y-%m-%d %H:%M:%S")
 _MANY = 12  # edits that are told one by one; of more, the last ones
 
 
@@ -27,12 +25,9 @@ class Life:
     def empty(self) -> bool:
         return not (self.decided or self.edits or self.got)
 
-    def plain(self) -> dict[str, Any]:
+    def plain(self) -> dict[str, object]:
         """For JSON."""
-        found = {"decisions": self.decided, "edits": self.edits, "outcomes": self.got}
-        plain = msgspec.to_builtins(found, str_keys=True)
-        assert isinstance(plain, dict)
-        return plain
+        return {"decisions": self.decided, "edits": self.edits, "outcomes": self.got}
 
 
 def life_of(store: Store, cluster: str, job: int, task: int | None = None) -> Life:
@@ -111,7 +106,3 @@ def _got(outcome: JobOutcome) -> Iterator[str]:
         if outcome.slurm_step_time is not None:
             line += f"; on what Slurm itself would have chosen: {outcome.slurm_step_time:.4g} s/step"
         yield line + "."
-
-
-def _clock(at: float) -> str:
-    return datetime.fromtimestamp(at).astimezone().strftime("%Y-%m-%d %H:%M:%S")

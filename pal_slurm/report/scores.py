@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from pal_slurm.model import Cluster, ScoreTable
-from pal_slurm.report.text import Value, fold, shown
+from pal_slurm.report.text import Value, age_days, fold, shown
 from pal_slurm.scores.apart import outlying, told_apart
 from pal_slurm.scores.bins import bin_scores
 from pal_slurm.store import PlacedScore, Stay
@@ -42,7 +42,7 @@ def gpu_rows(
             row[cls] = score.score if score else None
             row[f"{cls}.bin"] = int(table.bins[(c, *at)])
             row[f"{cls}.known"] = bool(table.known[(c, *at)])
-            row[f"{cls}.age_days"] = round(max(0.0, now - score.measured_at) / 86_400, 2) if score else None
+            row[f"{cls}.age_days"] = age_days(score.measured_at, now) if score else None
             row[f"{cls}.runs"] = score.n_runs if score else None
             row[f"{cls}.ci_low"] = score.ci_low if score else None
             row[f"{cls}.ci_high"] = score.ci_high if score else None
@@ -94,7 +94,7 @@ def outlier_rows(stored: Sequence[PlacedScore], classes: Sequence[str], now: flo
         {
             "class": s.cls, "node": s.node, "slot": s.slot, "uuid": s.uuid, "score": s.score, "ci_low": s.ci_low,
             "ci_high": s.ci_high, "nights": s.nights, "runs": s.n_runs, "stalls": s.stalls, "node_part": s.node_part,
-            "age_days": round(max(0.0, now - s.measured_at) / 86_400, 2),
+            "age_days": age_days(s.measured_at, now),
         }
         for s in sorted(named, key=lambda s: -s.score)
     ]  # fmt: skip

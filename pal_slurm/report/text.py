@@ -6,9 +6,12 @@ Text that users wrote may hold terminal escapes or line ends: whatever is not pr
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import TypeAlias
 
+import msgspec
 from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
 
 Value: TypeAlias = "str | int | float | bool | Sequence[Value] | Mapping[str, Value] | None"
@@ -30,6 +33,22 @@ def shown(value: Value) -> str:
         return ",".join(map(shown, value))
     text = str(value)
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
+
+
+def clock(at: float | None, form: str = "%Y-%m-%d %H:%M") -> str:
+    """In local time."""
+    return "-" if at is None else datetime.fromtimestamp(at).astimezone().strftime(form)
+
+
+def age_days(at: float, now: float) -> float:
+    return round(max(0.0, now - at) / 86_400.0, 2)
+
+
+def natural(name: str) -> tuple[tuple[bool, int, str], ...]:
+    """To sort by: numbers in names count as numbers, so that n2 comes before n10."""
+    return tuple(
+        (part.isdecimal(), int(part) if part.isdecimal() else 0, part) for part in re.split(r"([0-9]{1,18})", name)
+    )
 
 
 def fold(names: Iterable[str]) -> str:
@@ -68,8 +87,8 @@ def table(rows: Sequence[Row], fields: Sequence[str], paint: Paint | None = None
     return ["  ".join(padded(head)).rstrip(), *lines]
 
 
-def as_json(value: Value | Sequence[Row]) -> str:
-    return json.dumps(value, indent=2, ensure_ascii=True, allow_nan=False)
+def as_json(value: object) -> str:
+    return json.dumps(msgspec.to_builtins(value, str_keys=True), indent=2, ensure_ascii=True, allow_nan=False)
 
 
 def rows_as_json(rows: Sequence[Row]) -> str:

@@ -11,9 +11,9 @@ from pal_slurm.report.history import day
 from pal_slurm.scores.drift import drift
 from pal_slurm.scores.fleet import newest_shift
 from pal_slurm.store import Stay
+from pal_slurm.store.cards import CardRepo
 from pal_slurm.store.fleet import LevelRow
 from pal_slurm.store.history import History
-from pal_slurm.store.nights import NightRepo
 
 DAY_S = 86_400
 
@@ -55,10 +55,10 @@ def drifts(history: History, sits: Mapping[str, Stay]) -> tuple[DriftedGpu, ...]
     return tuple(found)
 
 
-def own_history(repo: NightRepo, uuid: str, cls: str) -> tuple[OwnScore, ...]:
+def own_history(repo: CardRepo, uuid: str, cls: str) -> tuple[OwnScore, ...]:
     """A card's own score of each night, the mean where it ran several kernels of the class."""
     nights: dict[int, list[float]] = {}
-    for row_cls, _, _, night, score, *_ in repo.history(uuid):
-        if row_cls == cls and score is not None:
-            nights.setdefault(night, []).append(score)
+    for row in repo.nights(uuid):
+        if row.cls == cls and row.score is not None:
+            nights.setdefault(row.night, []).append(row.score)
     return tuple(OwnScore(day(night), sum(scores) / len(scores)) for night, scores in sorted(nights.items()))

@@ -9,7 +9,7 @@ from sqlalchemy import delete, insert, select
 
 from pal_slurm.model import App
 from pal_slurm.store.engine import Store
-from pal_slurm.store.jsontext import dump, load
+from pal_slurm.store.rows import columns, values
 from pal_slurm.store.state import bump, revision
 from pal_slurm.store.tables import apps
 
@@ -27,17 +27,7 @@ class AppRepo:
 
     def set(self, described: Iterable[App], source: str, now: float) -> None:
         """Put these in the place of what was known of the same names."""
-        rows = [
-            {
-                "name": a.name,
-                "class": a.cls,
-                "base": dump(dict(a.base)),
-                "comm": dump(a.comm),
-                "source": source,
-                "set_at": now,
-            }
-            for a in described
-        ]
+        rows = [{**values(app), "source": source, "set_at": now} for app in described]
         if not rows:
             return
         with self._store.writing() as db:
@@ -47,20 +37,8 @@ class AppRepo:
 
     def all(self) -> dict[str, StoredApp]:
         with self._store.reading() as db:
-            rows = db.execute(select(apps).order_by(apps.c.name)).mappings().all()
-        return {
-            row["name"]: StoredApp(
-                App(
-                    row["name"],
-                    row["class"],
-                    load(row["base"], dict[str, float]),
-                    load(row["comm"], tuple[float, float, float, float]),
-                ),
-                row["source"],
-                row["set_at"],
-            )
-            for row in rows
-        }
+            found = db.execute(select(*columns(App, apps), apps.c.source, apps.c.set_at).order_by(apps.c.name)).all()
+        return {app[0]: StoredApp(App(*app), source, set_at) for *app, source, set_at in found}
 
     def revision(self) -> int:
         with self._store.reading() as db:

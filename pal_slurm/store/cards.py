@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from sqlalchemy import select
+from sqlalchemy import Text, select, type_coerce
 
 from pal_slurm.store.engine import Store
 from pal_slurm.store.gpus import Stay
-from pal_slurm.store.jsontext import load
+from pal_slurm.store.rows import columns
 from pal_slurm.store.tables import gpu_slots, gpus, job_samples, nights, outcomes, scores
 
 _MOST = 500  # starts of jobs that are looked through per node, newest first
@@ -84,17 +84,15 @@ class CardRepo:
 
     def identity(self, uuid: str) -> Identity | None:
         with self._store.reading() as db:
-            row = db.execute(select(gpus).where(gpus.c.uuid == uuid)).first()
-        return None if row is None else Identity(row.id, row.uuid, row.model, row.serial, row.first_seen, row.last_seen)
+            row = db.execute(select(*columns(Identity, gpus)).where(gpus.c.uuid == uuid)).first()
+        return None if row is None else Identity(*row)
 
     def in_slot(self, node: str, slot: int) -> list[Stay]:
         """Who sat there, oldest first."""
         c = gpu_slots.c
-        query = select(gpus.c.uuid, gpus.c.model, c.node, c.slot, c.since, c.until).join_from(gpu_slots, gpus)
+        query = select(*columns(Stay, gpus, gpu_slots)).join_from(gpu_slots, gpus).order_by(c.since, c.id)
         with self._store.reading() as db:
-            return [
-                Stay(*row) for row in db.execute(query.where(c.node == node, c.slot == slot).order_by(c.since, c.id))
-            ]
+            return [Stay(*row) for row in db.execute(query.where(c.node == node, c.slot == slot))]
 
     def places(self) -> list[tuple[str, int]]:
         """Every slot that a card ever sat in."""
@@ -102,22 +100,17 @@ class CardRepo:
         with self._store.reading() as db:
             return [(node, slot) for node, slot in db.execute(query)]
 
-    def nights(self, card: Identity) -> list[CardNight]:
+    def nights(self, uuid: str) -> list[CardNight]:
         """Kernel by kernel, oldest first."""
+        query = select(*columns(CardNight, nights)).join_from(nights, gpus).where(gpus.c.uuid == uuid)
         c = nights.c
-        query = (
-            select(*(c[name] for name in ("class", *CardNight._fields[1:])))
-            .where(c.gpu_id == card.id)
-            .order_by(c["class"], c.app, c.scope, c.night)
-        )
         with self._store.reading() as db:
-            return [CardNight(*row) for row in db.execute(query)]
+            return [CardNight(*row) for row in db.execute(query.order_by(c.cls, c.app, c.scope, c.night))]
 
     def scores(self, card: Identity) -> list[CardScore]:
-        c = scores.c
-        query = select(*(c[name] for name in ("class", *CardScore._fields[1:]))).where(c.gpu_id == card.id)
+        query = select(*columns(CardScore, scores)).where(scores.c.gpu_id == card.id).order_by(scores.c.cls)
         with self._store.reading() as db:
-            return [CardScore(*row) for row in db.execute(query.order_by(c["class"]))]
+            return [CardScore(*row) for row in db.execute(query)]
 
     def jobs(self, stays: Sequence[Stay], since: float) -> list[CardJob]:
         """Newest first. A job that both pald and its nodes told of stands there once."""
@@ -131,16 +124,17 @@ class CardRepo:
     def _started(self, stays: Sequence[Stay], since: float) -> Iterator[CardJob]:
         c = outcomes.c
         for node in sorted({stay.node for stay in stays}):
-            query = select(outcomes).where(c.start >= since, c.nodes.contains(f'"{node}"', autoescape=True))
+            query = select(outcomes).where(
+                c.start >= since, type_coerce(c.nodes, Text).contains(f'"{node}"', autoescape=True)
+            )
             with self._store.reading() as db:
                 rows = db.execute(query.order_by(c.start.desc()).limit(_MOST)).all()
             for row in rows:
-                nodes, devices = load(row.nodes, tuple[str, ...]), load(row.gpus, tuple[tuple[int, ...], ...])
-                used = dict(zip(nodes, devices, strict=False)).get(node, ())
+                used = dict(zip(row.nodes, row.gpus, strict=False)).get(node, ())
                 if any(stay.slot in used for stay in stays if stay.node == node and _overlap(stay, row.start, row.end)):
                     name = f"{row.job}" if row.task < 0 else f"{row.job}_{row.task}"
                     yield CardJob(
-                        row.cluster, name, row.app, float(row.start), row.end, node, sum(map(len, devices)),
+                        row.cluster, name, row.app, float(row.start), row.end, node, sum(map(len, row.gpus)),
                         row.step_time, None,
                     )  # fmt: skip
 
@@ -152,7 +146,7 @@ class CardRepo:
         parts: dict[tuple[str, str, str], list[tuple[str | None, float, float, int, float | None]]] = {}
         with self._store.reading() as db:
             for row in db.execute(query.order_by(c.ended_at)):
-                if not uuids.isdisjoint(load(row.gpus, tuple[str, ...])):
+                if not uuids.isdisjoint(row.gpus):
                     part = (row.app, row.begun_at, row.ended_at, row.steps, row.step_seconds)
                     parts.setdefault((row.cluster, row.job, row.node), []).append(part)
         for (cluster, job, node), mine in parts.items():

@@ -35,7 +35,7 @@ class FleetRepo:
     def levels(self, first: int) -> list[LevelRow]:
         """Since that night, oldest first. A night's own scores were made with its level, so any of them tells it."""
         c = nights.c
-        key = (c["class"], c.app, c.scope, gpus.c.model, c.night)
+        key = (c.cls, c.app, c.scope, gpus.c.model, c.night)
         query = (
             select(
                 *key,

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from sqlalchemy import Connection, bindparam, insert, select, update
 
 from pal_slurm.store.engine import Store
+from pal_slurm.store.rows import columns
 from pal_slurm.store.tables import gpu_slots, gpus
 
 
@@ -57,7 +58,7 @@ class GpuRepo:
 
     def _stays(self, condition: object) -> list[Stay]:
         query = (
-            select(gpus.c.uuid, gpus.c.model, gpu_slots.c.node, gpu_slots.c.slot, gpu_slots.c.since, gpu_slots.c.until)
+            select(*columns(Stay, gpus, gpu_slots))
             .join_from(gpu_slots, gpus)
             .where(condition)  # type: ignore[arg-type]
             .order_by(gpu_slots.c.node, gpu_slots.c.slot)

@@ -21,6 +21,6 @@ def faults(store: Store) -> list[str]:
 def row_counts(store: Store) -> dict[str, int]:
     with store.reading() as db:
         return {
-            table.name: db.execute(select(func.count()).select_from(table)).scalar_one()
+            str(table.name): db.execute(select(func.count()).select_from(table)).scalar_one()
             for table in metadata.sorted_tables
         }

@@ -83,9 +83,9 @@ def _fill(db: Connection, history: History, ids: IntArray, begin: int, end: int)
 
 def _rows(db: Connection, classes: Sequence[str], begin: int, end: int) -> np.ndarray[tuple[int], np.dtype[np.void]]:
     c = nights.c
-    number = case(*((c["class"] == cls, i) for i, cls in enumerate(classes)))
+    number = case(*((c.cls == cls, i) for i, cls in enumerate(classes)))
     query = select(c.gpu_id, number, c.night, c.score, c.runs, c.stalls).where(
-        c.night >= begin, c.night < end, c["class"].in_(classes), c.score > 0.0
+        c.night >= begin, c.night < end, c.cls.in_(classes), c.score > 0.0
     )
     return np.fromiter(_as_they_come(db.execute(query)), dtype=_ROW)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sqlalchemy import Connection, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, delete, insert, select, update
 
 from pal_slurm.store.engine import Store
-from pal_slurm.store.jsontext import dump, load
+from pal_slurm.store.rows import columns, values
 from pal_slurm.store.state import bump
+from pal_slurm.store.tables import Baseline as Baseline
 from pal_slurm.store.tables import app_features, gpu_slots, gpus, scores, state
 
 JOB = "job:"  # keys of `state`
@@ -31,13 +32,13 @@ class Card:
 class CurrentScore:
     """What counts now for one GPU and class."""
 
-    gpu: int
+    gpu_id: int
     cls: str
     score: float
     ci_low: float | None
     ci_high: float | None
     measured_at: float
-    jobs: int = 0
+    jobs: int | None = 0  # null: none was heard
     profiled: float | None = None  # by the nights alone
     profiled_error: float | None = None  # standard error of its logarithm
     profiled_at: float | None = None
@@ -51,15 +52,6 @@ class Offset:
 
     all: float  # by the scores that count
     mine: float  # by what its own user's jobs say of its GPUs
-
-
-@dataclass(frozen=True, slots=True)
-class Baseline:
-    """Log seconds per step of an application in one shape on median GPUs, as its jobs show it."""
-
-    mean: float
-    var: float
-    jobs: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +75,7 @@ class LearnedRepo:
     def cards(self, uuids: Iterable[str]) -> dict[str, Card]:
         """Those of them that sit somewhere."""
         wanted, found = sorted(set(uuids)), {}
-        query = select(gpus.c.id, gpus.c.uuid, gpus.c.model, gpu_slots.c.node, gpu_slots.c.slot).join_from(
-            gpu_slots, gpus
-        )
+        query = select(*columns(Card, gpus, gpu_slots)).join_from(gpu_slots, gpus)
         with self._store.reading() as db:
             for first in range(0, len(wanted), _SOME):
                 some = query.where(gpus.c.uuid.in_(wanted[first : first + _SOME]), gpu_slots.c.until.is_(None))
@@ -95,14 +85,11 @@ class LearnedRepo:
     def scores(self, ids: Iterable[int]) -> dict[tuple[int, str], CurrentScore]:
         wanted, found = sorted(set(ids)), {}
         c = scores.c
-        query = select(
-            c.gpu_id, c["class"], c.score, c.ci_low, c.ci_high, c.measured_at, c.jobs, c.profiled, c.profiled_error,
-            c.profiled_at, c.asked, c.source,
-        )  # fmt: skip
+        query = select(*columns(CurrentScore, scores))
         with self._store.reading() as db:
             for first in range(0, len(wanted), _SOME):
                 for row in db.execute(query.where(c.gpu_id.in_(wanted[first : first + _SOME]))):
-                    found[row.gpu_id, row[1]] = CurrentScore(*row[:6], row.jobs or 0, *row[7:])
+                    found[row.gpu_id, row.cls] = CurrentScore(*row)
         return found
 
     def write(self, learned: Iterable[CurrentScore], offsets: Mapping[str, Offset], now: float) -> int:
@@ -133,24 +120,11 @@ class LearnedRepo:
 
     def features(self) -> dict[str, AppFeatures]:
         with self._store.reading() as db:
-            rows = db.execute(select(app_features).order_by(app_features.c.app)).all()
-        return {
-            row.app: AppFeatures(
-                row.app, row.seen_at, row.jobs, row.compute, row.memory, row.compute_error, row.memory_error,
-                row.sure, row.noise, load(row.base, dict[str, Baseline]),
-            )
-            for row in rows
-        }  # fmt: skip
+            query = select(*columns(AppFeatures, app_features)).order_by(app_features.c.app)
+            return {row.app: AppFeatures(*row) for row in db.execute(query)}
 
     def set_features(self, features: Iterable[AppFeatures]) -> None:
-        rows = [
-            {
-                "app": f.app, "seen_at": f.seen_at, "jobs": f.jobs, "compute": f.compute, "memory": f.memory,
-                "compute_error": f.compute_error, "memory_error": f.memory_error, "sure": f.sure, "noise": f.noise,
-                "base": dump(dict(f.base)),
-            }
-            for f in features
-        ]  # fmt: skip
+        rows = list(map(values, features))
         if not rows:
             return
         with self._store.writing() as db:
@@ -159,20 +133,17 @@ class LearnedRepo:
 
 
 def _put_score(db: Connection, s: CurrentScore) -> None:
-    values = {
-        "score": s.score, "ci_low": s.ci_low, "ci_high": s.ci_high, "measured_at": s.measured_at, "jobs": s.jobs,
-        "profiled": s.profiled, "profiled_error": s.profiled_error, "profiled_at": s.profiled_at, "asked": s.asked,
-    }  # fmt: skip
-    where = (scores.c.gpu_id == bindparam("id_")) & (scores.c["class"] == bindparam("class_"))
-    done = db.execute(update(scores).where(where).values(values), {"id_": s.gpu, "class_": s.cls})
-    if not done.rowcount:
-        db.execute(insert(scores).values({"gpu_id": s.gpu, "class": s.cls, "n_runs": 0, "source": "jobs"} | values))
+    put = values(s, "gpu_id", "cls", "source")
+    mine = (scores.c.gpu_id == s.gpu_id) & (scores.c.cls == s.cls)
+    if not db.execute(update(scores).where(mine).values(put)).rowcount:
+        new = {"gpu_id": s.gpu_id, "cls": s.cls, "n_runs": 0, "source": "jobs"}
+        db.execute(insert(scores).values(put | new))
 
 
 def _put_offset(db: Connection, job: str, offset: Offset, now: float) -> None:
-    values = {"value": f"{offset.all!r} {offset.mine!r}", "written_at": now}
-    if not db.execute(update(state).where(state.c.key == _key(job)).values(values)).rowcount:
-        db.execute(insert(state).values(key=_key(job), **values))
+    put = {"value": f"{offset.all!r} {offset.mine!r}", "written_at": now}
+    if not db.execute(update(state).where(state.c.key == _key(job)).values(put)).rowcount:
+        db.execute(insert(state).values(key=_key(job), **put))
 
 
 def _key(job: str) -> str:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
-from sqlalchemy import Connection, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, delete, func, insert, select
 
 from pal_slurm.store.engine import Store
+from pal_slurm.store.rows import columns, values
+from pal_slurm.store.scores import put_scores
 from pal_slurm.store.state import bump, mark_nights, marked_nights, unmark_nights
 from pal_slurm.store.tables import alerts, gpu_slots, gpus, nights, runs, scores
 
@@ -30,7 +32,7 @@ class KernelKey:
 
 
 class NightRow(NamedTuple):
-    gpu: int
+    gpu_id: int
     night: int
     seconds: float
     stalled: float
@@ -43,16 +45,12 @@ class NightRow(NamedTuple):
     setup: str
     score: float | None = None
 
-    @property
-    def window_row(self) -> WindowRow:
-        return self[:11]
-
 
 @dataclass(frozen=True, slots=True)
 class ProfiledScore:
     """A score made of nights."""
 
-    gpu: int
+    gpu_id: int
     cls: str
     score: float
     error: float  # standard error of its logarithm
@@ -78,10 +76,16 @@ class Alert:
     raised_at: float
 
 
-# GPU id, class, app, scope, seconds, measured at, node, driver, power cap
-RunRow: TypeAlias = tuple[int, str, str, str, float, float, str, str, float]
-# As NightRow, without the score
-WindowRow: TypeAlias = tuple[int, int, float, float, float, int, int, int, float, str, str]
+class RunRow(NamedTuple):
+    gpu_id: int
+    cls: str
+    app: str  # empty: only the class was told
+    scope: str
+    seconds: float
+    measured_at: float
+    node: str
+    driver: str
+    power_cap_w: float
 
 
 class NightRepo:
@@ -105,7 +109,7 @@ class NightRepo:
     def runs_of(self, night: int) -> list[RunRow]:
         query = select(
             runs.c.gpu_id,
-            runs.c["class"],
+            runs.c.cls,
             func.coalesce(runs.c.app, ""),
             func.coalesce(runs.c.scope, "gpu"),
             runs.c.seconds,
@@ -115,23 +119,20 @@ class NightRepo:
             func.coalesce(runs.c.power_cap_w, 0.0),
         ).where(runs.c.night == night, runs.c.seconds.is_not(None))
         with self._store.reading() as db:
-            return [*db.execute(query)]
+            return [RunRow(*row) for row in db.execute(query)]
 
-    def window(self, kernel: KernelKey, first: int, last: int) -> list[WindowRow]:
+    def window(self, kernel: KernelKey, first: int, last: int) -> list[NightRow]:
         """The nights from `first` to `last`."""
         c = nights.c
-        query = select(
-            c.gpu_id, c.night, c.seconds, c.stalled, c.spread, c.runs, c.stalls, c.node_stalls, c.measured_at,
-            c.node, c.setup,
-        ).where(
-            c["class"] == kernel.cls, c.app == kernel.app, c.scope == kernel.scope, c.night >= first, c.night <= last
-        )  # fmt: skip
+        query = select(*columns(NightRow, nights)).where(
+            c.cls == kernel.cls, c.app == kernel.app, c.scope == kernel.scope, c.night >= first, c.night <= last
+        )
         with self._store.reading() as db:
-            return [*db.execute(query)]
+            return [NightRow(*row) for row in db.execute(query)]
 
     def kernels(self, first: int) -> list[KernelKey]:
         """Everything that was run since that night."""
-        query = select(nights.c["class"], nights.c.app, nights.c.scope).where(nights.c.night >= first).distinct()
+        query = select(nights.c.cls, nights.c.app, nights.c.scope).where(nights.c.night >= first).distinct()
         with self._store.reading() as db:
             return [KernelKey(*row) for row in db.execute(query)]
 
@@ -159,18 +160,6 @@ class NightRepo:
             waits = query.where(gpu_slots.c.until.is_(None), scores.c.asked.is_not(None)).distinct()
             return set(db.execute(waits).scalars())
 
-    def history(self, uuid: str) -> list[tuple[str, str, str, int, float | None, int, int, str]]:
-        """Class, app, scope, night, that night's score, runs, stalls, node: everything of one card, oldest first."""
-        c = nights.c
-        query = (
-            select(c["class"], c.app, c.scope, c.night, c.score, c.runs, c.stalls, c.node)
-            .join_from(nights, gpus)
-            .where(gpus.c.uuid == uuid)
-            .order_by(c["class"], c.app, c.scope, c.night)
-        )
-        with self._store.reading() as db:
-            return [tuple(row) for row in db.execute(query)]
-
     def write(
         self,
         made: Mapping[KernelKey, Sequence[NightRow]],
@@ -189,8 +178,8 @@ class NightRepo:
                 db.execute(delete(nights).where(nights.c.night == night))
             for kernel, rows in made.items():
                 for first in range(0, len(rows), _ROWS):
-                    db.execute(insert(nights), [_night(kernel, row) for row in rows[first : first + _ROWS]])
-            written = _write_scores(db, profiled, anew)
+                    db.execute(insert(nights), [values(kernel) | row._asdict() for row in rows[first : first + _ROWS]])
+            written = put_scores(db, list(map(_profiled, profiled)), OURS if anew else ())
             _raise(db, raised)
             unmark_nights(db, done)
             if written:
@@ -210,41 +199,9 @@ class NightRepo:
             return _raise(db, raised)
 
 
-def _night(kernel: KernelKey, row: NightRow) -> dict[str, object]:
-    return {
-        "gpu_id": row.gpu, "class": kernel.cls, "app": kernel.app, "scope": kernel.scope, "night": row.night,
-        "seconds": row.seconds, "stalled": row.stalled, "spread": row.spread, "runs": row.runs, "stalls": row.stalls,
-        "node_stalls": row.node_stalls, "measured_at": row.measured_at, "node": row.node, "setup": row.setup,
-        "score": row.score,
-    }  # fmt: skip
-
-
-def _write_scores(db: Connection, profiled: Sequence[ProfiledScore], anew: bool) -> int:
-    query = select(scores.c.gpu_id, scores.c["class"], scores.c.measured_at, scores.c.source)
-    stored = {(gpu, cls): 0.0 if anew and source in OURS else at for gpu, cls, at, source in db.execute(query)}
-    fresh: list[dict[str, object]] = []
-    changed: list[dict[str, object]] = []
-    for s in profiled:
-        key = (s.gpu, s.cls)
-        if stored.get(key, s.measured_at) > s.measured_at:
-            continue
-        values: dict[str, object] = {
-            "score": s.score, "n_runs": s.n_runs, "ci_low": s.ci_low, "ci_high": s.ci_high,
-            "measured_at": s.measured_at, "source": "probe", "nights": s.nights, "since": s.since,
-            "stalls": s.stalls, "node_stalls": s.node_stalls, "node_part": s.node_part,
-            "intermittent": s.intermittent, "profiled": s.score, "profiled_error": s.error,
-            "profiled_at": s.measured_at, "jobs": 0, "asked": None,
-        }  # fmt: skip
-        if key in stored:
-            changed.append(values | {"id_": s.gpu, "class_": s.cls})
-        else:
-            fresh.append(values | {"gpu_id": s.gpu, "class": s.cls})
-    if fresh:
-        db.execute(insert(scores), fresh)
-    if changed:
-        where = (scores.c.gpu_id == bindparam("id_")) & (scores.c["class"] == bindparam("class_"))
-        db.execute(update(scores).where(where), changed)
-    return len(fresh) + len(changed)
+def _profiled(s: ProfiledScore) -> dict[str, object]:
+    told = {"profiled": s.score, "profiled_error": s.error, "profiled_at": s.measured_at}
+    return values(s, "error") | told | {"source": "probe", "jobs": 0, "asked": None}
 
 
 def _raise(db: Connection, raised: Iterable[Alert]) -> int:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sqlalchemy import Row, insert, select, update
 
 from pal_slurm.store.engine import Store
-from pal_slurm.store.jsontext import dump, load
+from pal_slurm.store.rows import names, values
 from pal_slurm.store.tables import outcomes
 
 
@@ -41,10 +41,10 @@ class OutcomeRepo:
         """Put these down; the same start of the same job again replaces what was said of it."""
         with self._store.writing() as db:
             for outcome in got:
-                values = self._values(outcome)
-                key = [outcomes.c[name] == values[name] for name in ("cluster", "job", "submit", "task", "start")]
-                if not db.execute(update(outcomes).where(*key).values(values)).rowcount:
-                    db.execute(insert(outcomes).values(values))
+                row = self._values(outcome)
+                key = [outcomes.c[name] == row[name] for name in ("cluster", "job", "submit", "task", "start")]
+                if not db.execute(update(outcomes).where(*key).values(row)).rowcount:
+                    db.execute(insert(outcomes).values(row))
 
     def ended(self, job: int, submit: int, end: int) -> None:
         """Its newest start is over."""
@@ -75,38 +75,10 @@ class OutcomeRepo:
             return [_outcome(row) for row in db.execute(query.order_by(outcomes.c.start, outcomes.c.job))]
 
     def _values(self, o: JobOutcome) -> dict[str, object]:
-        return {
-            "cluster": self._cluster,
-            "job": o.job,
-            "submit": o.submit,
-            "task": -1 if o.task is None else o.task,
-            "start": o.start,
-            "end": o.end,
-            "user": o.user[:64],
-            "app": o.app,
-            "class": o.cls,
-            "nodes": dump(o.nodes),
-            "gpus": dump(o.gpus),
-            "as_pinned": o.as_pinned,
-            "step_time": o.step_time,
-            "slurm_step_time": o.slurm_step_time,
-        }
+        task = -1 if o.task is None else o.task
+        return {**values(o), "cluster": self._cluster, "task": task, "user": o.user[:64]}
 
 
 def _outcome(row: Row[Any]) -> JobOutcome:
-    values = row._mapping
-    return JobOutcome(
-        job=values["job"],
-        submit=values["submit"],
-        start=values["start"],
-        cls=values["class"],
-        nodes=load(values["nodes"], tuple[str, ...]),
-        gpus=load(values["gpus"], tuple[tuple[int, ...], ...]),
-        task=None if values["task"] < 0 else values["task"],
-        end=values["end"],
-        app=values["app"],
-        as_pinned=values["as_pinned"],
-        step_time=values["step_time"],
-        slurm_step_time=values["slurm_step_time"],
-        user=values["user"] or "",
-    )
+    got = JobOutcome(**{name: getattr(row, name) for name in names(JobOutcome)})
+    return replace(got, task=None if got.task is None or got.task < 0 else got.task, user=got.user or "")

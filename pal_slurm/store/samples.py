@@ -12,7 +12,7 @@ from typing import Any
 from sqlalchemy import Row, bindparam, insert, select, update
 
 from pal_slurm.store.engine import Store
-from pal_slurm.store.jsontext import dump, load
+from pal_slurm.store.rows import names, values
 from pal_slurm.store.tables import job_samples
 
 
@@ -99,17 +99,8 @@ class SampleRepo:
 
 
 def _values(s: JobSample) -> dict[str, object]:
-    return {
-        "document": s.document, "cluster": s.cluster, "job": s.job, "app": s.app, "node": s.node, "gpus": dump(s.gpus),
-        "begun_at": s.begun_at, "ended_at": s.ended_at, "steps": s.steps, "step_seconds": s.step_seconds,
-        "compute": s.compute, "memory": s.memory, "heard": s.step_seconds is None,
-        "user": s.user[:64],
-    }  # fmt: skip
+    return {**values(s, "id"), "heard": s.step_seconds is None, "user": s.user[:64]}
 
 
 def _sample(row: Row[Any]) -> JobSample:
-    v = row._mapping
-    return JobSample(
-        v["document"], v["cluster"], v["job"], v["app"], v["node"], load(v["gpus"], tuple[str, ...]), v["begun_at"],
-        v["ended_at"], v["steps"], v["step_seconds"], v["compute"], v["memory"], v["id"], v["user"] or "",
-    )  # fmt: skip
+    return JobSample(**{name: getattr(row, name) for name in names(JobSample)} | {"user": row.user or ""})

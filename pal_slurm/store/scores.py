@@ -6,8 +6,9 @@ and unknown means 1.0: neutral placement (P7).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from pal_slurm.model import BoolArray, Cluster, FloatArray, IntArray, ScoreTable, bins_with_neutral
 from pal_slurm.store.engine import Store
 from pal_slurm.store.gpus import Sighting, record_sightings
+from pal_slurm.store.rows import columns, values
 from pal_slurm.store.state import bump, mark_nights, revision
 from pal_slurm.store.tables import gpu_slots, gpus, runs, scores
 
@@ -133,32 +135,11 @@ class ScoreRepo:
     def placed(self) -> list[PlacedScore]:
         """All scores of GPUs that sit somewhere, by node, slot and class."""
         query = (
-            select(
-                gpus.c.uuid,
-                gpus.c.model,
-                gpu_slots.c.node,
-                gpu_slots.c.slot,
-                scores.c["class"],
-                scores.c.score,
-                scores.c.n_runs,
-                scores.c.ci_low,
-                scores.c.ci_high,
-                scores.c.measured_at,
-                scores.c.source,
-                scores.c.nights,
-                scores.c.since,
-                scores.c.stalls,
-                scores.c.node_stalls,
-                scores.c.node_part,
-                scores.c.intermittent,
-                scores.c.profiled,
-                scores.c.jobs,
-                scores.c.asked,
-            )
+            select(*columns(PlacedScore, scores, gpus, gpu_slots))
             .join_from(scores, gpus)
             .join(gpu_slots, gpu_slots.c.gpu_id == gpus.c.id)
             .where(gpu_slots.c.until.is_(None))
-            .order_by(gpu_slots.c.node, gpu_slots.c.slot, scores.c["class"])
+            .order_by(gpu_slots.c.node, gpu_slots.c.slot, scores.c.cls)
         )
         with self._store.reading() as db:
             return [PlacedScore(*row) for row in db.execute(query)]
@@ -215,7 +196,7 @@ def _devices(db: Connection, cluster: Cluster) -> tuple[IntArray, IntArray, IntA
 
 def _current_scores(db: Connection, cls: str) -> FloatArray:
     """(n, 3): GPU id, score, time of measurement."""
-    query = select(scores.c.gpu_id, scores.c.score, scores.c.measured_at).where(scores.c["class"] == cls)
+    query = select(scores.c.gpu_id, scores.c.score, scores.c.measured_at).where(scores.c.cls == cls)
     return np.array([tuple(row) for row in db.execute(query)], dtype=np.float64).reshape(-1, 3)
 
 
@@ -229,23 +210,9 @@ def _known(db: Connection, digests: Sequence[str]) -> set[str]:
 
 
 def _insert_runs(db: Connection, document: Delivery, ids: Mapping[str, int], now: float) -> None:
+    told = {"source": document.source, "document": document.digest}
     rows = [
-        {
-            "gpu_id": ids[run.uuid],
-            "class": run.cls,
-            "app": run.app,
-            "seconds": run.seconds,
-            "score": run.score,
-            "night": int(run.measured_at // 86_400),
-            "measured_at": run.measured_at,
-            "source": document.source,
-            "document": document.digest,
-            "seq": seq,
-            "node": run.node,
-            "scope": run.scope,
-            "driver": run.driver,
-            "power_cap_w": run.power_cap_w,
-        }
+        {**values(run, "uuid"), **told, "gpu_id": ids[run.uuid], "night": int(run.measured_at // 86_400), "seq": seq}
         for seq, run in enumerate(document.runs)
     ]
     if rows:
@@ -254,28 +221,26 @@ def _insert_runs(db: Connection, document: Delivery, ids: Mapping[str, int], now
 
 
 def _upsert_scores(db: Connection, document: Delivery, ids: Mapping[str, int]) -> tuple[int, int]:
-    query = select(scores.c.gpu_id, scores.c["class"], scores.c.measured_at)
-    stored = {(gpu_id, cls): at for gpu_id, cls, at in db.execute(query)}
-    fresh: list[dict[str, object]] = []
-    changed: list[dict[str, object]] = []
-    kept = 0
-    for s in document.scores:
-        key = (ids[s.uuid], s.cls)
-        if key in stored and stored[key] > s.measured_at:
-            kept += 1
-            continue
-        values: dict[str, object] = {
-            "score": s.score, "n_runs": s.n_runs, "ci_low": s.ci_low, "ci_high": s.ci_high,
-            "measured_at": s.measured_at, "source": document.source, "jobs": 0, "profiled": None,
-            "profiled_error": None, "profiled_at": None, "asked": None,
-        }  # fmt: skip
-        if key in stored:
-            changed.append(values | {"id_": key[0], "class_": key[1]})
-        else:
-            fresh.append(values | {"gpu_id": key[0], "class": key[1]})
+    nothing = {"jobs": 0, "profiled": None, "profiled_error": None, "profiled_at": None, "asked": None}
+    rows = [{**values(s, "uuid"), **nothing, "gpu_id": ids[s.uuid], "source": document.source} for s in document.scores]
+    written = put_scores(db, rows)
+    return written, len(rows) - written
+
+
+def put_scores(db: Connection, rows: Sequence[dict[str, Any]], remade: Collection[str] = ()) -> int:
+    """Those that are not older than what is stored; how many. `remade`: sources whose scores count as older."""
+    query = select(scores.c.gpu_id, scores.c.cls, scores.c.measured_at, scores.c.source)
+    stored = {(gpu, cls): 0.0 if source in remade else at for gpu, cls, at, source in db.execute(query)}
+    keys = [(row["gpu_id"], row["cls"]) for row in rows]
+    fresh = [row for key, row in zip(keys, rows, strict=True) if key not in stored]
+    changed = [
+        row | {"id_": key[0], "class_": key[1]}
+        for key, row in zip(keys, rows, strict=True)
+        if key in stored and stored[key] <= row["measured_at"]
+    ]
     if fresh:
         db.execute(insert(scores), fresh)
     if changed:
-        where = (scores.c.gpu_id == bindparam("id_")) & (scores.c["class"] == bindparam("class_"))
-        db.execute(update(scores).where(where), changed)
-    return len(fresh) + len(changed), kept
+        mine = (scores.c.gpu_id == bindparam("id_")) & (scores.c.cls == bindparam("class_"))
+        db.execute(update(scores).where(mine), changed)
+    return len(fresh) + len(changed)

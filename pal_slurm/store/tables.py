@@ -6,6 +6,7 @@ Lists and small records are JSON text: no query looks inside them, and it means 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import (
@@ -23,6 +24,8 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from pal_slurm.store.rows import Json
+
 HEAD = "0004"  # the newest migration; a test holds it against Alembic's own answer
 
 metadata = MetaData(
@@ -36,6 +39,16 @@ metadata = MetaData(
 # MariaDB takes "Bert" for "bert" by default; names of nodes, cards and applications are not to be mixed up
 _EXACT: dict[str, Any] = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 _Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself for INTEGER only
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """Log seconds per step of an application in one shape on median GPUs, as its jobs show it."""
+
+    mean: float
+    var: float
+    jobs: int
+
 
 gpus = Table(
     "gpus",
@@ -66,7 +79,7 @@ runs = Table(
     metadata,
     Column("id", _Id, primary_key=True),
     Column("gpu_id", _Id, ForeignKey("gpus.id"), nullable=False),
-    Column("class", String(32), nullable=False),
+    Column("class", String(32), key="cls", nullable=False),
     Column("app", String(64)),  # the application or kernel that ran, where it was one
     Column("seconds", Double),  # as measured; either this or the score is set
     Column("score", Double),  # as told by whoever judged it
@@ -80,7 +93,7 @@ runs = Table(
     Column("node", String(255)),  # where it sat when it ran
     Column("scope", String(8)),  # node: while all GPUs of its node did the same; null or gpu: alone
     UniqueConstraint("document", "seq"),
-    Index(None, "gpu_id", "class", "night"),
+    Index(None, "gpu_id", "cls", "night"),
     Index(None, "night"),
     **_EXACT,
 )
@@ -88,7 +101,7 @@ scores = Table(
     "scores",
     metadata,
     Column("gpu_id", _Id, ForeignKey("gpus.id"), primary_key=True),
-    Column("class", String(32), primary_key=True),
+    Column("class", String(32), key="cls", primary_key=True),
     Column("score", Double, nullable=False),
     Column("n_runs", Integer, nullable=False),
     Column("ci_low", Double),
@@ -112,7 +125,7 @@ nights = Table(
     "nights",
     metadata,
     Column("gpu_id", _Id, ForeignKey("gpus.id"), primary_key=True),
-    Column("class", String(32), primary_key=True),
+    Column("class", String(32), key="cls", primary_key=True),
     Column("app", String(64), primary_key=True),
     Column("scope", String(8), primary_key=True),
     Column("night", Integer, primary_key=True, autoincrement=False),
@@ -149,7 +162,7 @@ job_samples = Table(
     Column("user", String(64)),  # whose job it was, by Slurm or the kernel; null or empty: nobody knows
     Column("app", String(64)),
     Column("node", String(255), nullable=False),
-    Column("gpus", Text, nullable=False),  # JSON list of UUIDs: those of this node
+    Column("gpus", Json(tuple[str, ...]), nullable=False),  # UUIDs: those of this node
     Column("begun_at", Double, nullable=False),
     Column("ended_at", Double, nullable=False),
     Column("steps", Integer, nullable=False),
@@ -171,7 +184,7 @@ app_features = Table(
     Column("compute_error", Double),
     Column("memory_error", Double),
     Column("jobs", Integer, nullable=False),
-    Column("base", Text, nullable=False),  # JSON: model -> seconds per step on a median GPU, as jobs showed
+    Column("base", Json(dict[str, Baseline]), nullable=False),  # by shape: model|GPUs|nodes, as jobs showed
     Column("noise", Double),  # scatter of log step times between jobs of this application
     Column("sure", Double),  # probability that it belongs to its class rather than to the next best
     Column("seen_at", Double, nullable=False),
@@ -181,7 +194,7 @@ votes = Table(
     "votes",
     metadata,
     Column("gpu_id", _Id, ForeignKey("gpus.id"), primary_key=True),
-    Column("class", String(32), primary_key=True),
+    Column("class", String(32), key="cls", primary_key=True),
     Column("user", String(64), primary_key=True),
     Column("mean", Double, nullable=False),  # log of the score, by this user's jobs alone
     Column("var", Double, nullable=False),
@@ -193,7 +206,7 @@ user_apps = Table(
     metadata,
     Column("app", String(64), primary_key=True),
     Column("user", String(64), primary_key=True),
-    Column("base", Text, nullable=False),  # JSON: as in app_features, by this user's jobs alone
+    Column("base", Json(dict[str, Baseline]), nullable=False),  # as in app_features, by this user's jobs alone
     Column("noise", Double),
     Column("seen_at", Double, nullable=False),
     **_EXACT,
@@ -202,9 +215,9 @@ apps = Table(
     "apps",
     metadata,
     Column("name", String(64), primary_key=True),
-    Column("class", String(32), nullable=False),
-    Column("base", Text, nullable=False),  # JSON: model -> seconds per step
-    Column("comm", Text, nullable=False),  # JSON: a factor per tier
+    Column("class", String(32), key="cls", nullable=False),
+    Column("base", Json(dict[str, float]), nullable=False),  # model -> seconds per step
+    Column("comm", Json(tuple[float, float, float, float]), nullable=False),  # a factor per tier
     Column("source", String(32), nullable=False),
     Column("set_at", Double, nullable=False),
     **_EXACT,
@@ -274,9 +287,9 @@ outcomes = Table(
     Column("end", BigInteger),
     Column("user", String(64)),  # null: an older pald did not write it down
     Column("app", String(64)),
-    Column("class", String(32), nullable=False),
-    Column("nodes", Text, nullable=False),  # JSON list: what it really got
-    Column("gpus", Text, nullable=False),  # JSON list of lists, per node
+    Column("class", String(32), key="cls", nullable=False),
+    Column("nodes", Json(tuple[str, ...]), nullable=False),  # what it really got
+    Column("gpus", Json(tuple[tuple[int, ...], ...]), nullable=False),  # per node
     Column("as_pinned", Boolean),  # null: it was not pinned
     Column("step_time", Double),  # predicted for what it got
     Column("slurm_step_time", Double),  # predicted for what Slurm itself would have chosen

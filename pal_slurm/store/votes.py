@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from sqlalchemy import delete, insert, select, tuple_
 
 from pal_slurm.store.engine import Store
-from pal_slurm.store.jsontext import dump, load
-from pal_slurm.store.learned import Baseline
-from pal_slurm.store.tables import user_apps, votes
+from pal_slurm.store.rows import columns, values
+from pal_slurm.store.tables import Baseline, user_apps, votes
 
 _SOME = 500
 
@@ -19,7 +18,7 @@ _SOME = 500
 class UserVote:
     """What one user's jobs alone say of one GPU for one class."""
 
-    gpu: int
+    gpu_id: int
     cls: str
     user: str
     mean: float  # log of the score
@@ -45,7 +44,7 @@ class VoteRepo:
     def of(self, gpus: Iterable[int], cls: str) -> list[UserVote]:
         wanted, found = sorted(set(gpus)), []
         c = votes.c
-        query = select(c.gpu_id, c["class"], c.user, c.mean, c.var, c.heard_at).where(c["class"] == cls)
+        query = select(*columns(UserVote, votes)).where(c.cls == cls)
         with self._store.reading() as db:
             for first in range(0, len(wanted), _SOME):
                 found += [
@@ -54,17 +53,14 @@ class VoteRepo:
         return found
 
     def put(self, given: Iterable[UserVote]) -> None:
-        rows = [
-            {"gpu_id": v.gpu, "class": v.cls, "user": v.user, "mean": v.mean, "var": v.var, "heard_at": v.heard_at}
-            for v in given
-        ]
+        rows = list(map(values, given))
         if not rows:
             return
-        key = tuple_(votes.c.gpu_id, votes.c["class"], votes.c.user)
+        key = tuple_(votes.c.gpu_id, votes.c.cls, votes.c.user)
         with self._store.writing() as db:
             for first in range(0, len(rows), _SOME):
                 some = rows[first : first + _SOME]
-                db.execute(delete(votes).where(key.in_([(row["gpu_id"], row["class"], row["user"]) for row in some])))
+                db.execute(delete(votes).where(key.in_([(row["gpu_id"], row["cls"], row["user"]) for row in some])))
                 db.execute(insert(votes), some)
 
     def forget(self) -> None:
@@ -74,19 +70,12 @@ class VoteRepo:
 
     def apps(self, app: str) -> dict[str, UserApp]:
         """By user."""
-        query = select(user_apps).where(user_apps.c.app == app).order_by(user_apps.c.user)
+        query = select(*columns(UserApp, user_apps)).where(user_apps.c.app == app).order_by(user_apps.c.user)
         with self._store.reading() as db:
-            return {
-                row.user: UserApp(row.app, row.user, row.seen_at, row.noise, load(row.base, dict[str, Baseline]))
-                for row in db.execute(query)
-            }
+            return {app.user: app for app in (UserApp(*row) for row in db.execute(query))}
 
     def put_app(self, given: UserApp) -> None:
         mine = (user_apps.c.app == given.app) & (user_apps.c.user == given.user)
-        values = {
-            "app": given.app, "user": given.user, "base": dump(dict(given.base)), "noise": given.noise,
-            "seen_at": given.seen_at,
-        }  # fmt: skip
         with self._store.writing() as db:
             db.execute(delete(user_apps).where(mine))
-            db.execute(insert(user_apps).values(values))
+            db.execute(insert(user_apps).values(values(given)))

@@ -20,6 +20,7 @@ from pal_slurm.learning.from_nights import rescore
 from pal_slurm.learning.run import ingest
 from pal_slurm.probe.document import Check, to_json
 from pal_slurm.store import GpuRepo, Store
+from pal_slurm.store.cards import CardRepo
 from pal_slurm.store.nights import NightRepo
 from tests.unit.longhorn import spearman
 from tests.unit.spools import DAY, NIGHT, NOW, card, document, fleet, put, put_night, scores, take
@@ -266,7 +267,7 @@ def test_a_card_that_moved_keeps_its_history_and_no_slot_inherits(store: Store, 
     assert found["n3", 1] == pytest.approx(1.0, rel=0.05)
     life = GpuRepo(store).life(card("n3", 1))
     assert [(stay.node, stay.slot, stay.until is None) for stay in life] == [("n3", 1, False), ("n7", 0, True)]
-    nights = [(row[3], row[7]) for row in NightRepo(store).history(card("n3", 1))]
+    nights = [(row.night, row.node) for row in CardRepo(store).nights(card("n3", 1))]
     day = int(NIGHT // DAY)
     assert nights == [(day - 2, "n3"), (day - 1, "n3"), (day, "n7")]
     assert GpuRepo(store).life(card("n7", 0))[-1].until is not None

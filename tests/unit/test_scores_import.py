@@ -93,6 +93,14 @@ def test_run_times_become_scores_against_the_median_of_the_same_model(site: Site
     assert by_place["n1", 0].ci_high is not None
 
 
+def test_a_row_per_gpu_gives_slots_in_the_order_of_the_rows(site: Site) -> None:
+    assert site.imported("gpu,node,class_a,class_b\nx7,n1,1.25,1\nx9,n2,1,1\nx8,n1,0.98,2\n").exit_code == 0
+    assert values(site) == {
+        ("n1", 0, "A"): 1.25, ("n1", 0, "B"): 1.0, ("n1", 1, "A"): 0.98, ("n1", 1, "B"): 2.0,
+        ("n2", 0, "A"): 1.0, ("n2", 0, "B"): 1.0,
+    }  # fmt: skip
+
+
 BAD = [
     ("n1,0,u-01,v100,A,nan", "score", "is NaN"),
     ("n1,0,u-01,v100,A,0", "score", "must be more than zero"),

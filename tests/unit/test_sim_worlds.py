@@ -113,6 +113,14 @@ def test_bad_scores_are_refused_with_line_and_field(tmp_path: Path, text: str, s
     assert said in str(caught.value)
 
 
+def test_true_scores_may_be_a_file_that_was_imported(tmp_path: Path) -> None:
+    path = tmp_path / "scores.csv"
+    path.write_text("node,slot,class,score\nn1,1,A,1.2\nn1,0,A,1.0\nn2,0,A,0.9\nn2,1,A,1.1\nn2,1,B,1.3\n")
+    table = read_scores(path, 2, 2)
+    assert table.classes == ("A", "B")
+    assert table.score.tolist() == [[[1.0, 1.2], [0.9, 1.1]], [[1.0, 1.0], [1.0, 1.3]]]
+
+
 def test_the_first_seed_takes_a_scores_file_as_it_is_and_others_shuffle_its_nodes(tmp_path: Path) -> None:
     path = tmp_path / "scores.csv"
     path.write_text("gpu,node,class_a\n" + "".join(f"{g},{g},{1 + g / 50}\n" for g in range(20)))

@@ -25,7 +25,7 @@ def test_identity_places_nights_and_scores(store: Store, tmp_path: Path) -> None
     assert repo.identity("GPU-%") is None
     assert repo.places() == [(f"n{n}", slot) for n in (1, 2) for slot in range(4)]
     assert [stay.uuid for stay in repo.in_slot("n2", 1)] == [card("n2", 1)]
-    nights = repo.nights(identity)
+    nights = repo.nights(identity.uuid)
     tonight = int(NIGHT // DAY)
     assert [(n.app, n.night, n.runs, n.node, n.setup) for n in nights] == [
         ("gemm", tonight, 5, "n2", "550.54|400"),

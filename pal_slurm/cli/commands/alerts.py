@@ -27,12 +27,10 @@ def command(palctl: Palctl, days: float, as_json: bool, fields: str) -> None:
     shift: the whole fleet was slower or faster in a night.
     unhealthy: a diagnostic failed, or memory repairs wait for a reboot.
     """
+    from pal_slurm.report.text import clock
     from pal_slurm.store.nights import NightRepo
 
     columns = choose(fields, FIELDS, FIELDS)
     found = NightRepo(palctl.store).alerts(time.time() - days * 86_400)
-    rows: list[dict[str, Value]] = [
-        {"when": time.strftime("%Y-%m-%d %H:%M", time.localtime(a.raised_at)), "kind": a.kind, "said": a.said}
-        for a in found
-    ]
+    rows: list[dict[str, Value]] = [{"when": clock(a.raised_at), "kind": a.kind, "said": a.said} for a in found]
     print_rows(rows, columns, as_json=as_json, empty=f"no alerts in {days:g} days")

@@ -28,7 +28,7 @@ def check(palctl: Palctl, file: Path | None, as_json: bool) -> None:
     path = file or palctl.config_path
     faults = check_file(path)
     if as_json:
-        click.echo(to_json([{"file": f.file, "line": f.line, "key": f.key, "message": f.message} for f in faults]))
+        click.echo(to_json(faults))
     else:
         for fault in faults:
             say(fault, err=True)

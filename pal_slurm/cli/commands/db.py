@@ -104,7 +104,7 @@ def _tell_rows(tell: Progress | None, done: int, total: int, more: int) -> None:
 
 def _forgotten(rule: Rule, rows: int) -> Row:
     return {
-        "table": rule.table.name,
+        "table": str(rule.table.name),
         "what": rule.what,
         "older_than_days": round(rule.kept_s / 86_400, 3),
         "rows": rows,

@@ -66,11 +66,9 @@ def command(
     with progress_bar("replaying") as progress:
         report = estimate(rans, cluster, known, apps, locality, repeat, seed, progress)
     if as_json:
-        import msgspec
-
         from pal_slurm.report.text import as_json as to_json
 
-        click.echo(to_json(msgspec.to_builtins(report)))
+        click.echo(to_json(report))
     else:
         _print(report, left_out)
 

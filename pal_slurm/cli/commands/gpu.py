@@ -11,7 +11,7 @@ import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
 from pal_slurm.cli.periods import DAY_S, first_night, moment
-from pal_slurm.cli.shades import look, score_paint
+from pal_slurm.cli.shades import how_drawn, score_paint
 
 if TYPE_CHECKING:
     from pal_slurm.report.card import CardLife, Counts
@@ -58,7 +58,7 @@ def _tell(life: CardLife, counts: Mapping[str, Counts], first: int, now: float) 
     for sentence in told.sentences(life, counts, now):
         click.echo(sentence)
     _section("Where it sat", told.place_rows(life), told.PLACE_FIELDS)
-    _section("Kernels, over all nights", told.kernel_rows(life, look(1, _BESIDE)), told.KERNEL_FIELDS)
+    _section("Kernels, over all nights", told.kernel_rows(life, how_drawn(1, _BESIDE)), told.KERNEL_FIELDS)
     listed = [night for night in life.nights if night.night >= first]
     older = len(life.nights) - len(listed)
     title = "Night by night" + (f" ({older} older rows: --since 1y)" if older else "")
@@ -81,16 +81,13 @@ def _section(title: str, rows: Sequence[Row], fields: Sequence[str]) -> None:
 
 def _counts(palctl: Palctl, life: CardLife, now: float) -> dict[str, Counts]:
     """What pald makes of its scores; of a card that sits nowhere, nothing."""
-    from pal_slurm.learning.knowledge import score_table
     from pal_slurm.report.card import Counts
-    from pal_slurm.report.inventory import cluster_of
     from pal_slurm.report.scores import outlier_rows
-    from pal_slurm.store import GpuRepo, ScoreRepo
+    from pal_slurm.store import ScoreRepo
 
     if (place := life.place) is None:
         return {}
-    cluster = cluster_of(GpuRepo(palctl.store).current())
-    table = score_table(palctl.store, palctl.config, cluster, now)
+    _, cluster, table = palctl.placed()
     named = outlier_rows(ScoreRepo(palctl.store).placed(), table.classes, now)
     outlying = {row["class"] for row in named if row["uuid"] == life.identity.uuid}
     at = (cluster.node_index[place.node], place.slot)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -70,26 +71,13 @@ def _summary(done: Ingested, spool: Path) -> None:
 def _as_json(done: Ingested) -> None:
     from pal_slurm.report.text import as_json, shown
 
-    files = [
-        {
-            "name": shown(t.name),
-            "fate": t.fate.value,
-            "said": t.said,
-            "runs": t.runs,
-            "samples": t.samples,
-            "left_out": t.left_out,
-        }
-        for t in done.files
-    ]
-    rescored = done.rescored
-    alerts = [alert.said for alert in done.alerts]
     click.echo(
         as_json(
             {
-                "files": files,
-                "nights": rescored.nights,
-                "scores": rescored.scores,
-                "alerts": alerts,
+                "files": [replace(file, name=shown(file.name)) for file in done.files],
+                "nights": done.rescored.nights,
+                "scores": done.rescored.scores,
+                "alerts": [alert.said for alert in done.alerts],
                 "learned": done.learned.scores,
                 "heard": done.learned.samples,
             }

@@ -82,7 +82,6 @@ def _named(text: str) -> tuple[str, ...] | None:
 
 
 def _run(palctl: Palctl, wanted: Wanted, interval: float, quiet: bool) -> NightProgress:
-    from pal_slurm.daemon.connect import connect
     from pal_slurm.nightly.run import ProfileRun
     from pal_slurm.report.text import shown
     from pal_slurm.slurm.commands.batch import Batch
@@ -90,20 +89,27 @@ def _run(palctl: Palctl, wanted: Wanted, interval: float, quiet: bool) -> NightP
 
     bin_dir = Path(palctl.config.cluster.bin_dir) if palctl.config.cluster.bin_dir else None
     batch = Batch(Commands(bin_dir, palctl.config.cluster.timeout_s))
-    slurm = connect(palctl.config)
-    work = ProfileRun(
-        slurm, batch, palctl.store, palctl.config, wanted, lambda said: click.echo(f"palctl: {shown(said)}", err=True)
-    )
-    signal.signal(signal.SIGTERM, _interrupted)
-    try:
-        with _bar(quiet) as show:
-            return _until_finished(work, interval, show)
-    except BaseException:
-        with suppress(SlurmError):
-            work.stop()
-        raise
-    finally:
-        slurm.close()
+
+    def tell(said: str) -> None:
+        click.echo(f"palctl: {shown(said)}", err=True)
+
+    with palctl.slurm() as slurm:
+        work = ProfileRun(
+            slurm,
+            batch,
+            palctl.store,
+            palctl.config,
+            wanted,
+            lambda said: click.echo(f"palctl: {shown(said)}", err=True),
+        )
+        signal.signal(signal.SIGTERM, _interrupted)
+        try:
+            with _bar(quiet) as show:
+                return _until_finished(work, interval, show)
+        except BaseException:
+            with suppress(SlurmError):
+                work.stop()
+            raise
 
 
 def _until_finished(work: ProfileRun, interval: float, show: Show) -> NightProgress:

@@ -30,11 +30,9 @@ def command(palctl: Palctl, file: str | None, as_json: bool, nights: int) -> Non
     if as_json == (file is not None):
         raise click.UsageError("say one of: --html FILE (the page), --json (its figures)")
     if file is None:
-        import msgspec
-
         from pal_slurm.report.text import as_json as to_json
 
-        click.echo(to_json(msgspec.to_builtins(_fleet(palctl, nights), str_keys=True)))
+        click.echo(to_json(_fleet(palctl, nights)))
         return
     from pal_slurm.cli.whole_file import check_target, write_whole
     from pal_slurm.report.html import environment, page
@@ -50,17 +48,10 @@ def command(palctl: Palctl, file: str | None, as_json: bool, nights: int) -> Non
 
 
 def _fleet(palctl: Palctl, nights: int) -> Fleet:
-    from pal_slurm.learning.knowledge import score_table
     from pal_slurm.report.fleet import PlannedWith, fleet_of
-    from pal_slurm.report.inventory import cluster_of
-    from pal_slurm.store import GpuRepo
 
-    now = time.time()
-    stays = GpuRepo(palctl.store).current()
-    cluster = cluster_of(stays)
-    table = score_table(palctl.store, palctl.config, cluster, now)
-    known = PlannedWith(stays, cluster, table, palctl.config.scores.stale_after_days)
-    return fleet_of(palctl.store, known, _apps(palctl), nights, now)
+    known = PlannedWith(*palctl.placed(), palctl.config.scores.stale_after_days)
+    return fleet_of(palctl.store, known, _apps(palctl), nights, time.time())
 
 
 def _apps(palctl: Palctl) -> list[AppPoint]:

@@ -102,7 +102,8 @@ def _refuse_mixtures(asked: dict[str, bool]) -> None:
 def import_scores(palctl: Palctl, file: Path) -> None:
     """Store scores or run times from FILE (CSV, JSON or JSON lines; `-` for standard input), all or nothing.
 
-    Fields: node, slot, uuid, model, class or app, score or seconds (run times), measured_at.
+    Fields: node, slot, uuid, model, class or app, score or seconds (run times), measured_at. Or a CSV with one row per
+    GPU: gpu, node, class_a, class_b ...
     """
     from pal_slurm.intake.inputs import read_input
     from pal_slurm.intake.score_document import document_of

@@ -26,7 +26,7 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
 @click.option(
     "--cluster", "cluster_text", default="16x4", help="NODESxGPUS, as 16x4, 64x8/16 (racks of 16), a:8x4+b:8x4."
 )
-@click.option("--scores", type=click.Path(path_type=Path), help="True scores: CSV gpu,node,class_a,class_b,...")
+@click.option("--scores", type=click.Path(path_type=Path), help="True scores, as for `palctl scores import`.")
 @click.option("--known", type=click.Path(path_type=Path), help="What policies believe, if not the true scores.")
 @click.option(
     "--profile", "profiles", multiple=True, metavar="CLASS=FILE", help="Measured run times; draw whole nodes."

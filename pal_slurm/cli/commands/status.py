@@ -15,14 +15,10 @@ from pal_slurm.words import plain
 @pass_palctl
 def command(ctl: Palctl, as_json: bool) -> None:
     """Who leads, what this Slurm can do, how many jobs are leased and pinned; what stands in the way."""
-    from pal_slurm.daemon.connect import connect
     from pal_slurm.daemon.status import look
 
-    slurm = connect(ctl.config)
-    try:
+    with ctl.slurm() as slurm:
         seen = look(ctl.config, slurm, ctl.store)
-    finally:
-        slurm.close()
     if as_json:
         click.echo(json.dumps(seen.as_dict(), indent=2))
         return

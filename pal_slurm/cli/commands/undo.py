@@ -36,7 +36,6 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
     """
     if (job is None) == (not everything):
         raise click.UsageError("name a job, or say --all")
-    from pal_slurm.daemon.connect import connect
     from pal_slurm.daemon.undo import one, ours, seconds_dead, undo
     from pal_slurm.model import Outcome
 
@@ -45,8 +44,7 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
         if silent < dead_s:
             click.echo(f"pald gave a sign of life {silent:.0f} s ago: nothing to do")
             return
-    slurm = connect(ctl.config)
-    try:
+    with ctl.slurm() as slurm:
         snapshot = _with_users_begins(ctl, slurm.snapshot())
         jobs = ours(snapshot) if job is None else one(snapshot, job)
         if dry_run:
@@ -57,8 +55,6 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
                 click.echo("nothing of ours is in the queue")
             return
         results = undo(slurm, jobs, snapshot.taken)
-    finally:
-        slurm.close()
     fine = sum(r.outcome in (Outcome.DONE, Outcome.STARTED, Outcome.GONE) for r in results)
     for r in results:
         if r.outcome is Outcome.PARTIAL:
