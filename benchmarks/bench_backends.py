@@ -18,7 +18,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 
-from pal_slurm.model import Edit, EditKind, Job, Outcome
+from pal_slurm.model import Edit, Job, Outcome, Pin, Renew, Unpin
 from pal_slurm.slurm.port import Slurm
 from tests.slurm.backends import WORKER_PYTHON, backend_of
 from tests.slurm.minicluster import RELEASES, Minicluster
@@ -111,17 +111,17 @@ def measure_edits(slurm: Slurm, backend: str, count: int) -> bool:
     able = slurm.capabilities()
     jobs = slurm.snapshot().pending[:count]
     until = int(time.time()) + 7200
-    rate(slurm, "renewals", [Edit(job.id, EditKind.RENEW, until=until) for job in jobs], "")
+    rate(slurm, "renewals", [Renew(job.id, until=until) for job in jobs], "")
     pins = rate(slurm, "pins", [pin(job) for job in jobs], f"promised {EDITS_PER_S[backend]:.0f}/s")
     if able.restore_untyped:
-        undo = [Edit(job.id, EditKind.UNPIN, until=until, original=job.request) for job in jobs]
+        undo = [Unpin(job.id, until=until, original=job.request) for job in jobs]
         rate(slurm, "un-pins", undo, "")
     return pins >= EDITS_PER_S[backend]
 
 
 def pin(job: Job) -> Edit:
     slots = tuple(range(job.shape.least_gpus)) if job.shape else ()
-    return Edit(job.id, EditKind.PIN, nodes=("n1",), slots=slots, original=job.request)
+    return Pin(job.id, nodes=("n1",), slots=slots, original=job.request)
 
 
 def rate(slurm: Slurm, what: str, edits: Sequence[Edit], told: str) -> float:

@@ -10,7 +10,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from pal_slurm.model import Edit, EditKind, EditResult, Outcome
+from pal_slurm.model import Edit, EditResult, Outcome, Pin, Unpin
 from pal_slurm.slurm.port import Slurm
 from tests.slurm.backends import backend_of
 from tests.slurm.minicluster import RELEASES, Minicluster
@@ -57,13 +57,13 @@ def demonstrate(cluster: Minicluster, slurm: Slurm) -> None:
     untyped = request_of(cluster, job)
     say(f"job {job}, app {made.hint.app}, as submitted:", told(untyped))
 
-    pinned(slurm, Edit(job, EditKind.PIN, nodes=(NODE,), slots=(1, 3), original=made.request))
+    pinned(slurm, Pin(job, nodes=(NODE,), slots=(1, 3), original=made.request))
     say(f"pinned to {NODE}, slots 1 and 3:", told(request_of(cluster, job)))
     if able.repin:
-        pinned(slurm, Edit(job, EditKind.PIN, nodes=(NODE,), slots=(0, 2), original=made.request))
+        pinned(slurm, Pin(job, nodes=(NODE,), slots=(0, 2), original=made.request))
         say("moved to slots 0 and 2:", told(request_of(cluster, job)))
     later = int(time.time()) + 3600
-    undone = apply(slurm, Edit(job, EditKind.UNPIN, until=later, original=made.request))
+    undone = apply(slurm, Unpin(job, until=later, original=made.request))
     now = request_of(cluster, job)
     say(f"un-pinned ({undone.outcome.value}):", told(now))
     if able.restore_untyped and now != untyped:
@@ -72,7 +72,7 @@ def demonstrate(cluster: Minicluster, slurm: Slurm) -> None:
         print(f"   {undone.said}")
 
     cluster.resume(NODE)
-    pinned(slurm, Edit(job, EditKind.PIN, nodes=(NODE,), slots=(1, 3), original=made.request))
+    pinned(slurm, Pin(job, nodes=(NODE,), slots=(1, 3), original=made.request))
     cluster.wait_state(job, "RUNNING")
     text = cluster.client("scontrol", "show", "job", "-d", str(job))
     lines = [line.strip() for line in text.splitlines() if "IDX:" in line]

@@ -49,6 +49,7 @@ from pal_slurm.model import (
     Placement,
     Reason,
     Snapshot,
+    until,
 )
 from pal_slurm.policy import Composition
 from pal_slurm.policy.memory import NO_MEMORY, Memory
@@ -278,8 +279,8 @@ class Cycle:
         waiting = {job.key for _, job in stay}
         self.lease_ends = {key: end for key, end in self.lease_ends.items() if key in waiting}
         for result in self._write([Wish(e, submit[e.job]) for e in edits], fence, begun, passes, report):
-            if result.outcome is Outcome.DONE and result.edit.until is not None:
-                self.lease_ends[(result.edit.job, submit[result.edit.job])] = result.edit.until
+            if result.outcome is Outcome.DONE and (end := until(result.edit)) is not None:
+                self.lease_ends[(result.edit.job, submit[result.edit.job])] = end
 
     def _slack_s(self) -> float:
         """A lease that ends sooner than this is due."""
@@ -315,7 +316,7 @@ class Cycle:
         starts = [w.edit.kind in (EditKind.PIN, EditKind.PLAIN) for w in wishes]
         chosen = within(starts, self.starts.allowance(now), self.budget.allowance(now))
         report.put_off += chosen.count(PUT_OFF)
-        if any(w.edit.until and w.edit.kind is not EditKind.RENEW for w in wishes):
+        if any(until(w.edit) and w.edit.kind is not EditKind.RENEW for w in wishes):
             self.alive.shut()
         writer = Writer(self.slurm, self.books.ledger, self.leader, self.clock, self.config.cycle.max_age_s)
         sent = [w for w, c in zip(wishes, chosen, strict=True) if c]
@@ -323,7 +324,7 @@ class Cycle:
         self.budget.spend(chosen.count(EDIT))
         self.starts.spend(chosen.count(START), len(results), self.clock.monotonic() - now)
         pairs = zip(results, sent, strict=False)
-        self.rivals.let_go(w.key for r, w in pairs if r.edit.until is None and _let_go(r))
+        self.rivals.let_go(w.key for r, w in pairs if until(r.edit) is None and _let_go(r))
         self.rights.look(results, self.clock.monotonic())
         if denied := self.rights.denied(self.clock.monotonic()):
             report.end, report.note = "denied", denied

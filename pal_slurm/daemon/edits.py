@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pal_slurm.model import Action, Decision, Edit, EditKind, Job, Request
+from pal_slurm.model import Action, Decision, Job, Pin, Plain, Renew, Request, Unpin
 
 
 def address(job: Job, task: int | None) -> tuple[int, int | None]:
@@ -12,23 +12,22 @@ def address(job: Job, task: int | None) -> tuple[int, int | None]:
     return job.array_id, task
 
 
-def start(decision: Decision, job: Job) -> Edit:
+def start(decision: Decision, job: Job) -> Pin | Plain:
     """PIN or PLAIN, as decided. What an undo restores is the request as it stands now: its user may have changed it."""
     number, task = address(job, decision.task)
-    original = job.request
     if decision.action is Action.PLAIN or decision.placement is None:
-        return Edit(number, EditKind.PLAIN, task, original=original, seen=job)
+        return Plain(number, task, seen=job)
     where = decision.placement
-    return Edit(number, EditKind.PIN, task, where.nodes, where.slots, None, where.partition, original, seen=job)
+    return Pin(number, task, where.nodes, where.slots, where.partition, job.request, seen=job)
 
 
-def give_back(job: Job, until: int | None, original: Request | None = None) -> Edit:
+def give_back(job: Job, until: int | None, original: Request | None = None) -> Unpin:
     """The request as it was before the pin, else as lua marked it; leased until `until`, else plain Slurm's."""
     marked = job.lease.original if job.lease else None
-    return Edit(job.id, EditKind.UNPIN, until=until, original=original or marked)
+    return Unpin(job.id, None, until, original or marked)
 
 
-def let_go(job: Job, now: float) -> Edit:
+def let_go(job: Job, now: float) -> Plain | Renew | Unpin:
     """Our hands off a job. One that only waits under its lease keeps all else that its user may have changed."""
     if job.restarts > 0 and job.required_nodes and job.is_leased(now):
         # The pin of its first run stands; when it begins is Slurm's word, for its node has to forget the first run.
@@ -36,5 +35,5 @@ def let_go(job: Job, now: float) -> Edit:
     later = job.own_begin(now)
     if job.is_leased(now) and not (job.pin and job.pin.slots):
         # Slots without nodes are no pin of ours.
-        return Edit(job.id, EditKind.PLAIN if later is None else EditKind.RENEW, until=later)
+        return Plain(job.id) if later is None else Renew(job.id, until=later)
     return give_back(job, later)

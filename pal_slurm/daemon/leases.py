@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pal_slurm.model import Edit, EditKind, Job
+from pal_slurm.model import Job, LeaseAgain, Renew
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ def renewals(
     now: float,
     slack_s: float,
     rate: float = math.inf,
-) -> list[Edit]:
+) -> list[Renew]:
     """Edits for the leases that end within `slack_s`, the soonest first. `waiting`: (rank, job) that stay leased.
 
     Where many end together (hundreds of jobs were submitted at once), some are renewed sooner: so many that `rate`
@@ -59,7 +59,7 @@ def renewals(
     due = sum(end - now <= slack_s for end, _, _ in ends)
     late = (k - rate * (end - now - slack_s) for k, (end, _, _) in enumerate(ends[due:], due + 1))
     return [
-        Edit(job.id, EditKind.RENEW, until=_end(rank, job, rules, now, slack_s), seen=job)
+        Renew(job.id, until=_end(rank, job, rules, now, slack_s), seen=job)
         for _, rank, job in ends[: math.ceil(max(due, *late, 0))]
     ]
 
@@ -69,9 +69,9 @@ def _keeps_its_own(job: Job, soon: float) -> bool:
     return job.lease is None or job.lease.moved or job.own_begin(soon) is not None
 
 
-def lease_again(job: Job, rank: int, rules: LeaseRules, now: float, slack_s: float) -> Edit:
+def lease_again(job: Job, rank: int, rules: LeaseRules, now: float, slack_s: float) -> LeaseAgain:
     """For a job whose lease ran out."""
-    return Edit(job.id, EditKind.LEASE, until=_end(rank, job, rules, now, slack_s), seen=job)
+    return LeaseAgain(job.id, until=_end(rank, job, rules, now, slack_s), seen=job)
 
 
 def _end(rank: int, job: Job, rules: LeaseRules, now: float, slack_s: float) -> int:

@@ -35,6 +35,7 @@ from pal_slurm.model import (
     JobState,
     Knowledge,
     Outcome,
+    Pin,
     Placement,
     Reason,
     Shape,
@@ -42,6 +43,7 @@ from pal_slurm.model import (
     Tier,
     base_of,
     predict,
+    until,
 )
 from pal_slurm.policy import Composition
 from pal_slurm.policy.firstfit import first_fit
@@ -148,7 +150,7 @@ class Known:
     def _stay(self, results: Sequence[EditResult]) -> bool:
         """Whether anybody waits under a lease, or may: an edit counts only if it was seen to stand."""
         gone = _let_go(results)
-        again = any(r.edit.kind not in _STARTS and r.edit.kind is not EditKind.RENEW and r.edit.until for r in results)
+        again = any(r.edit.kind not in _STARTS and r.edit.kind is not EditKind.RENEW and until(r.edit) for r in results)
         competing = (j for j in self.view.pending if j.id not in gone and _competes_leased(j, self.view.taken))
         return again or next(competing, None) is not None
 
@@ -203,8 +205,9 @@ class Known:
             for node, slots in zip(where.nodes, where.gpus, strict=True):
                 taken[cluster.node_index[node], list(slots)] = True
         for r in results:
-            for node in r.edit.nodes if r.edit.kind is EditKind.PIN else ():
-                taken[cluster.node_index[node], list(r.edit.slots) if r.edit.slots else slice(None)] = True
+            pin = r.edit if isinstance(r.edit, Pin) else Pin(0)
+            for node in pin.nodes:
+                taken[cluster.node_index[node], list(pin.slots) if pin.slots else slice(None)] = True
         return taken
 
     def _apps(self) -> Iterator[str]:

@@ -14,7 +14,7 @@ from pal_slurm.daemon.observe import Pins
 from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, find, judge, orphans
 from pal_slurm.daemon.writer import Wish
 from pal_slurm.guard import Rules
-from pal_slurm.model import EditKind, Job, JobKey, Outcome, Snapshot
+from pal_slurm.model import EditKind, Intent, Job, JobKey, Outcome, Pin, Snapshot, Unpin
 from pal_slurm.slurm.port import Passes
 from pal_slurm.store import Ledger
 
@@ -53,7 +53,7 @@ class Past:
         # Slurm gives a requeued job a new submit time.
         same = (i for i in written if i.submit == job.submit or (job.restarts and i.submit < job.submit))
         mine = [i.edit for i in same if i.edit.task in (None, task)]
-        if pins := [edit for edit in mine if edit.kind is EditKind.PIN]:
+        if pins := [edit for edit in mine if isinstance(edit, Pin)]:
             return any(job.asks_for(pin.nodes, ()) for pin in pins)
         if any(edit.kind in (EditKind.PLAIN, EditKind.RENEW, EditKind.LEASE) for edit in mine):
             return False  # we know it well, and never pinned it
@@ -68,11 +68,13 @@ class Past:
         """Original requests to give back: pins that did not work out, and pins that nobody watches."""
         wishes: dict[int, Wish] = {}
         for t in fates:
-            if t.job is None or t.fate not in (Fate.UNDO, Fate.SURRENDER):
+            # No operation of several steps is begun yet: one that is found all the same is not ours to go on with.
+            if t.job is None or not t.job.pending or t.fate not in (Fate.UNDO, Fate.SURRENDER, Fate.GOES_ON):
                 continue
             own = t.job.own_begin(now)
-            again = own if own is not None or t.fate is Fate.SURRENDER else self._later(t.job, now, leases)
-            edit = give_back(t.job, again, t.intent.edit.original)
+            again = own if own is not None or t.fate is not Fate.UNDO else self._later(t.job, now, leases)
+            ours = t.intent.edit
+            edit = give_back(t.job, again, ours.original if isinstance(ours, Pin | Unpin) else None)
             wishes[t.job.id] = Wish(edit, t.job.submit, t.intent.decision)
         for job in lost:
             again = job.own_begin(now) or self._later(job, now, leases)
@@ -111,5 +113,5 @@ def _is_pin(t: Transition) -> bool:
     return t.intent.edit.kind is EditKind.PIN
 
 
-def _told(fates: Iterable[Transition]) -> list[tuple[int, Outcome, str]]:
-    return [(t.intent.id, OUTCOME_OF[t.fate], t.cause) for t in fates]
+def _told(fates: Iterable[Transition]) -> list[tuple[Intent, Outcome, str]]:
+    return [(t.intent, OUTCOME_OF[t.fate], t.cause) for t in fates]

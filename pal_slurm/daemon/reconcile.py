@@ -7,10 +7,10 @@ is judged here by what Slurm shows now, never by what we believe we did (P3, P4)
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pal_slurm.model import EditKind, Intent, Job, JobState, Outcome, Placement, Waits
+from pal_slurm.model import EditKind, Intent, Job, JobState, Outcome, Pin, Placement, Unpin, Waits
 from pal_slurm.slurm.port import Passes
 
 
@@ -22,6 +22,7 @@ class Fate(StrEnum):
     WAITING = "waiting"  # pinned; Slurm has not had its passes yet: its GPUs count as taken
     UNDO = "undo"  # give the original request back and lease it again
     SURRENDER = "surrender"  # give the original request back and take our hands off
+    GOES_ON = "goes-on"  # this step of its operation is done, and another comes after it
     THEIRS = "theirs"  # somebody else edited it since: hands off
 
 
@@ -56,15 +57,22 @@ class View:
 
 
 def judge(intent: Intent, view: View) -> Transition:
-    """The fate of one intent; each branch names the facts that it rests on."""
+    """The fate of an operation at its step."""
+    at = _judge_step(intent, view)
+    done = at.fate is Fate.STARTED or (at.fate is Fate.STANDS and not isinstance(intent.edit, Pin))
+    return replace(at, fate=Fate.GOES_ON) if done and not intent.last else at
+
+
+def _judge_step(intent: Intent, view: View) -> Transition:
+    """Each branch names the facts that it rests on."""
     job = find(intent, view)
     if job is None or job.submit != intent.submit or job.state is JobState.OTHER:
         return Transition(intent, Fate.GONE, None)
     if not job.pending:
         return Transition(intent, Fate.STARTED, job)
-    if intent.edit.kind is EditKind.PIN:
-        return _judge_pin(intent, job, view)
-    if intent.edit.kind is EditKind.UNPIN:
+    if isinstance(intent.edit, Pin):
+        return _judge_pin(intent, intent.edit, job, view)
+    if isinstance(intent.edit, Unpin):
         if not settled(intent) and job.pin is not None:
             return Transition(intent, Fate.UNDO, job, "an undo that was cut short")
         return Transition(intent, Fate.STANDS, job)
@@ -85,12 +93,12 @@ def find(intent: Intent, view: View) -> Job | None:
     )
 
 
-def _judge_pin(intent: Intent, job: Job, view: View) -> Transition:
-    stands = job.asks_for(intent.edit.nodes, intent.edit.slots or ())
+def _judge_pin(intent: Intent, pin: Pin, job: Job, view: View) -> Transition:
+    stands = job.asks_for(pin.nodes, pin.slots or ())
     if not settled(intent):
         if stands and intent.outcome is not Outcome.PARTIAL and not job.is_leased(view.now):
             return Transition(intent, Fate.STANDS, job)
-        if not job.required_nodes and job.request == intent.edit.original:
+        if not job.required_nodes and job.request == pin.original:
             return Transition(intent, Fate.NEVER_WAS, job)
         if intent.outcome is Outcome.PARTIAL and not job.required_nodes and not job.slots:
             return Transition(intent, Fate.NEVER_WAS, job)  # given back in the cycle that made it
@@ -104,7 +112,7 @@ def _judge_pin(intent: Intent, job: Job, view: View) -> Transition:
         return Transition(intent, Fate.SURRENDER, job, job.reason)
     if job.why in BAD:
         return Transition(intent, back, job, job.reason)
-    lost = sorted(set(intent.edit.nodes) - view.nodes_ok)
+    lost = sorted(set(pin.nodes) - view.nodes_ok)
     if lost:
         return Transition(intent, back, job, f"{', '.join(lost)} can't start jobs any more")
     if _had_its_passes(intent, job, view):
@@ -156,6 +164,7 @@ def expected(transitions: Iterable[Transition]) -> dict[int, Placement]:
 OUTCOME_OF = {
     Fate.STARTED: Outcome.DONE,
     Fate.STANDS: Outcome.DONE,
+    Fate.GOES_ON: Outcome.DONE,
     Fate.GONE: Outcome.GONE,
     Fate.NEVER_WAS: Outcome.REFUSED,
     Fate.THEIRS: Outcome.DONE,

@@ -13,7 +13,7 @@ from pal_slurm.daemon.edits import give_back, start
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.writer import Wish
 from pal_slurm.guard import Cause, Refusal, Rules, check
-from pal_slurm.model import NOT_SENT, Action, Decision, EditKind, EditResult, Job, Outcome, Placement, Reason, Snapshot
+from pal_slurm.model import NOT_SENT, Action, Decision, EditResult, Job, Outcome, Pin, Placement, Reason, Snapshot
 from pal_slurm.slurm.edits.insist import NOT_NOW
 
 # The guard's own facts disagree with the plan's; what is merely taken or about to end is another matter in a moment.
@@ -69,7 +69,7 @@ def failed(results: Sequence[EditResult], wishes: Sequence[Wish]) -> Iterator[tu
     decided = {id(wish.edit): wish.decision for wish in wishes}
     for result in results:
         decision = decided.get(id(result.edit))
-        if result.edit.kind is not EditKind.PIN or decision is None:
+        if not isinstance(result.edit, Pin) or decision is None:
             continue
         final = result.outcome is Outcome.REFUSED and NOT_NOW not in result.said
         if result.outcome is Outcome.PARTIAL or (final and not result.said.startswith(NOT_SENT)):
@@ -86,9 +86,9 @@ def plain_instead(decisions: Iterable[Decision]) -> list[Decision]:
 def give_backs(bad: Iterable[tuple[EditResult, Decision]]) -> Iterator[Wish]:
     """The request as it was, to start when Slurm likes, for pins of which something else stands than was asked."""
     for result, decision in bad:
-        job = result.after
-        if result.outcome is Outcome.PARTIAL and job is not None and job.pending:
-            yield Wish(give_back(job, None, result.edit.original), job.submit, decision)
+        job, pin = result.after, result.edit
+        if result.outcome is Outcome.PARTIAL and job is not None and job.pending and isinstance(pin, Pin):
+            yield Wish(give_back(job, None, pin.original), job.submit, decision)
 
 
 def _key(job: Job) -> tuple[int, int]:

@@ -89,8 +89,8 @@ class Writer:
         crash_point("after-intent")
         results = self._send(batch, taken)
         crash_point("after-edit")
-        told = [(i.id, r.outcome, r.said) for i, r in zip(intents, results, strict=True)]
-        over = [_over(r) for r in results]
+        told = [(i, r.outcome, r.said) for i, r in zip(intents, results, strict=True)]
+        over = [_over(i, r) for i, r in zip(intents, results, strict=True)]
         self.ledger.outcome((t for t, o in zip(told, over, strict=True) if o), self.clock.now(), close=True)
         self.ledger.outcome((t for t, o in zip(told, over, strict=True) if not o), self.clock.now())
         crash_point("after-outcome")
@@ -115,9 +115,10 @@ class Writer:
             return [EditResult(edit, Outcome.UNKNOWN, str(e)) for edit in edits]
 
 
-def _over(result: EditResult) -> bool:
+def _over(intent: Intent, result: EditResult) -> bool:
+    """Whether its operation is."""
     if result.outcome is Outcome.DONE:
-        return result.edit.kind is not EditKind.PIN
+        return intent.last and result.edit.kind is not EditKind.PIN
     return result.outcome in CLOSING
 
 

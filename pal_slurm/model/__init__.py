@@ -2,18 +2,31 @@
 
 from pal_slurm.model.app import APP_NAME, NO_HINT, App, Apps, Hint, read_hint
 from pal_slurm.model.cluster import BoolArray, Cluster, FloatArray, IntArray, Tier, homogeneous
-from pal_slurm.model.edit import NOT_SENT, Edit, EditKind, EditResult, Outcome
-from pal_slurm.model.intent import Intent
+from pal_slurm.model.edit import (
+    NOT_SENT,
+    Edit,
+    EditKind,
+    EditResult,
+    LeaseAgain,
+    Outcome,
+    Pin,
+    Plain,
+    Renew,
+    Unpin,
+    until,
+)
 from pal_slurm.model.job import Job, JobKey, JobState, Lease, Request, Shape, Waits
+from pal_slurm.model.operation import KIND_OF, STEPS, Intent, NotBegun, OperationKind
 from pal_slurm.model.placement import Action, Decision, Placement, Reason
 from pal_slurm.model.scores import ScoreTable, bins_with_neutral, neutral_scores
 from pal_slurm.model.snapshot import Knowledge, Reservation, Snapshot
 from pal_slurm.model.speed import Factors, base_of, comm_of, factors, predict, step_time
 
 __all__ = [
-    "APP_NAME", "NOT_SENT", "NO_HINT", "Action", "App", "Apps", "BoolArray", "Cluster", "Decision", "Edit", "EditKind",
-    "EditResult", "Factors", "FloatArray", "Hint", "IntArray", "Intent", "Job", "JobKey", "JobState", "Knowledge",
-    "Lease", "Outcome", "Placement",
-    "Reason", "Request", "Reservation", "ScoreTable", "Shape", "Snapshot", "Tier", "Waits", "base_of",
-    "bins_with_neutral", "comm_of", "factors", "homogeneous", "neutral_scores", "predict", "read_hint", "step_time",
+    "APP_NAME", "KIND_OF", "NOT_SENT", "NO_HINT", "STEPS", "Action", "App", "Apps", "BoolArray", "Cluster",
+    "Decision", "Edit", "EditKind", "EditResult", "Factors", "FloatArray", "Hint", "IntArray", "Intent", "Job",
+    "JobKey", "JobState", "Knowledge", "Lease", "LeaseAgain", "NotBegun", "OperationKind", "Outcome", "Pin",
+    "Placement", "Plain", "Reason", "Renew", "Request", "Reservation", "ScoreTable", "Shape", "Snapshot", "Tier",
+    "Unpin", "Waits", "base_of", "bins_with_neutral", "comm_of", "factors", "homogeneous", "neutral_scores",
+    "predict", "read_hint", "step_time", "until",
 ]  # fmt: skip

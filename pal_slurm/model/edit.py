@@ -1,11 +1,15 @@
-"""What we write to Slurm. In: a permitted decision. Out: Edit, and what became of it."""
+"""What we write to Slurm: one update of one job each. In: a permitted decision. Out: Edit, and what became of it.
+
+Each kind says which state its job must be in; a backend that finds the job in another writes nothing.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import Literal
 
-from pal_slurm.model.job import Job, Request
+from pal_slurm.model.job import Job, JobState, Request
 
 
 class EditKind(StrEnum):
@@ -14,19 +18,62 @@ class EditKind(StrEnum):
     RENEW = "renew"  # start time = until
     LEASE = "lease"  # the same, for a job whose lease ran out
     UNPIN = "unpin"  # the original request back; start time = until, or now
+    WARN = "warn"  # the signal that a user named: save; this and the next two are listed by moves, and not built yet
+    REQUEUE = "requeue"  # back to the queue, un-pinned and leased, in one request
+    RENICE = "renice"  # the priority that got it in front of a waiting head is taken back
+
+    @property
+    def needs(self) -> JobState:
+        running = self in (EditKind.WARN, EditKind.REQUEUE, EditKind.RENICE)
+        return JobState.RUNNING if running else JobState.PENDING
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class _OfOneJob:
     job: int
-    kind: EditKind
     task: int | None = None  # one task of an array that still shares its record; Slurm splits it off
+    seen: Job | None = field(default=None, compare=False, repr=False, kw_only=True)  # as it stood when it was decided
+
+
+@dataclass(frozen=True, slots=True)
+class Pin(_OfOneJob):
     nodes: tuple[str, ...] = ()
     slots: tuple[int, ...] | None = None  # None: node precision, GRES stays as it is
-    until: int | None = None
     partition: str | None = None
-    original: Request | None = None  # PIN, UNPIN: what to restore
-    seen: Job | None = field(default=None, compare=False, repr=False)  # as it stood when this was decided
+    original: Request | None = None  # what an undo has to restore
+    kind: Literal[EditKind.PIN] = field(default=EditKind.PIN, init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Plain(_OfOneJob):
+    kind: Literal[EditKind.PLAIN] = field(default=EditKind.PLAIN, init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Renew(_OfOneJob):
+    until: int = field(kw_only=True)
+    kind: Literal[EditKind.RENEW] = field(default=EditKind.RENEW, init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseAgain(_OfOneJob):
+    until: int = field(kw_only=True)
+    kind: Literal[EditKind.LEASE] = field(default=EditKind.LEASE, init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Unpin(_OfOneJob):
+    until: int | None = None  # leased until then; None: plain Slurm's
+    original: Request | None = None
+    kind: Literal[EditKind.UNPIN] = field(default=EditKind.UNPIN, init=False)
+
+
+Edit = Pin | Plain | Renew | LeaseAgain | Unpin
+
+
+def until(edit: Edit) -> int | None:
+    """The end of the lease that it gives, if it gives one."""
+    return edit.until if isinstance(edit, Renew | LeaseAgain | Unpin) else None
 
 
 NOT_SENT = "not sent: "  # begins what is said of an edit that came too late: nobody refused it

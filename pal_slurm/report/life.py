@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from pal_slurm.model import EditKind, Intent, Outcome, Placement
+from pal_slurm.model import EditKind, Intent, Outcome, Pin, Placement, until
 from pal_slurm.report.text import clock, fold, shown
 from pal_slurm.report.why import sentences, where
 from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store, Why
@@ -85,11 +85,11 @@ _CAME_OUT = {
 def _edit(intent: Intent) -> str:
     edit = intent.edit
     what = _TOLD[edit.kind]
-    if edit.kind is EditKind.PIN:
+    if isinstance(edit, Pin):
         slots = "" if edit.slots is None else ":" + ",".join(f"g{s}" for s in edit.slots)
         what = f"{what} {fold(edit.nodes)}{slots}"
-    if edit.until is not None:
-        what = f"{what} until {_clock(edit.until)}"
+    if (end := until(edit)) is not None:
+        what = f"{what} until {_clock(end)}"
     task = "" if edit.task is None else f" task {edit.task}"
     said = f" ({shown(intent.said)})" if intent.said else ""
     return f"{_clock(intent.written_at)}{task} {what}: {_CAME_OUT[intent.outcome]}{said}"

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Update, insert, select, update
+from sqlalchemy import Connection, Update, func, insert, select, update
 
 from pal_slurm.errors import NotLeader
 from pal_slurm.store.engine import Store
-from pal_slurm.store.tables import intents, leader
+from pal_slurm.store.tables import leader, operations, steps
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +74,8 @@ class Leadership:
 
     def _first(self, db: Connection, owner: str, expires: float) -> Term:
         """No row yet, or it was lost; a lost one must not let an old fence look new."""
-        newest = select(intents.c.fence).where(intents.c.cluster == self._cluster).order_by(intents.c.fence.desc())
-        term = Term(owner, (db.execute(newest.limit(1)).scalar() or 0) + 1, expires)
+        newest = select(func.max(steps.c.fence)).join(operations).where(operations.c.cluster == self._cluster)
+        term = Term(owner, (db.execute(newest).scalar() or 0) + 1, expires)
         row = {"cluster": self._cluster, "owner": owner, "fence": term.fence, "expires": expires}
         db.execute(insert(leader).values(row))
         return term

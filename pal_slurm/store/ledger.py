@@ -1,4 +1,4 @@
-"""The ledger: every edit of ours, on disk before it is made (P3). In: intents, outcomes. Out: what is still open.
+"""The ledger: every operation of ours, each step on disk before it is made (P3). In: intents. Out: what is still open.
 
 Order of use: `write` (one transaction, refused to a leader that was replaced), then the edit, then `outcome`. Killed
 anywhere in between, `watched` still names the intent, and the next cycle judges it by what Slurm shows.
@@ -10,25 +10,47 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeVar
 
-from sqlalchemy import Connection, Row, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, Table, func, insert, select, update
 
-from pal_slurm.errors import NotLeader
-from pal_slurm.model import Decision, Edit, EditKind, Intent, JobKey, Outcome, Request
+from pal_slurm.errors import NotLeader, StoreError
+from pal_slurm.model import (
+    KIND_OF,
+    Decision,
+    Edit,
+    EditKind,
+    Intent,
+    JobKey,
+    LeaseAgain,
+    NotBegun,
+    OperationKind,
+    Outcome,
+    Pin,
+    Plain,
+    Renew,
+    Request,
+    Unpin,
+    until,
+)
 from pal_slurm.store.engine import Store
 from pal_slurm.store.jsontext import dump, load
 from pal_slurm.store.state import first_use
-from pal_slurm.store.tables import intents, leader
+from pal_slurm.store.tables import leader, operations, steps
 
 MAX_SAID = 1000
 T = TypeVar("T")
+_OF = operations.c
+_INTENTS = select(
+    steps, _OF.job, _OF.submit, _OF.task, _OF.kind.label("meant"), _OF.plan, _OF.decision, _OF.closed
+).join(operations)  # fmt: skip
 
 
 class Ledger:
-    """The intents of one cluster."""
+    """The operations of one cluster."""
 
     def __init__(self, store: Store, cluster: str) -> None:
         self._store = store
         self._cluster = cluster
+        self._mine = _OF.cluster == cluster
 
     def write(self, planned: Sequence[Intent]) -> list[Intent]:
         """Put intents (their `id` is not looked at) on disk; the same ones with their ids."""
@@ -36,41 +58,46 @@ class Ledger:
             return []
         with self._store.writing() as db:
             self._refuse_old_leader(db, min(intent.fence for intent in planned))
-            ids = [db.execute(insert(intents).values(self._values(i))).inserted_primary_key for i in planned]
-        return [replace(i, id=int(pk[0])) for i, pk in zip(planned, ids, strict=True) if pk is not None]
+            return [self._write(db, intent) for intent in planned]
 
-    def outcome(self, judged: Iterable[tuple[int, Outcome, str]], now: float, *, close: bool = False) -> None:
-        """What became of intents, by id. An outcome that is known stays; UNKNOWN may be replaced once."""
+    def refuse(self, refused: Iterable[NotBegun]) -> None:
+        """Operations that were not begun."""
         with self._store.writing() as db:
-            for intent_id, outcome, said in judged:
+            for r in refused:
+                at = {"step": -1, "said": r.said[:MAX_SAID], "begun_at": r.at, "closed": True}
+                what = {"kind": r.kind.value, "plan": "[]", "decision": _json(r.decision)}
+                db.execute(insert(operations).values(self._of(r.job, r.submit, None) | what | at))
+
+    def refused(self, job: int) -> list[NotBegun]:
+        """What was not begun for a job id, oldest first."""
+        query = select(operations).where(self._mine, _OF.job == job, _OF.step < 0).order_by(_OF.id)
+        with self._store.reading() as db:
+            return [
+                NotBegun(r.job, r.submit, OperationKind(r.kind), r.said, r.begun_at, _decision(r.decision))
+                for r in db.execute(query)
+            ]
+
+    def outcome(self, judged: Iterable[tuple[Intent, Outcome, str]], now: float, *, close: bool = False) -> None:
+        """What became of intents. An outcome that is known stays; UNKNOWN may be replaced once."""
+        with self._store.writing() as db:
+            for intent, outcome, said in judged:
+                mine = select(_OF.id).where(self._mine, _OF.id == intent.operation).scalar_subquery()
                 db.execute(
-                    update(intents)
-                    .where(self._mine(intent_id))
-                    .where(intents.c.outcome.is_(None) | (intents.c.outcome == Outcome.UNKNOWN.value))
+                    update(steps)
+                    .where(steps.c.id == intent.id, steps.c.operation == mine)
+                    .where(steps.c.outcome.is_(None) | (steps.c.outcome == Outcome.UNKNOWN.value))
                     .values(outcome=outcome.value, said=said[:MAX_SAID], outcome_at=now)
                 )
                 if close:
-                    db.execute(update(intents).where(self._mine(intent_id)).values(closed=True))
-
-    def close(self, ids: Iterable[int]) -> None:
-        """Nothing is left to watch for these."""
-        wanted = list(ids)
-        if not wanted:
-            return
-        with self._store.writing() as db:
-            for part in _chunks(wanted):
-                mine = (intents.c.cluster == self._cluster) & intents.c.id.in_(part)
-                db.execute(update(intents).where(mine).values(closed=True))
+                    db.execute(update(operations).where(self._mine, _OF.id == intent.operation).values(closed=True))
 
     def since(self, now: float) -> float:
         """When this ledger was begun: of older edits it knows nothing."""
         return first_use(self._store, f"ledger:{self._cluster}", now)
 
     def watched(self) -> list[Intent]:
-        """Not closed, oldest first: open intents, and pins that have not started."""
-        query = select(intents).where(intents.c.cluster == self._cluster, intents.c.closed.is_(False))
-        with self._store.reading() as db:
-            return [_intent(row) for row in db.execute(query.order_by(intents.c.id))]
+        """The step that each operation is at which is not closed, oldest first: open ones, and pins not started."""
+        return self._read(_INTENTS.where(_OF.closed.is_(False), steps.c.number == _OF.step).order_by(steps.c.id))
 
     def open(self) -> list[Intent]:
         """Written, and nobody knows yet whether they were carried out."""
@@ -78,43 +105,36 @@ class Ledger:
 
     def of_job(self, job: int) -> list[Intent]:
         """All that was ever meant for a job id, oldest first."""
-        query = select(intents).where(intents.c.cluster == self._cluster, intents.c.job == job)
-        with self._store.reading() as db:
-            return [_intent(row) for row in db.execute(query.order_by(intents.c.id))]
+        return self._read(_INTENTS.where(_OF.job == job).order_by(steps.c.id))
 
-    def newest(self, most: int = 100, *, kinds: Sequence[EditKind] = tuple(EditKind)) -> list[Intent]:
-        """The last `most` intents of these kinds, newest first."""
-        query = (
-            select(intents)
-            .where(intents.c.cluster == self._cluster, intents.c.kind.in_([k.value for k in kinds]))
-            .order_by(intents.c.id.desc())
-            .limit(most)
-        )
-        with self._store.reading() as db:
-            return [_intent(row) for row in db.execute(query)]
+    def newest(self, most: int = 100) -> list[Intent]:
+        """The last `most` intents, newest first."""
+        return self._read(_INTENTS.order_by(steps.c.id.desc()).limit(most))
 
     def undos(self, keys: Iterable[JobKey]) -> dict[JobKey, int]:
         """How often the pin of each of these jobs was taken back."""
         return {
             key: int(count)
-            for key, count in self._per_job(keys, func.count(), intents.c.kind == EditKind.UNPIN.value).items()
+            for key, count in self._per_job(keys, func.count(), steps.c.kind == EditKind.UNPIN.value).items()
         }
 
     def given_back(self, since: float) -> dict[JobKey, int]:
         """Jobs whose pin was taken back after `since`, and until when each was leased then."""
         query = (
-            select(intents.c.job, intents.c.submit, func.max(intents.c.until))
-            .where(intents.c.cluster == self._cluster, intents.c.kind == EditKind.UNPIN.value)
-            .where(intents.c.until.is_not(None), intents.c.written_at > since)
-            .group_by(intents.c.job, intents.c.submit)
+            select(_OF.job, _OF.submit, func.max(steps.c.until).label("end"))
+            .select_from(steps)
+            .join(operations)
+            .where(self._mine, steps.c.kind == EditKind.UNPIN.value)
+            .where(steps.c.until.is_not(None), steps.c.written_at > since)
+            .group_by(_OF.job, _OF.submit)
         )
         with self._store.reading() as db:
-            return {(row[0], row[1]): int(row[2]) for row in db.execute(query)}
+            return {(row.job, row.submit): int(row.end) for row in db.execute(query)}
 
     def lease_ends(self, keys: Iterable[JobKey]) -> dict[JobKey, int]:
         """The latest lease end that was ever written for each of these jobs."""
-        found = self._per_job(keys, func.max(intents.c.until), intents.c.until.is_not(None))
-        return {key: int(until) for key, until in found.items()}
+        found = self._per_job(keys, func.max(steps.c.until), steps.c.until.is_not(None))
+        return {key: int(end) for key, end in found.items()}
 
     def wrote_begin(self, begins: Iterable[tuple[int, int, int]]) -> set[tuple[int, int, int]]:
         """Of these (job, submit time, begin time) those whose begin time is the end of a lease that we wrote."""
@@ -122,18 +142,20 @@ class Ledger:
         found: set[tuple[int, int, int]] = set()
         with self._store.reading() as db:
             for part in _chunks(sorted(wanted), 200):
-                query = select(intents.c.job, intents.c.submit, intents.c.until).where(
-                    intents.c.cluster == self._cluster,
-                    intents.c.job.in_({job for job, _, _ in part}),
-                    intents.c.until.in_({until for _, _, until in part}),
+                query = (
+                    select(_OF.job, _OF.submit, steps.c.until)
+                    .select_from(steps)
+                    .join(operations)
+                    .where(self._mine, _OF.job.in_({job for job, _, _ in part}))
+                    .where(steps.c.until.in_({end for _, _, end in part}))
                 )
-                found |= {(row[0], row[1], row[2]) for row in db.execute(query)}
+                found |= {(row.job, row.submit, row.until) for row in db.execute(query)}
         return found & wanted
 
     def leased_again(self, keys: Iterable[JobKey]) -> dict[JobKey, int]:
         """How often each of these jobs was leased again after its lease had run out."""
-        refused = func.coalesce(intents.c.outcome, "") == Outcome.REFUSED.value
-        again = (intents.c.kind == EditKind.LEASE.value) & ~refused
+        refused = func.coalesce(steps.c.outcome, "") == Outcome.REFUSED.value
+        again = (steps.c.kind == EditKind.LEASE.value) & ~refused
         return {key: int(count) for key, count in self._per_job(keys, func.count(), again).items()}
 
     def _per_job(self, keys: Iterable[JobKey], figure: Any, condition: Any) -> Mapping[JobKey, Any]:
@@ -142,12 +164,19 @@ class Ledger:
         with self._store.reading() as db:
             for part in _chunks(sorted({job for job, _ in wanted})):
                 query = (
-                    select(intents.c.job, intents.c.submit, figure)
-                    .where(intents.c.cluster == self._cluster, intents.c.job.in_(part), condition)
-                    .group_by(intents.c.job, intents.c.submit)
+                    select(_OF.job, _OF.submit, figure.label("figure"))
+                    .select_from(steps)
+                    .join(operations)
+                    .where(self._mine, _OF.job.in_(part), condition)
+                    .group_by(_OF.job, _OF.submit)
                 )
-                result |= {(r[0], r[1]): r[2] for r in db.execute(query) if (r[0], r[1]) in wanted}
+                rows = ((row.job, row.submit, row.figure) for row in db.execute(query))
+                result |= {(job, submit): value for job, submit, value in rows if (job, submit) in wanted}
         return result
+
+    def _read(self, query: Select[Any]) -> list[Intent]:
+        with self._store.reading() as db:
+            return [_intent(row) for row in db.execute(query.where(self._mine))]
 
     def _refuse_old_leader(self, db: Connection, fence: int) -> None:
         # Locked until this is written: nobody takes over between the look and the commit
@@ -156,62 +185,109 @@ class Ledger:
         if newest is not None and newest.fence > fence:
             raise NotLeader(f"{newest.owner} took over (fence {newest.fence}, ours is {fence}); nothing was written")
 
-    def _mine(self, intent_id: int) -> Any:
-        return (intents.c.cluster == self._cluster) & (intents.c.id == intent_id)
+    def _write(self, db: Connection, intent: Intent) -> Intent:
+        """A step; the first one begins its operation, which is at the newest one."""
+        edit = intent.edit
+        intent = replace(intent, kind=intent.kind or KIND_OF[edit.kind], plan=intent.plan or (edit.kind,))
+        if intent.operation:
+            going_on = update(operations).where(self._mine, _OF.id == intent.operation)
+            db.execute(going_on.values(step=intent.step))
+        else:
+            intent = replace(intent, operation=_insert(db, operations, self._operation(intent)))
+        return replace(intent, id=_insert(db, steps, _step(intent)))
 
-    def _values(self, intent: Intent) -> dict[str, object]:
-        edit, decision = intent.edit, intent.decision
-        return {
-            "cluster": self._cluster,
-            "job": edit.job,
-            "submit": intent.submit,
-            "task": edit.task,
-            "kind": edit.kind.value,
-            "nodes": dump(edit.nodes),
-            "slots": None if edit.slots is None else dump(edit.slots),
-            "until": edit.until,
-            "partition": edit.partition,
-            "original": None if edit.original is None else dump(edit.original),
-            "fence": intent.fence,
-            "written_at": intent.written_at,
-            "outcome": None if intent.outcome is None else intent.outcome.value,
-            "said": intent.said[:MAX_SAID],
-            "outcome_at": intent.outcome_at,
-            "step_time": decision.step_time if decision else None,
-            "slurm_step_time": decision.slurm_step_time if decision else None,
-            "reason": decision.reason.value if decision else None,
-            "decision": None if decision is None else dump(decision),
-            "passes_main": intent.passes_main,
-            "passes_backfill": intent.passes_backfill,
+    def _operation(self, intent: Intent) -> dict[str, object]:
+        assert intent.kind is not None
+        return self._of(intent.edit.job, intent.submit, intent.edit.task) | {
+            "kind": intent.kind.value,
+            "plan": dump(intent.plan),
+            "step": intent.step,
+            "said": "",
+            "begun_at": intent.written_at,
+            "decision": _json(intent.decision),
             "closed": intent.closed,
         }
 
+    def _of(self, job: int, submit: int, task: int | None) -> dict[str, object]:
+        return {"cluster": self._cluster, "job": job, "submit": submit, "task": task}
+
+
+def _insert(db: Connection, table: Table, values: Mapping[str, object]) -> int:
+    made = db.execute(insert(table).values(values)).inserted_primary_key
+    assert made is not None
+    return int(made[0])
+
+
+def _step(intent: Intent) -> dict[str, object]:
+    edit = intent.edit
+    pin = edit if isinstance(edit, Pin) else Pin(edit.job)
+    return {
+        "operation": intent.operation,
+        "number": intent.step,
+        "kind": edit.kind.value,
+        "nodes": dump(pin.nodes),
+        "slots": _json(pin.slots),
+        "until": until(edit),
+        "partition": pin.partition,
+        "original": _json(edit.original if isinstance(edit, Pin | Unpin) else None),
+        "fence": intent.fence,
+        "written_at": intent.written_at,
+        "outcome": None if intent.outcome is None else intent.outcome.value,
+        "said": intent.said[:MAX_SAID],
+        "outcome_at": intent.outcome_at,
+        "passes_main": intent.passes_main,
+        "passes_backfill": intent.passes_backfill,
+    }
+
+
+def _json(value: object) -> str | None:
+    return None if value is None else dump(value)
+
+
+def _decision(text: str | None) -> Decision | None:
+    return None if text is None else load(text, Decision)
+
 
 def _intent(row: Row[Any]) -> Intent:
-    edit = Edit(
-        job=row.job,
-        kind=EditKind(row.kind),
-        task=row.task,
-        nodes=load(row.nodes, tuple[str, ...]),
-        slots=None if row.slots is None else load(row.slots, tuple[int, ...]),
-        until=row.until,
-        partition=row.partition,
-        original=None if row.original is None else load(row.original, Request),
-    )
     return Intent(
         id=row.id,
         submit=row.submit,
-        edit=edit,
+        edit=_edit(row),
         fence=row.fence,
         written_at=row.written_at,
         outcome=None if row.outcome is None else Outcome(row.outcome),
         said=row.said,
         outcome_at=row.outcome_at,
-        decision=None if row.decision is None else load(row.decision, Decision),
+        decision=_decision(row.decision),
         passes_main=row.passes_main,
         passes_backfill=row.passes_backfill,
         closed=row.closed,
+        operation=row.operation,
+        kind=OperationKind(row.meant),
+        plan=load(row.plan, tuple[EditKind, ...]),
+        step=row.number,
     )
+
+
+def _edit(row: Row[Any]) -> Edit:
+    match kind := EditKind(row.kind):
+        case EditKind.PIN:
+            slots = None if row.slots is None else load(row.slots, tuple[int, ...])
+            nodes = load(row.nodes, tuple[str, ...])
+            return Pin(row.job, row.task, nodes, slots, row.partition, _request(row.original))
+        case EditKind.PLAIN:
+            return Plain(row.job, row.task)
+        case EditKind.RENEW:
+            return Renew(row.job, row.task, until=int(row.until))
+        case EditKind.LEASE:
+            return LeaseAgain(row.job, row.task, until=int(row.until))
+        case EditKind.UNPIN:
+            return Unpin(row.job, row.task, row.until, _request(row.original))
+    raise StoreError(f"a row of the database can't be read: no edit {kind} is made by this pal-slurm")
+
+
+def _request(text: str | None) -> Request | None:
+    return None if text is None else load(text, Request)
 
 
 def _chunks(values: Sequence[T], size: int = 500) -> Iterable[Sequence[T]]:

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from sqlalchemy import ColumnElement, Table, delete, func, select, true, tuple_
 
-from pal_slurm.model import EditKind
+from pal_slurm.model import OperationKind
 from pal_slurm.store.engine import Store
 from pal_slurm.store.learned import JOB
-from pal_slurm.store.tables import decisions, intents, job_samples, outcomes, runs, state, user_apps, votes
+from pal_slurm.store.tables import decisions, job_samples, operations, outcomes, runs, state, user_apps, votes
 
 RENEWALS_S = 86_400.0
 SOME = 5_000  # rows per transaction: some tens of milliseconds
@@ -24,7 +24,7 @@ _DAY_S = 86_400.0
 
 @dataclass(frozen=True, slots=True)
 class Keep:
-    books_s: float  # intents, decisions, outcomes, what jobs showed
+    books_s: float  # operations with their steps, decisions, outcomes, what jobs showed
     runs_s: float
 
 
@@ -40,14 +40,14 @@ def rules(keep: Keep, now: float, cluster: str | None = None) -> list[Rule]:
     """What is old. `cluster`: of the books of that one only."""
     books, renewals = keep.books_s, min(keep.books_s, RENEWALS_S)
     before = now - books
-    renewal = intents.c.kind == EditKind.RENEW.value
+    renewal = operations.c.kind == OperationKind.RENEW.value
     mine = {
-        table: true() if cluster is None else table.c.cluster == cluster for table in (intents, decisions, outcomes)
+        table: true() if cluster is None else table.c.cluster == cluster for table in (operations, decisions, outcomes)
     }
-    closed = mine[intents] & intents.c.closed.is_(True)
+    closed = mine[operations] & operations.c.closed.is_(True)
     return [
-        Rule(intents, "closed renewals", renewals, closed & renewal & (intents.c.written_at < now - renewals)),
-        Rule(intents, "closed intents", books, closed & ~renewal & (intents.c.written_at < before)),
+        Rule(operations, "closed renewals", renewals, closed & renewal & (operations.c.begun_at < now - renewals)),
+        Rule(operations, "closed operations", books, closed & ~renewal & (operations.c.begun_at < before)),
         Rule(decisions, "last decisions", books, mine[decisions] & (decisions.c.decided_at < before)),
         Rule(outcomes, "jobs that ended", books, mine[outcomes] & (outcomes.c.end < before)),
         Rule(job_samples, "what jobs showed", books, job_samples.c.ended_at < before),

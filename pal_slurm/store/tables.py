@@ -26,7 +26,7 @@ from sqlalchemy import (
 
 from pal_slurm.store.rows import Json
 
-HEAD = "0004"  # the newest migration; a test holds it against Alembic's own answer
+HEAD = "0005"  # the newest migration; a test holds it against Alembic's own answer
 
 metadata = MetaData(
     naming_convention={
@@ -222,14 +222,32 @@ apps = Table(
     Column("set_at", Double, nullable=False),
     **_EXACT,
 )
-intents = Table(
-    "intents",
+operations = Table(
+    "operations",
     metadata,
     Column("id", _Id, primary_key=True),
     Column("cluster", String(64), nullable=False),
     Column("job", BigInteger, nullable=False),
     Column("submit", BigInteger, nullable=False),
     Column("task", Integer),
+    Column("kind", String(16), nullable=False),
+    Column("plan", Text, nullable=False),  # JSON list: what each of its steps does, in order
+    Column("step", Integer, nullable=False),  # that it is at; -1: it was refused before its first
+    Column("said", Text, nullable=False),  # why it was refused
+    Column("begun_at", Double, nullable=False),
+    Column("decision", Text),  # JSON
+    Column("closed", Boolean, nullable=False),
+    Index(None, "cluster", "job", "submit"),
+    Index(None, "cluster", "closed"),
+    sqlite_autoincrement=True,  # an id never comes round again, also after old rows are pruned
+    **_EXACT,
+)
+steps = Table(
+    "steps",
+    metadata,
+    Column("id", _Id, primary_key=True),
+    Column("operation", _Id, ForeignKey("operations.id", ondelete="CASCADE"), nullable=False),
+    Column("number", Integer, nullable=False),
     Column("kind", String(16), nullable=False),
     Column("nodes", Text, nullable=False),  # JSON list
     Column("slots", Text),  # JSON list; null: node precision
@@ -239,18 +257,21 @@ intents = Table(
     Column("fence", BigInteger, nullable=False),
     Column("written_at", Double, nullable=False),
     Column("outcome", String(16)),  # null: open
-    Column("said", Text, nullable=False, default=""),
+    Column("said", Text, nullable=False),
     Column("outcome_at", Double),
-    Column("step_time", Double),
-    Column("slurm_step_time", Double),
-    Column("reason", String(32)),
-    Column("decision", Text),  # JSON
-    Column("passes_main", BigInteger, nullable=False, default=0),
-    Column("passes_backfill", BigInteger, nullable=False, default=0),
-    Column("closed", Boolean, nullable=False, default=False),
-    Index(None, "cluster", "job", "submit"),
-    Index(None, "cluster", "closed"),
-    sqlite_autoincrement=True,  # an id never comes round again, also after old rows are pruned
+    Column("passes_main", BigInteger, nullable=False),
+    Column("passes_backfill", BigInteger, nullable=False),
+    UniqueConstraint("operation", "number"),
+    sqlite_autoincrement=True,
+    **_EXACT,
+)
+memory = Table(
+    "memory",
+    metadata,
+    Column("cluster", String(64), primary_key=True),
+    Column("fence", BigInteger, nullable=False),
+    Column("value", Text, nullable=False),  # JSON, of a version of its own: what the policy remembers between plans
+    Column("written_at", Double, nullable=False),
     **_EXACT,
 )
 decisions = Table(

@@ -13,7 +13,7 @@ from sqlalchemy import event, insert, text
 
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.errors import StoreError
-from pal_slurm.model import Edit, EditKind, Intent, Outcome
+from pal_slurm.model import Intent, Outcome, Plain
 from pal_slurm.store import Leadership, Ledger, Store, Switches, engine, open_store
 from pal_slurm.store.engine import connect
 from pal_slurm.store.health import faults, row_counts
@@ -48,7 +48,7 @@ def store(url: str) -> Iterator[Store]:
 
 
 def intent(job: int = 1) -> Intent:
-    return Intent(0, 100, Edit(job, EditKind.PLAIN), 1, 1.0)
+    return Intent(0, 100, Plain(job), 1, 1.0)
 
 
 def jobs(store: Store) -> list[int]:
@@ -64,7 +64,7 @@ def test_a_server_that_was_restarted_in_between_is_nobodys_error(server: Server,
     [first] = ledger.write([intent(1)])
     server.stop()
     server.start()
-    ledger.outcome([(first.id, Outcome.DONE, "")], 2.0)
+    ledger.outcome([(first, Outcome.DONE, "")], 2.0)
     ledger.write([intent(2)])
     assert jobs(store) == [1, 2]
 

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from pal_slurm.errors import StoreError
-from pal_slurm.model import Edit, EditKind, Intent, Outcome
+from pal_slurm.model import Intent, Outcome, Plain
 from pal_slurm.store import Ledger, Store, engine, open_store
 from pal_slurm.store.health import faults
 from pal_slurm.store.migrate import upgrade_url
@@ -39,7 +39,7 @@ def store(url: str) -> Iterator[Store]:
 
 
 def intent(job: int = 1) -> Intent:
-    return Intent(0, 100, Edit(job, EditKind.PLAIN), 1, 1.0)
+    return Intent(0, 100, Plain(job), 1, 1.0)
 
 
 def python(code: str, *words: str) -> list[str]:
@@ -84,7 +84,7 @@ def test_a_database_that_must_not_be_written_is_said_to_be_read_only(store: Stor
         "from pal_slurm.store import *\n"
         "if os.geteuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
         "try:\n"
-        "    Ledger(open_store(sys.argv[1]), 'c').write([Intent(0, 1, Edit(1, EditKind.PLAIN), 1, 1.0)])\n"
+        "    Ledger(open_store(sys.argv[1]), 'c').write([Intent(0, 1, Plain(1), 1, 1.0)])\n"
         "except StoreError as e: print(e)\n"
     )
     public = Path(shutil.copytree(tmp_path, f"/tmp/pal-read-only-{os.getpid()}"))
@@ -133,7 +133,7 @@ def test_a_disk_that_is_really_full_is_said_to_be_full(tmp_path: Path) -> None:
         "from pal_slurm.model import *\n"
         "from pal_slurm.store import *\n"
         "ledger = Ledger(open_store(sys.argv[1], create=True), 'c')\n"
-        "many = [Intent(0, 1, Edit(j, EditKind.PLAIN, nodes=('n' * 200,)), 1, 1.0) for j in range(500)]\n"
+        "many = [Intent(0, 1, Plain(j, nodes=('n' * 200,)), 1, 1.0) for j in range(500)]\n"
         "held = 0\n"
         "try:\n"
         "    while True: held += len(ledger.write(many))\n"
@@ -266,7 +266,7 @@ ledger = Ledger(open_store(sys.argv[1], create=True), "c")
 job = 0
 while True:
     job += 1
-    written = ledger.write([Intent(0, 100, Edit(10 * job + k, EditKind.PLAIN), 1, 1.0) for k in range(3)])
+    written = ledger.write([Intent(0, 100, Plain(10 * job + k), 1, 1.0) for k in range(3)])
     os.write(1, b"i %d\\n" % job)
     ledger.outcome([(i.id, Outcome.DONE, "") for i in written], 2.0)
     os.write(1, b"o %d\\n" % job)
@@ -295,7 +295,7 @@ def test_killed_at_any_moment_whatever_was_said_to_be_written_is_there(url: str)
             assert kind == "i" or all(i.outcome is Outcome.DONE for i in trio)
         assert len(found) % 3 == 0  # a transaction is there whole or not at all
         assert faults(survivor) == []
-        Ledger(survivor, "c").close([i.id for i in found.values()])
+        Ledger(survivor, "c").outcome([(i, Outcome.DONE, "") for i in found.values()], 1.0, close=True)
         assert Ledger(survivor, "c").watched() == []
         survivor.close()
 

@@ -18,7 +18,7 @@ from types import TracebackType
 
 import yaml
 
-from pal_slurm.model import Edit, EditKind, Intent, Outcome
+from pal_slurm.model import EditKind, Intent, Outcome, Pin
 from pal_slurm.store import Ledger, open_store
 from tests.slurm.backends import WORKER_PYTHON, backend_of
 from tests.slurm.minicluster import Minicluster, wait_for
@@ -238,7 +238,7 @@ def pin_by_hand(cluster: Minicluster, jobs: Sequence[int], node: str, slots: tup
         exact = slots if slurm.capabilities().restore_untyped else None
         shapes = {job.id: job.shape for job in slurm.jobs(jobs).values()}
         by_slot = [job for job in jobs if (shape := shapes[job]) and shape.by_slot]
-        edits = [Edit(job, EditKind.PIN, nodes=(node,), slots=exact if job in by_slot else None) for job in jobs]
+        edits = [Pin(job, nodes=(node,), slots=exact if job in by_slot else None) for job in jobs]
         results = slurm.apply(edits)
     assert {result.outcome for result in results} == {Outcome.DONE}, results
 
@@ -265,3 +265,8 @@ def lua_settings(cluster: Minicluster, **changes: str) -> None:
     path = cluster.etc / "pal_lua.conf"
     lines = [line for line in path.read_text().splitlines() if line.partition(" =")[0] not in changes]
     path.write_text("\n".join([*lines, *(f"{key} = {value}" for key, value in changes.items())]) + "\n")
+
+
+def pin_of(intent: Intent) -> Pin:
+    assert isinstance(intent.edit, Pin)
+    return intent.edit

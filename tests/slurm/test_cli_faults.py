@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from pal_slurm.errors import SlurmUnavailable
-from pal_slurm.model import Edit, EditKind, Outcome
+from pal_slurm.model import Outcome, Renew
 from pal_slurm.slurm.commands.backend import CliSlurm
 from tests.slurm.minicluster import Minicluster, wait_for
 
@@ -42,7 +42,7 @@ def test_a_slurmctld_that_freezes_in_the_middle_of_a_batch_leaves_no_edit_in_dou
     monkeypatch.setattr("pal_slurm.slurm.commands.write.EACH_S", 0.0)
     ids = [minicluster.submit(LATER, "--gres=gpu:1") for _ in range(60)]
     until = int(time.time()) + 1234
-    edits = [Edit(job, EditKind.RENEW, until=until) for job in ids]
+    edits = [Renew(job, until=until) for job in ids]
     pid = minicluster.pid()
 
     def freeze_once_begun() -> None:
@@ -68,11 +68,11 @@ def test_a_restarted_slurmctld_is_the_same_slurm(slurm: CliSlurm, minicluster: M
     job = minicluster.submit(LATER, "--gres=gpu:2")
     before = slurm.jobs([job])[job]
     until = int(time.time()) + 1000
-    slurm.apply([Edit(job, EditKind.RENEW, until=until)])
+    slurm.apply([Renew(job, until=until)])
     minicluster.restart()
     after = slurm.jobs([job])[job]
     assert (after.key, after.request, after.eligible) == (before.key, before.request, until)
-    assert slurm.apply([Edit(job, EditKind.RENEW, until=until + 50)])[0].outcome is Outcome.DONE
+    assert slurm.apply([Renew(job, until=until + 50)])[0].outcome is Outcome.DONE
 
 
 def test_without_a_slurmctld_there_is_a_sentence_and_no_result_is_invented(
@@ -83,7 +83,7 @@ def test_without_a_slurmctld_there_is_a_sentence_and_no_result_is_invented(
     with minicluster.stopped():
         with pytest.raises(SlurmUnavailable):
             slurm.snapshot()
-        (result,) = slurm.apply([Edit(job, EditKind.RENEW, until=int(time.time()) + 900)])
+        (result,) = slurm.apply([Renew(job, until=int(time.time()) + 900)])
         assert result.outcome is Outcome.UNKNOWN and "nothing was written" in result.said
     assert [j.id for j in slurm.snapshot().pending] == [job]
 

@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pal_slurm.model import Edit, EditKind, EditResult, Job, JobState, Outcome, Request
+from pal_slurm.model import Edit, EditResult, Job, JobState, Outcome, Pin, Plain, Renew, Request, Unpin
 from pal_slurm.slurm.port import Slurm
 from tests.slurm.backends import FORMS, LATER, ThroughCli, ThroughPyslurm, asked_for
 from tests.slurm.minicluster import Minicluster
@@ -17,7 +17,7 @@ class Edits:
     def test_a_pinned_job_runs_on_exactly_its_slots(self, slurm: Slurm, minicluster: Minicluster, form: str) -> None:
         job = minicluster.submit(LATER, *FORMS[form], wrap="srun true && sleep 300")
         made = slurm.jobs([job])[job].request
-        result = one(slurm, Edit(job, EditKind.PIN, nodes=("n6",), slots=(1, 3), original=made))
+        result = one(slurm, Pin(job, nodes=("n6",), slots=(1, 3), original=made))
         assert result.outcome is Outcome.DONE, result.said
         minicluster.wait_state(job, "RUNNING")
         assert minicluster.gpu_indices(job) == {"n6": "1,3"}
@@ -30,7 +30,7 @@ class Edits:
     ) -> None:
         job = minicluster.submit(LATER, *FORMS[form], wrap='test "$(srun -n1 sh -c \'echo "$CUDA_VISIBLE_DEVICES"\')"')
         made = slurm.jobs([job])[job].request
-        assert one(slurm, Edit(job, EditKind.PIN, nodes=("n6",), slots=(1, 3), original=made)).outcome in (
+        assert one(slurm, Pin(job, nodes=("n6",), slots=(1, 3), original=made)).outcome in (
             Outcome.DONE, Outcome.GONE,
         )  # fmt: skip
         minicluster.wait_state(job, "COMPLETED")
@@ -41,8 +41,8 @@ class Edits:
         jobs = slurm.jobs([per_node, total])
         results = slurm.apply(
             [
-                Edit(per_node, EditKind.PIN, nodes=("n2", "n5"), slots=(1, 3), original=jobs[per_node].request),
-                Edit(total, EditKind.PIN, nodes=("n3", "n4"), slots=(0, 2), original=jobs[total].request),
+                Pin(per_node, nodes=("n2", "n5"), slots=(1, 3), original=jobs[per_node].request),
+                Pin(total, nodes=("n3", "n4"), slots=(0, 2), original=jobs[total].request),
             ]
         )
         assert [result.outcome for result in results] == [Outcome.DONE, Outcome.DONE], results
@@ -55,7 +55,7 @@ class Edits:
     def test_a_pin_of_nodes_alone_leaves_the_gpus_to_slurm(self, slurm: Slurm, minicluster: Minicluster) -> None:
         job = minicluster.submit(LATER, "-N1-2", "-n2", "--gpus=2")
         before = slurm.jobs([job])[job]
-        result = one(slurm, Edit(job, EditKind.PIN, nodes=("n7",), original=before.request))
+        result = one(slurm, Pin(job, nodes=("n7",), original=before.request))
         assert result.outcome is Outcome.DONE, result.said
         assert result.after and result.after.request.per_job == before.request.per_job
         minicluster.wait_state(job, "RUNNING")
@@ -75,7 +75,7 @@ class Edits:
         assert moved.outcome is (Outcome.DONE if able.repin else Outcome.REFUSED)
         assert moved.said or able.repin
         until = int(time.time()) + 1800
-        undone = one(slurm, Edit(job, EditKind.UNPIN, until=until, original=before.request))
+        undone = one(slurm, Unpin(job, until=until, original=before.request))
         after = slurm.jobs([job])[job]
         assert after.required_nodes == "" and after.eligible == until
         if able.restore_untyped:
@@ -90,8 +90,8 @@ class Edits:
         minicluster.drain("n6")
         job = minicluster.submit(LATER, "-N1-2", "-n2", "--gpus=2")
         before = slurm.jobs([job])[job]
-        assert one(slurm, Edit(job, EditKind.PIN, nodes=("n6",), original=before.request)).outcome is Outcome.DONE
-        undone = one(slurm, Edit(job, EditKind.UNPIN, until=int(time.time()) + 900, original=before.request))
+        assert one(slurm, Pin(job, nodes=("n6",), original=before.request)).outcome is Outcome.DONE
+        undone = one(slurm, Unpin(job, until=int(time.time()) + 900, original=before.request))
         assert undone.outcome is Outcome.DONE, undone.said
         after = slurm.jobs([job])[job]
         assert (asked_for(after), after.required_nodes) == (asked_for(before), "")
@@ -101,7 +101,7 @@ class Edits:
         job = minicluster.submit(LATER, "--gpus=2")
         before = slurm.jobs([job])[job]
         pin(slurm, before, "n6", (1, 3))
-        one(slurm, Edit(job, EditKind.UNPIN, original=before.request))
+        one(slurm, Unpin(job, original=before.request))
         minicluster.wait_state(job, "RUNNING")
         assert slurm.jobs([job])[job].nodes != ("n6",)
 
@@ -110,10 +110,10 @@ class Edits:
     ) -> None:
         job = minicluster.submit(LATER, "--gres=gpu:1")
         until = int(time.time()) + 777
-        renewed = one(slurm, Edit(job, EditKind.RENEW, until=until))
+        renewed = one(slurm, Renew(job, until=until))
         assert renewed.outcome is Outcome.DONE, renewed.said
         assert slurm.jobs([job])[job].eligible == until
-        assert one(slurm, Edit(job, EditKind.PLAIN)).outcome is Outcome.DONE
+        assert one(slurm, Plain(job)).outcome is Outcome.DONE
         minicluster.wait_state(job, "RUNNING")
 
     def test_one_task_of_an_array_is_split_off_and_the_others_stay(
@@ -121,7 +121,7 @@ class Edits:
     ) -> None:
         array = minicluster.submit(LATER, "-a", "1-5", "--gpus=1")
         before = slurm.jobs([array])[array]
-        result = one(slurm, Edit(array, EditKind.PIN, task=3, nodes=("n8",), slots=(2,), original=before.request))
+        result = one(slurm, Pin(array, task=3, nodes=("n8",), slots=(2,), original=before.request))
         assert result.outcome is Outcome.DONE, result.said
         assert result.after and (result.after.array_id, result.after.array_task) == (array, 3)
         split = result.after.id
@@ -134,11 +134,11 @@ class Edits:
         for node in minicluster.nodes:
             minicluster.drain(node)  # the released task has to wait
         array = minicluster.submit(LATER, "-a", "1-4", "--gpus=1")
-        released = one(slurm, Edit(array, EditKind.PLAIN, task=2))
+        released = one(slurm, Plain(array, task=2))
         assert released.outcome is Outcome.DONE and released.after, released.said
         until = int(time.time()) + 1200
         rest = next(j for j in slurm.snapshot().pending if j.array_id == array and j.array_task is None)
-        renewed = one(slurm, Edit(rest.id, EditKind.RENEW, until=until))
+        renewed = one(slurm, Renew(rest.id, until=until))
         assert renewed.outcome is Outcome.DONE, renewed.said
         jobs = [j for j in slurm.snapshot().pending if j.array_id == array]
         assert {j.array_tasks or (j.array_task,): j.eligible for j in jobs}[(1, 3, 4)] == until
@@ -153,9 +153,9 @@ class Edits:
         minicluster.client("scancel", str(gone))
         results = slurm.apply(
             [
-                Edit(runs, EditKind.PIN, nodes=job.nodes[:1], slots=(0,), original=job.request),
-                Edit(gone, EditKind.PLAIN),
-                Edit(4_000_000, EditKind.PLAIN),
+                Pin(runs, nodes=job.nodes[:1], slots=(0,), original=job.request),
+                Plain(gone),
+                Plain(4_000_000),
             ]
         )
         assert [r.outcome for r in results] == [Outcome.STARTED, Outcome.GONE, Outcome.GONE]
@@ -170,9 +170,9 @@ class Edits:
         until = int(time.time()) + 888
         results = slurm.apply(
             [
-                Edit(first, EditKind.RENEW, until=until),
-                Edit(bad, EditKind.PIN, nodes=("nowhere",), original=before.request),
-                Edit(last, EditKind.RENEW, until=until),
+                Renew(first, until=until),
+                Pin(bad, nodes=("nowhere",), original=before.request),
+                Renew(last, until=until),
             ]
         )
         assert [r.outcome for r in results] == [Outcome.DONE, Outcome.REFUSED, Outcome.DONE], results
@@ -183,7 +183,7 @@ class Edits:
     def test_an_edit_refused_half_way_is_reported_as_what_stands(self, slurm: Slurm, minicluster: Minicluster) -> None:
         job = minicluster.submit(LATER, "--gres=gpu:1")
         before = slurm.jobs([job])[job]
-        edit = Edit(job, EditKind.PIN, nodes=("n5",), slots=(2,), partition="nosuch", original=before.request)
+        edit = Pin(job, nodes=("n5",), slots=(2,), partition="nosuch", original=before.request)
         result = one(slurm, edit)
         assert result.outcome in (Outcome.REFUSED, Outcome.PARTIAL) and "partition" in result.said
         fields = minicluster.fields(job)
@@ -198,12 +198,11 @@ class Edits:
         broken = Request(per_node="gres/gpu:1\nupdate jobid=1", partition="gpu")
         results = slurm.apply(
             [
-                Edit(job, EditKind.PIN, nodes=(evil,), original=before.request),
-                Edit(job, EditKind.PIN, nodes=("n1",), partition="gpu\nshutdown", original=before.request),
-                Edit(job, EditKind.PIN, nodes=("n1",), slots=(1,), original=broken),
-                Edit(job, EditKind.PIN, nodes=("n1", "n1"), original=before.request),
-                Edit(job, EditKind.PIN, nodes=(), original=before.request),
-                Edit(job, EditKind.RENEW),
+                Pin(job, nodes=(evil,), original=before.request),
+                Pin(job, nodes=("n1",), partition="gpu\nshutdown", original=before.request),
+                Pin(job, nodes=("n1",), slots=(1,), original=broken),
+                Pin(job, nodes=("n1", "n1"), original=before.request),
+                Pin(job, nodes=(), original=before.request),
             ]
         )
         assert {r.outcome for r in results} == {Outcome.REFUSED}
@@ -212,7 +211,7 @@ class Edits:
     def test_a_batch_of_edits_is_judged_one_by_one(self, slurm: Slurm, minicluster: Minicluster) -> None:
         ids = [minicluster.submit(LATER, "--gres=gpu:1") for _ in range(20)]
         until = int(time.time()) + 999
-        results = slurm.apply([Edit(job, EditKind.RENEW, until=until) for job in ids])
+        results = slurm.apply([Renew(job, until=until) for job in ids])
         assert [(r.edit.job, r.outcome) for r in results] == [(job, Outcome.DONE) for job in ids]
         assert {job.eligible for job in slurm.jobs(ids).values()} == {until}
         assert slurm.apply([]) == []
@@ -233,4 +232,4 @@ def one(slurm: Slurm, edit: Edit) -> EditResult:
 
 
 def pin(slurm: Slurm, job: Job, node: str, slots: tuple[int, ...]) -> EditResult:
-    return one(slurm, Edit(job.id, EditKind.PIN, nodes=(node,), slots=slots, original=job.request))
+    return one(slurm, Pin(job.id, nodes=(node,), slots=slots, original=job.request))

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from pal_slurm.model import Edit, EditKind, EditResult, Job, Outcome
+from pal_slurm.model import Edit, EditResult, Job, Outcome, Pin, Plain, Unpin
 from pal_slurm.slurm.port import Slurm
 from tests.slurm.backends import BY_NODES, LATER, ThroughCli, ThroughPyslurm
 from tests.slurm.minicluster import Minicluster, wait_for
@@ -33,11 +33,11 @@ class Shapes:
         assert refused.outcome is Outcome.REFUSED and "slots" in refused.said
         assert slurm.jobs([job])[job] == before
         assert pin(slurm, before, "n6", None).outcome is Outcome.DONE
-        undone = one(slurm, Edit(job, EditKind.UNPIN, until=int(time.time()) + 900, original=before.request))
+        undone = one(slurm, Unpin(job, until=int(time.time()) + 900, original=before.request))
         assert undone.outcome is Outcome.DONE, undone.said
         stands = minicluster.fields(job)
         assert {key: stands.get(key) for key in COUNTED} == {key: told.get(key) for key in COUNTED}
-        assert one(slurm, Edit(job, EditKind.PLAIN)).outcome is Outcome.DONE
+        assert one(slurm, Plain(job)).outcome is Outcome.DONE
         minicluster.wait_state(job, "RUNNING")
         assert sum(map(len, slurm.jobs([job])[job].gpus)) == 2
 
@@ -62,14 +62,14 @@ class Shapes:
             typed = "TresPerNode=gres/gpu:g1:1,gres/gpu:g3:1"
             minicluster.client("scontrol", "update", f"jobid={job}", "ReqNodeList=n6", typed, "StartTime=now")
             wait_for(lambda: minicluster.fields(job)["Reason"] in ("Resources", "BadConstraints"), "Slurm looks at it")
-            undone = one(slurm, Edit(job, EditKind.UNPIN, until=int(time.time()) + 900, original=made))
+            undone = one(slurm, Unpin(job, until=int(time.time()) + 900, original=made))
             assert undone.outcome is Outcome.DONE, undone.said
             stands = minicluster.fields(job)
             assert {key: stands.get(key) for key in COUNTED} == {key: told.get(key) for key in COUNTED}
             after = slurm.jobs([job])[job].request
             assert after.max_nodes == 0 or after.max_nodes >= after.min_nodes
             assert replace(after, max_nodes=0) == replace(made, max_nodes=0)  # "no most" can't be restored
-        assert one(slurm, Edit(job, EditKind.PLAIN)).outcome is Outcome.DONE
+        assert one(slurm, Plain(job)).outcome is Outcome.DONE
         minicluster.wait_state(job, "RUNNING")
         found = slurm.jobs([job])[job]
         assert (len(found.nodes), sum(map(len, found.gpus))) == (1, 2)
@@ -95,7 +95,7 @@ class Shapes:
         minicluster.drain("n6")
         before = slurm.jobs([job])[job]
         assert pin(slurm, before, "n6", None).outcome is Outcome.DONE
-        undone = one(slurm, Edit(job, EditKind.UNPIN, until=int(time.time()) + 900, original=before.request))
+        undone = one(slurm, Unpin(job, until=int(time.time()) + 900, original=before.request))
         assert undone.outcome is Outcome.DONE, undone.said
         assert pin(slurm, before, "n5", None).outcome is Outcome.DONE
         minicluster.wait_state(job, "RUNNING")
@@ -118,4 +118,4 @@ def one(slurm: Slurm, edit: Edit) -> EditResult:
 
 
 def pin(slurm: Slurm, job: Job, node: str, slots: tuple[int, ...] | None) -> EditResult:
-    return one(slurm, Edit(job.id, EditKind.PIN, nodes=(node,), slots=slots, original=job.request))
+    return one(slurm, Pin(job.id, nodes=(node,), slots=slots, original=job.request))

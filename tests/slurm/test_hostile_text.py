@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from pal_slurm.model import Edit, EditKind, Job, Outcome
+from pal_slurm.model import Job, Outcome, Pin
 from pal_slurm.slurm.port import Slurm
 from tests.slurm.backends import LATER, ThroughCli, ThroughPyslurm
 from tests.slurm.minicluster import Minicluster
@@ -96,9 +96,7 @@ class Hostile:
         ids = [submit(minicluster, b"-J" + text, b"--comment=" + text, "--gres=gpu:2") for text in texts]
         before = slurm.jobs([victim])[victim]
         stands = slurm.jobs(ids)
-        results = slurm.apply(
-            [Edit(job, EditKind.PIN, nodes=("n2",), slots=(0, 1), original=stands[job].request) for job in ids]
-        )
+        results = slurm.apply([Pin(job, nodes=("n2",), slots=(0, 1), original=stands[job].request) for job in ids])
         assert {result.outcome for result in results} == {Outcome.DONE}, results
         assert slurm.jobs([victim])[victim] == before
         assert "Nice=0" in minicluster.client("scontrol", "show", "job", str(victim))

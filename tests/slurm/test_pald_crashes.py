@@ -10,11 +10,11 @@ import pytest
 
 from pal_slurm.daemon.leases import LeaseRules
 from pal_slurm.daemon.writer import CRASH_POINTS
-from pal_slurm.model import Edit, EditKind, Intent, Outcome
+from pal_slurm.model import EditKind, Intent, Outcome, Unpin, until
 from pal_slurm.store import Ledger, open_store
 from tests.slurm.backends import backend_of
 from tests.slurm.minicluster import Minicluster, wait_for
-from tests.slurm.pald import Journal, Pald, lua_settings, mark_of, pin_by_hand
+from tests.slurm.pald import Journal, Pald, lua_settings, mark_of, pin_by_hand, pin_of
 
 # A cycle writes what it takes back and what it starts in its first batch, and renewed leases in its second.
 BATCHES = {"undo and pin": 1, "renew": 2}
@@ -45,7 +45,7 @@ def test_a_pald_killed_at_any_step_leaves_nothing_half_done_and_nothing_is_done_
         pald.wait_cycle()
         pins = [pin for pin in pald.intents(fresh, EditKind.PIN) if pin.outcome is not Outcome.REFUSED]
         assert len(pins) == 1 and pins[0].outcome is Outcome.DONE and pins[0].closed
-        assert journal.node_lists(fresh) == list(pins[0].edit.nodes)
+        assert journal.node_lists(fresh) == list(pin_of(pins[0]).nodes)
         assert [i for i in pald.ledger() if i.outcome in (None, Outcome.UNKNOWN)] == []
         if (
             batch == 1 and point in CRASH_POINTS[:2]
@@ -73,7 +73,7 @@ def test_a_pin_that_was_carried_out_before_the_crash_is_recognised(minicluster: 
             assert pald.wait_end() == -signal.SIGKILL
             (pin,) = pald.intents(job)
             assert pin.outcome is None
-            assert journal.node_lists(job) == list(pin.edit.nodes)
+            assert journal.node_lists(job) == list(pin_of(pin).nodes)
             pald.kill()
             pald.start()
             assert pald.intents(job)[0].outcome is Outcome.DONE
@@ -95,11 +95,11 @@ def test_a_pald_that_starts_anew_waits_as_long_before_the_next_pin(minicluster: 
         assert pald.wait_end() == -signal.SIGKILL
         pald.kill()
         back = pald.intents(job, EditKind.UNPIN)[-1]
-        assert back.outcome is Outcome.DONE and back.edit.until
+        assert back.outcome is Outcome.DONE and until(back.edit)
         pald.start()
         minicluster.wait_state(job, "RUNNING", within=90)
         pins = pald.intents(job, EditKind.PIN)
-        assert pins and min(pin.written_at for pin in pins) >= back.edit.until - LeaseRules().least_s
+        assert pins and min(pin.written_at for pin in pins) >= (until(back.edit) or 0) - LeaseRules().least_s
 
 
 def undone_before(pald: Pald, job: int) -> None:
@@ -109,8 +109,8 @@ def undone_before(pald: Pald, job: int) -> None:
     store = open_store(f"sqlite:///{pald.database}", create=True)
     try:
         ledger = Ledger(store, pald.cluster_name)
-        (once,) = ledger.write([Intent(0, submit, Edit(job, EditKind.UNPIN, until=submit), 0, submit)])
-        ledger.outcome([(once.id, Outcome.DONE, "")], submit, close=True)
+        (once,) = ledger.write([Intent(0, submit, Unpin(job, until=submit), 0, submit)])
+        ledger.outcome([(once, Outcome.DONE, "")], submit, close=True)
     finally:
         store.close()
 

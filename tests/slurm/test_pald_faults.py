@@ -9,7 +9,7 @@ import pytest
 
 from pal_slurm.model import EditKind, Outcome
 from tests.slurm.minicluster import Minicluster, wait_for
-from tests.slurm.pald import Journal, Pald, pin_by_hand, plain
+from tests.slurm.pald import Journal, Pald, pin_by_hand, pin_of, plain
 
 
 @pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
@@ -23,7 +23,7 @@ def test_what_happens_between_plan_and_edit_undoes_the_pin_and_the_job_runs_else
         pald.start(env={"PAL_CRASH_AT": "after-intent:1:STOP"})
         job = minicluster.submit("--gres=gpu:4")
         wait_for(lambda: bool(pald.intents(job, EditKind.PIN)), "the intent is on disk")
-        assert pald.intents(job)[0].edit.nodes == ("n8",)
+        assert pin_of(pald.intents(job)[0]).nodes == ("n8",)
         if fault == "GPUs taken":
             with plain(minicluster):
                 thief = minicluster.submit("--gres=gpu:1", "-w", "n8")

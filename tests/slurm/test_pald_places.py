@@ -13,7 +13,7 @@ import pytest
 from pal_slurm.model import EditKind, Outcome, Snapshot
 from tests.slurm.backends import backend_of
 from tests.slurm.minicluster import Minicluster, wait_for
-from tests.slurm.pald import Journal, Pald, lua_settings, mark_of
+from tests.slurm.pald import Journal, Pald, lua_settings, mark_of, pin_of
 
 
 @pytest.mark.slurm("24.11", "26.05")
@@ -44,7 +44,7 @@ def test_without_exact_slots_the_node_is_chosen_on_which_slurm_itself_takes_the_
         minicluster.wait_state(job, "RUNNING")
         assert minicluster.gpu_indices(job) == {"n4": "0,1"}
         (pin,) = pald.intents(job, EditKind.PIN)
-        assert (pin.edit.nodes, pin.edit.slots) == (("n4",), None)
+        assert (pin_of(pin).nodes, pin_of(pin).slots) == (("n4",), None)
         assert minicluster.fields(job)["TresPerNode"] == "gres:gpu:2"  # the user's own words stay as they were
         wait_for(lambda: "It got n4:g0,g1, as pinned" in pald.palctl("why", str(job)), "pald looks what the job got")
 
@@ -146,12 +146,12 @@ def test_a_job_of_several_partitions_gets_the_one_of_its_nodes_and_all_of_them_b
         varied.wait_state(job, "RUNNING")
         assert varied.gpu_indices(job) == {"n6": "0"}
         assert varied.fields(job)["Partition"] == "late"
-        assert pald.intents(job, EditKind.PIN)[0].edit.partition == "late"
+        assert pin_of(pald.intents(job, EditKind.PIN)[0]).partition == "late"
         assert f"setting partition to late for JobId={job}\n" in journal.text()  # by the pin, not by the start
         # The same again on n6, which fails between intent and edit: all its partitions come back, and it runs in one.
         again = varied.submit("--gres=gpu:1", "-p", "late,early")
         wait_for(lambda: bool(pald.intents(again, EditKind.PIN)), "the intent is on disk")
-        assert pald.intents(again)[0].edit.nodes[0] in ("n5", "n6")
+        assert pin_of(pald.intents(again)[0]).nodes[0] in ("n5", "n6")
         varied.client("scontrol", "update", "nodename=n[5-6]", "state=drain", "reason=test")
         pald.send(signal.SIGCONT)
         done = (Outcome.DONE, Outcome.PARTIAL)  # 22.05 can't take the slots back
@@ -187,7 +187,7 @@ def test_each_task_of_an_array_is_placed_on_its_own(minicluster: Minicluster, tm
         assert tasks(minicluster, array, "R") == [*range(1, 21), 30]
         pins = pald.intents(array, EditKind.PIN)
         assert sorted(pin.edit.task or 0 for pin in pins) == [*range(1, 21), 30]  # one pin each
-        assert all(len(pin.edit.nodes) == 1 for pin in pins)
+        assert all(len(pin_of(pin).nodes) == 1 for pin in pins)
 
 
 @pytest.mark.slurm("22.05", slow=("24.11", "26.05"))

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pal_slurm.model import Edit, EditKind, Outcome
+from pal_slurm.model import EditKind, Outcome, Pin, Renew
 from tests.slurm.backends import backend_of
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Journal, Pald, lua_settings
@@ -33,8 +33,8 @@ def race(cluster: Minicluster, wanted: int, backend: str) -> Counter[Outcome]:
                 edits = []
                 for job in sorted(left):
                     node, slot = rng.choice(cluster.nodes), rng.randrange(cluster.gpus)
-                    pin = Edit(job, EditKind.PIN, nodes=(node,), slots=(slot,) if exact else None)
-                    later = Edit(job, EditKind.RENEW, until=int(time.time()) + 1)
+                    pin = Pin(job, nodes=(node,), slots=(slot,) if exact else None)
+                    later = Renew(job, until=int(time.time()) + 1)
                     edits.append(pin if rng.random() < 0.2 else later)
                 results = slurm.apply(edits)
                 tally.update(result.outcome for result in results)

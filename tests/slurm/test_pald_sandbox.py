@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pal_slurm.model import Edit, EditKind, Outcome
+from pal_slurm.model import EditKind, Outcome, Renew
 from pal_slurm.slurm.pyslurm.backend import PyslurmSlurm
 from tests.slurm import sandbox
 from tests.slurm.backends import SITE, WORKER_PYTHON
@@ -68,7 +68,7 @@ def test_pyslurms_worker_works_within_the_same_system_calls(minicluster: Miniclu
     slurm = PyslurmSlurm(command, site=SITE, deadline_s=15.0)
     try:
         assert [waiting.id for waiting in slurm.snapshot().pending] == [job]
-        later = Edit(job, EditKind.RENEW, until=int(time.time()) + 600)
+        later = Renew(job, until=int(time.time()) + 600)
         assert [result.outcome for result in slurm.apply([later])] == [Outcome.DONE]
     finally:
         slurm.close()

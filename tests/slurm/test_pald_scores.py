@@ -8,7 +8,7 @@ import pytest
 
 from pal_slurm.model import EditKind
 from tests.slurm.minicluster import Minicluster
-from tests.slurm.pald import Pald
+from tests.slurm.pald import Pald, pin_of
 
 HEAD = "node,slot,class,score\n"
 BAD = {
@@ -35,7 +35,7 @@ def test_scores_of_nodes_that_slurm_lacks_and_nodes_without_scores_do_no_harm(
         jobs = [minicluster.submit("--gres=gpu:4", "--comment=app:resnet") for _ in minicluster.nodes]
         for job in jobs:  # all of the cluster is used, and nothing waits for what is not there
             minicluster.wait_state(job, "RUNNING", within=60)
-        nodes = [node for job in jobs for i in pald.intents(job, EditKind.PIN) for node in i.edit.nodes or ()]
+        nodes = [node for job in jobs for i in pald.intents(job, EditKind.PIN) for node in pin_of(i).nodes or ()]
         assert sorted(nodes) == sorted(minicluster.nodes)
         assert set(nodes[:6]) == set(minicluster.nodes) - {"n1", "n2"}  # unknown counts as 1.0, which beats 1.04
 
@@ -59,6 +59,6 @@ def test_bad_scores_are_refused_by_line_and_field_and_pald_goes_on_with_those_it
         job = minicluster.submit("--gres=gpu:2")
         minicluster.wait_state(job, "RUNNING")
         (pin,) = pald.intents(job, EditKind.PIN)
-        assert pin.edit.nodes == ("n5",)
-        if pin.edit.slots is not None:
-            assert pin.edit.slots == (0, 1)
+        assert pin_of(pin).nodes == ("n5",)
+        if pin_of(pin).slots is not None:
+            assert pin_of(pin).slots == (0, 1)

@@ -11,7 +11,7 @@ import pytest
 
 from pal_slurm.model import EditKind, Intent, Outcome
 from tests.slurm.minicluster import Minicluster, wait_for
-from tests.slurm.pald import Pald, mark_of, plain
+from tests.slurm.pald import Pald, mark_of, pin_of, plain
 from tests.slurm.shapes import EVEN, NODES, lines_for, partitions, run_all
 
 
@@ -48,7 +48,7 @@ def how(made: list[Intent]) -> str:
     assert {intent.outcome for intent in starts} <= {Outcome.DONE}, starts
     kinds = {intent.edit.kind for intent in starts}
     if kinds == {EditKind.PIN}:
-        return "nodes" if all(intent.edit.slots is None for intent in starts) else "slots"
+        return "nodes" if all(pin_of(intent).slots is None for intent in starts) else "slots"
     return "plain" if kinds == {EditKind.PLAIN} else "" if not kinds else repr(kinds)
 
 

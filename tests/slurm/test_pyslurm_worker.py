@@ -17,7 +17,7 @@ from pathlib import Path
 import pytest
 
 from pal_slurm.errors import SlurmUnavailable
-from pal_slurm.model import Edit, EditKind, Outcome
+from pal_slurm.model import Outcome, Renew
 from pal_slurm.slurm.nodes import Site
 from pal_slurm.slurm.pyslurm.backend import PyslurmSlurm
 from tests.slurm.backends import SITE, WORKER_PYTHON
@@ -95,7 +95,7 @@ def test_an_edit_without_an_answer_is_unknown_and_the_next_ones_are_not_sent(
     jobs = [minicluster.submit(LATER, "--gres=gpu:1") for _ in range(3)]
     slurm.capabilities()
     until = int(time.time()) + 7200
-    edits = [Edit(job, EditKind.RENEW, until=until) for job in jobs]
+    edits = [Renew(job, until=until) for job in jobs]
     with minicluster.frozen():
         results = slurm.apply(edits)
     assert [(result.edit.job, result.outcome) for result in results] == [(job, Outcome.UNKNOWN) for job in jobs]
@@ -214,8 +214,8 @@ def test_many_edits_are_written_in_batches_and_all_judged(minicluster: Miniclust
     slurm = backend()
     jobs = [minicluster.submit(LATER, "--gres=gpu:1") for _ in range(12)]
     until = int(time.time()) + 7200
-    edits = [Edit(jobs[i % 12], EditKind.RENEW, until=until + i) for i in range(230)]
-    edits[100] = Edit(4_000_000, EditKind.RENEW, until=until)
+    edits = [Renew(jobs[i % 12], until=until + i) for i in range(230)]
+    edits[100] = Renew(4_000_000, until=until)
     results = slurm.apply(edits)
     assert [result.edit for result in results] == edits
     assert results[100].outcome is Outcome.GONE
@@ -238,7 +238,7 @@ def test_a_slurmctld_of_the_release_before_is_spoken_to_in_its_own_protocol(
         assert slurm.capabilities().release.startswith("24.11")
         assert [waiting.id for waiting in slurm.snapshot().pending] == [job]
         assert slurm.setup().disable_job_shrink
-        (result,) = slurm.apply([Edit(job, EditKind.RENEW, until=int(time.time()) + 7200)])
+        (result,) = slurm.apply([Renew(job, until=int(time.time()) + 7200)])
         assert result.outcome is Outcome.DONE
     finally:
         older.down()

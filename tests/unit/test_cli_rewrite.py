@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pal_slurm.model import Edit, EditKind, EditResult, Job, Lease, Outcome, Request, Shape
+from pal_slurm.model import Edit, EditResult, Job, Lease, Outcome, Pin, Plain, Renew, Request, Shape, Unpin
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.commands.write import update_line
 from pal_slurm.slurm.edits.prepare import Ready, prepare_all
@@ -33,7 +33,7 @@ def line(edit: Edit, of: Job, able: Capabilities) -> str:
 
 
 def pin(of: Job, *nodes: str, slots: tuple[int, ...] | None = (1, 3)) -> Edit:
-    return Edit(of.id, EditKind.PIN, nodes=nodes, slots=slots, original=of.request)
+    return Pin(of.id, nodes=nodes, slots=slots, original=of.request)
 
 
 PINS = [
@@ -69,7 +69,7 @@ def test_a_job_that_can_not_be_planned_can_not_be_pinned(slots: tuple[int, ...] 
 def test_an_undo_never_asks_for_fewer_nodes_at_most_than_at_least() -> None:
     of = job(Request(per_node="gres/gpu:g1:1", min_nodes=1, max_nodes=1), lease=Lease(NOW + 5, Request()))
     made = Request(per_node="gres/gpu:2", min_nodes=2, max_nodes=1)
-    assert "NumNodes=2-2" in line(Edit(7, EditKind.UNPIN, original=made), of, NEW)
+    assert "NumNodes=2-2" in line(Unpin(7, original=made), of, NEW)
 
 
 def test_a_pin_of_two_nodes_counts_the_slots_per_job() -> None:
@@ -81,9 +81,9 @@ def test_a_pin_of_two_nodes_counts_the_slots_per_job() -> None:
 
 def test_a_pin_may_choose_the_partition_and_leave_the_gpus() -> None:
     of = job(Request(per_job="gres/gpu:2", partition="a,b"))
-    edit = Edit(7, EditKind.PIN, nodes=("n5",), partition="b", original=of.request)
+    edit = Pin(7, nodes=("n5",), partition="b", original=of.request)
     assert line(edit, of, NEW) == "update JobId=7 ReqNodeList=n5 Partition=b StartTime=now"
-    restored = Edit(7, EditKind.UNPIN, until=NOW + 60, original=of.request)
+    restored = Unpin(7, until=NOW + 60, original=of.request)
     pinned = job(Request(per_job="gres/gpu:2", partition="b"))
     assert line(restored, pinned, NEW) == (f"update JobId=7 ReqNodeList= Partition=a,b StartTime=uts{NOW + 60}")
 
@@ -92,52 +92,51 @@ def test_an_unpin_gives_back_the_request_as_it_was() -> None:
     made = Request(per_task="cpu=2,gres/gpu=1", min_nodes=1, max_nodes=0)
     stands = Request(per_node="gres/gpu:g1:1,gres/gpu:g3:1", per_task="cpu=2")
     of = job(stands, ntasks=2, lease=Lease(NOW + 5, made))
-    assert line(Edit(7, EditKind.UNPIN), of, NEW) == (
+    assert line(Unpin(7), of, NEW) == (
         "update JobId=7 ReqNodeList= TresPerNode= TresPerTask=cpu=2,gres/gpu=1 NumNodes=1-2 StartTime=now"
     )
-    asked = rewrite(Edit(7, EditKind.UNPIN), of, NEW)
+    asked = rewrite(Unpin(7), of, NEW)
     assert isinstance(asked, Rewrite) and asked.exact
 
 
 def test_before_23_02_6_an_unpin_clears_the_node_list_and_says_that_it_is_not_exact() -> None:
     of = job(Request(per_job="gres:gpu:g1:1"), lease=Lease(NOW + 5, Request(per_node="gres:gpu:1")))
-    assert line(Edit(7, EditKind.UNPIN), of, OLD) == "update JobId=7 ReqNodeList= StartTime=now"
-    asked = rewrite(Edit(7, EditKind.UNPIN), of, OLD)
+    assert line(Unpin(7), of, OLD) == "update JobId=7 ReqNodeList= StartTime=now"
+    asked = rewrite(Unpin(7), of, OLD)
     assert isinstance(asked, Rewrite) and not asked.exact
 
 
 def test_before_23_02_6_a_pin_stays_on_its_slots_but_may_change_the_node() -> None:
     of = job(Request(per_job="gres:gpu:g1:1,gres:gpu:g3:1"), lease=Lease(NOW + 5, Request(per_node="gres:gpu:2")))
-    again = Edit(7, EditKind.PIN, nodes=("n6",), slots=(1, 3))
+    again = Pin(7, nodes=("n6",), slots=(1, 3))
     assert line(again, of, OLD) == "update JobId=7 ReqNodeList=n6 StartTime=now"
-    assert isinstance(rewrite(Edit(7, EditKind.PIN, nodes=("n6",), slots=(0, 3)), of, OLD), Refused)
+    assert isinstance(rewrite(Pin(7, nodes=("n6",), slots=(0, 3)), of, OLD), Refused)
 
 
 def test_a_users_own_node_list_is_never_replaced_nor_cleared() -> None:
     of = job(Request(per_node="gres/gpu:1"), lease=Lease(NOW + 5, Request(per_node="gres/gpu:1"), own_nodes=True))
     assert isinstance(rewrite(pin(of, "n5", slots=None), of, NEW), Refused)
-    assert line(Edit(7, EditKind.UNPIN), of, NEW) == "update JobId=7 StartTime=now"
+    assert line(Unpin(7), of, NEW) == "update JobId=7 StartTime=now"
 
 
 @pytest.mark.parametrize(
     "edit",
     [
-        Edit(7, EditKind.PIN, nodes=("n1 StartTime=now",)),
-        Edit(7, EditKind.PIN, nodes=("n1\nupdate jobid=1",)),
-        Edit(7, EditKind.PIN, nodes=("-n1",)),
-        Edit(7, EditKind.PIN, nodes=("@all",)),
-        Edit(7, EditKind.PIN, nodes=("n1", "n1")),
-        Edit(7, EditKind.PIN),
-        Edit(7, EditKind.PIN, nodes=("n1",), partition="a b"),
-        Edit(7, EditKind.PIN, nodes=("n1",), slots=()),
-        Edit(7, EditKind.PIN, nodes=("n1",), slots=(1, 1)),
-        Edit(7, EditKind.PIN, nodes=("n1",), slots=(-1,)),
-        Edit(7, EditKind.PIN, nodes=("n1",), slots=(1,), original=Request(per_node="gres/gpu:1 x=y")),
-        Edit(7, EditKind.PIN, nodes=("n1",), slots=(1,), original=Request(per_socket="gres/gpu:1")),
-        Edit(7, EditKind.PIN, nodes=("n1",), slots=(1,), original=Request()),
-        Edit(7, EditKind.UNPIN, original=Request(per_node="gres/gpu:3\n", partition="gpu")),
-        Edit(7, EditKind.UNPIN, original=Request(partition="gpu;x")),
-        Edit(7, EditKind.RENEW),
+        Pin(7, nodes=("n1 StartTime=now",)),
+        Pin(7, nodes=("n1\nupdate jobid=1",)),
+        Pin(7, nodes=("-n1",)),
+        Pin(7, nodes=("@all",)),
+        Pin(7, nodes=("n1", "n1")),
+        Pin(7),
+        Pin(7, nodes=("n1",), partition="a b"),
+        Pin(7, nodes=("n1",), slots=()),
+        Pin(7, nodes=("n1",), slots=(1, 1)),
+        Pin(7, nodes=("n1",), slots=(-1,)),
+        Pin(7, nodes=("n1",), slots=(1,), original=Request(per_node="gres/gpu:1 x=y")),
+        Pin(7, nodes=("n1",), slots=(1,), original=Request(per_socket="gres/gpu:1")),
+        Pin(7, nodes=("n1",), slots=(1,), original=Request()),
+        Unpin(7, original=Request(per_node="gres/gpu:3\n", partition="gpu")),
+        Unpin(7, original=Request(partition="gpu;x")),
     ],
 )
 def test_what_can_not_be_said_safely_is_refused(edit: Edit) -> None:
@@ -152,21 +151,21 @@ def test_without_disable_job_shrink_no_node_list_goes_to_a_job_that_may_start_an
     assert not isinstance(refused, Ready) and "disable_job_shrink" in refused.said
     far = job(Request(per_node="gres/gpu:1"), eligible=NOW + 60)
     assert isinstance(prepare(pin(far, "n1", slots=None), far, may_name_nodes=False), Ready)
-    assert isinstance(prepare(Edit(7, EditKind.UNPIN), soon, may_name_nodes=False), Ready)
+    assert isinstance(prepare(Unpin(7), soon, may_name_nodes=False), Ready)
 
 
 def test_tasks_of_an_array_are_named_so_that_no_other_task_is_reached() -> None:
     waiting = job(Request(per_job="gres/gpu:1"), array_id=5, array_tasks=(1, 2, 3, 7))
-    assert line(Edit(7, EditKind.RENEW, until=NOW), waiting, NEW).startswith("update JobId=5_[1-3,7] ")
-    assert line(Edit(7, EditKind.PLAIN, task=2), waiting, NEW) == "update JobId=5_2 StartTime=now"
+    assert line(Renew(7, until=NOW), waiting, NEW).startswith("update JobId=5_[1-3,7] ")
+    assert line(Plain(7, task=2), waiting, NEW) == "update JobId=5_2 StartTime=now"
     alone = job(Request(per_job="gres/gpu:1"), array_id=5, array_task=9)
-    assert line(Edit(7, EditKind.PLAIN), alone, NEW) == "update JobId=5_9 StartTime=now"
-    nobody = prepare(Edit(7, EditKind.PLAIN, task=4), waiting)
+    assert line(Plain(7), alone, NEW) == "update JobId=5_9 StartTime=now"
+    nobody = prepare(Plain(7, task=4), waiting)
     assert not isinstance(nobody, Ready) and nobody.outcome is Outcome.GONE
 
 
 def test_an_edit_of_the_rest_of_an_array_leaves_tasks_with_edits_of_their_own_alone() -> None:
     waiting = job(Request(per_job="gres/gpu:1"), array_id=7, array_tasks=(1, 2, 3))
-    edits = [Edit(7, EditKind.PLAIN, task=2), Edit(7, EditKind.RENEW, until=NOW)]
+    edits: list[Edit] = [Plain(7, task=2), Renew(7, until=NOW)]
     ready = [made for made in prepare_all(edits, [waiting], NEW, True, NOW) if isinstance(made, Ready)]
     assert [made.target for made in ready] == ["7_2", "7_[1,3]"]

@@ -16,15 +16,17 @@ from pal_slurm.guard import Refusal, Rules, check
 from pal_slurm.model import (
     Action,
     Decision,
-    Edit,
-    EditKind,
     Intent,
     Job,
     Lease,
     Outcome,
+    Pin,
+    Plain,
     Reason,
+    Renew,
     Request,
     Waits,
+    until,
 )
 from pal_slurm.policy.turn import Turn, turn_of
 from pal_slurm.store import Ledger, Store
@@ -52,7 +54,7 @@ def own(made: Job) -> int | None:
 
 
 def test_what_neither_lua_nor_we_wrote_is_the_users(store: Store) -> None:
-    written = Edit(8, EditKind.RENEW, until=1100)
+    written = Renew(8, until=1100)
     Ledger(store, "c").write([Intent(0, 950, written, 1, 960.0, outcome=Outcome.DONE)])
     by_lua = job(9, lease=Lease(1100, Request()))
     theirs, ours, luas = told(store, job(), job(8), by_lua)
@@ -106,14 +108,14 @@ def test_the_marks_own_begin_time_is_renewed_shortly_before_it_comes_and_given_b
     renewed = replace(marked, eligible=edit.until)
     assert turn_of(renewed, 1095.0)[0] is Turn.LATER and turn_of(renewed, 1100.0)[0] is not Turn.LATER
     assert renewed.waits_for_us(1095.0)
-    assert let_go(renewed, 1095.0) == Edit(7, EditKind.RENEW, until=1100)
-    assert let_go(renewed, 1101.0) == Edit(7, EditKind.PLAIN)
+    assert let_go(renewed, 1095.0) == Renew(7, until=1100)
+    assert let_go(renewed, 1101.0) == Plain(7)
 
 
 def test_a_pin_whose_job_is_to_begin_later_is_taken_back() -> None:
     lease = replace(MARK, not_before=1100, moved=True)
     pinned = job(required_nodes="n1", slots=(1,), lease=lease, why=Waits.BEGIN)
-    edit = Edit(7, EditKind.PIN, nodes=("n1",), slots=(1,))
+    edit = Pin(7, nodes=("n1",), slots=(1,))
     intent = Intent(1, 950, edit, fence=1, written_at=NOW - 5, outcome=Outcome.DONE)
     assert judge(intent, view(pinned)).fate is Fate.UNDO
 
@@ -131,4 +133,4 @@ def test_a_begin_time_far_ahead_is_not_written_over_however_many_leases_are_due(
 def test_a_lost_pin_of_a_job_that_is_to_begin_later_is_taken_back_for_then(store: Store) -> None:
     lost = job(restarts=1, required_nodes="n1", lease=replace(MARK, not_before=1800, moved=True), eligible=1800)
     (wish,) = Past(Ledger(store, "c")).undos([], [lost], int(NOW), LeaseRules())
-    assert wish.edit.until == 1800
+    assert until(wish.edit) == 1800

@@ -10,7 +10,7 @@ import pytest
 from pal_slurm.daemon.begins import Begins
 from pal_slurm.daemon.lapsed import MOST_TIMES, Lapsed
 from pal_slurm.daemon.reconcile import Fate, judge
-from pal_slurm.model import Edit, EditKind, Intent, Job, Lease, Outcome, Request, Waits
+from pal_slurm.model import Edit, Intent, Job, Lease, LeaseAgain, Outcome, Renew, Request, Waits
 from pal_slurm.store import Ledger, Store
 from tests.builders import leased, snapshot
 from tests.unit.test_daemon_reconcile import view
@@ -38,7 +38,7 @@ def write(ledger: Ledger, *edits: Edit, outcome: Outcome | None = Outcome.DONE) 
 
 
 def renewed(number: int = 7, until: int = 990) -> Edit:
-    return Edit(number, EditKind.RENEW, until=until)
+    return Renew(number, until=until)
 
 
 def test_a_begin_time_that_we_wrote_or_lua_tells_a_lease_that_ran_out(store: Store) -> None:
@@ -77,10 +77,10 @@ def test_a_task_that_was_split_off_goes_by_what_was_written_to_its_array(store: 
 
 def test_it_is_leased_again_only_so_often(store: Store) -> None:
     ledger = Ledger(store, "c")
-    write(ledger, *(Edit(7, EditKind.LEASE, until=900 + n) for n in range(MOST_TIMES - 1)), renewed())
-    write(ledger, *(Edit(7, EditKind.LEASE, until=800 + n) for n in range(9)), outcome=Outcome.REFUSED)
+    write(ledger, *(LeaseAgain(7, until=900 + n) for n in range(MOST_TIMES - 1)), renewed())
+    write(ledger, *(LeaseAgain(7, until=800 + n) for n in range(9)), outcome=Outcome.REFUSED)
     assert found(ledger, lapsed()) == {7}
-    write(ledger, Edit(7, EditKind.LEASE, until=990))
+    write(ledger, LeaseAgain(7, until=990))
     assert found(ledger, lapsed()) == set()
 
 
@@ -94,5 +94,5 @@ def test_each_job_is_asked_for_once_and_again_when_its_begin_time_changed(store:
 
 @pytest.mark.parametrize(("eligible", "fate"), [(1040, Fate.STANDS), (990, Fate.NEVER_WAS)])
 def test_killed_in_between_it_is_judged_by_what_stands(eligible: int, fate: Fate) -> None:
-    intent = Intent(1, SUBMIT, Edit(7, EditKind.LEASE, until=1040), fence=1, written_at=NOW - 5)
+    intent = Intent(1, SUBMIT, LeaseAgain(7, until=1040), fence=1, written_at=NOW - 5)
     assert judge(intent, view(lapsed(eligible=eligible))).fate is fate

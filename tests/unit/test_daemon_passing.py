@@ -20,14 +20,18 @@ from pal_slurm.model import (
     Cluster,
     Decision,
     Edit,
-    EditKind,
     EditResult,
     Job,
     Knowledge,
+    LeaseAgain,
     Outcome,
+    Pin,
     Placement,
+    Plain,
     Reason,
+    Renew,
     Shape,
+    Unpin,
     Waits,
     homogeneous,
     neutral_scores,
@@ -46,8 +50,8 @@ def known(*jobs: Job, knowledge: Knowledge | None = None, cluster: Cluster = CLU
     return Known(view, knowledge or Knowledge(neutral_scores(cluster)), facts["composition"], facts["config"])
 
 
-def done(job: int, kind: EditKind = EditKind.PLAIN, outcome: Outcome = Outcome.DONE, **more: Any) -> EditResult:
-    return EditResult(Edit(job, kind, **more), outcome)
+def done(edit: Edit, outcome: Outcome = Outcome.DONE) -> EditResult:
+    return EditResult(edit, outcome)
 
 
 def lines(k: Known, *results: EditResult, **expected: Placement) -> list[str]:
@@ -61,19 +65,19 @@ def test_with_no_scores_all_jobs_pass_while_nobody_is_leased() -> None:
 
 def test_a_leased_job_keeps_all_others_from_passing_until_its_release_was_seen_to_stand() -> None:
     k = known(leased(1))
-    assert lines(k, done(1)) == ALL
-    assert lines(k, done(1, EditKind.PIN, nodes=("n1",))) == ALL
-    assert lines(k, done(1, outcome=Outcome.STARTED)) == ALL
+    assert lines(k, done(Plain(1))) == ALL
+    assert lines(k, done(Pin(1, nodes=("n1",)))) == ALL
+    assert lines(k, done(Plain(1), Outcome.STARTED)) == ALL
     for outcome in (Outcome.UNKNOWN, Outcome.REFUSED, Outcome.PARTIAL):
-        assert lines(k, done(1, outcome=outcome)) == []
-    assert lines(k, done(1, EditKind.RENEW, until=NOW + 99)) == []
-    assert lines(k, done(1, task=2)) == []  # one task of an array
+        assert lines(k, done(Plain(1), outcome)) == []
+    assert lines(k, done(Renew(1, until=NOW + 99))) == []
+    assert lines(k, done(Plain(1, task=2))) == []  # one task of an array
 
 
 def test_a_job_that_is_leased_again_keeps_them_too() -> None:
-    assert lines(known(), done(1, EditKind.LEASE, until=NOW + 40)) == []
-    assert lines(known(), done(1, EditKind.UNPIN, until=NOW + 40)) == []
-    assert lines(known(), done(1, EditKind.UNPIN)) == ALL
+    assert lines(known(), done(LeaseAgain(1, until=NOW + 40))) == []
+    assert lines(known(), done(Unpin(1, until=NOW + 40))) == []
+    assert lines(known(), done(Unpin(1))) == ALL
 
 
 def test_jobs_that_do_not_compete_now_keep_nobody() -> None:
@@ -147,7 +151,7 @@ def test_what_is_taken_or_about_to_be_is_not_counted() -> None:
     free = CLUSTER.gpu_free.copy()
     free[0, 0] = False
     k = known(leased(5), knowledge=Knowledge(scores(A=a)), cluster=replace(CLUSTER, gpu_free=free))
-    pin = done(5, EditKind.PIN, nodes=("n1",), slots=(1,))
+    pin = done(Pin(5, nodes=("n1",), slots=(1,)))
     assert lines(k, pin)[1] == "room gpu A 5"
     assert lines(k, pin, j9=Placement(("n2",), ((0, 1),), True))[1] == "room gpu A 3"
 

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 
+from pal_slurm.daemon.leases import LeaseRules
+from pal_slurm.daemon.past import Past
 from pal_slurm.daemon.reconcile import Fate, View, expected, judge, orphans
+from pal_slurm.guard import Rules
 from pal_slurm.model import (
     Action,
     Decision,
@@ -17,19 +20,23 @@ from pal_slurm.model import (
     Job,
     JobState,
     Lease,
+    OperationKind,
     Outcome,
+    Pin,
     Placement,
     Reason,
     Request,
+    Unpin,
     Waits,
 )
 from pal_slurm.slurm.port import Passes
-from tests.builders import leased
+from pal_slurm.store import Ledger, Store
+from tests.builders import leased, snapshot
 
 NOW = 1000.0
 ORIGINAL = Request(per_node="gres/gpu:2")
 WHERE = Placement(("n2", "n5"), ((1, 3), (1, 3)), exact=True)
-PIN = Edit(7, EditKind.PIN, nodes=WHERE.nodes, slots=(1, 3), original=ORIGINAL)
+PIN = Pin(7, nodes=WHERE.nodes, slots=(1, 3), original=ORIGINAL)
 DECISION = Decision(7, None, Action.PIN, Reason.BEST_SPAN, WHERE)
 
 
@@ -129,7 +136,7 @@ def test_a_job_whose_pins_were_taken_back_twice_is_surrendered_the_third_time() 
 
 
 def test_an_undo_that_was_cut_short_is_done_again() -> None:
-    undo = intent(Edit(7, EditKind.UNPIN, original=ORIGINAL), outcome=None)
+    undo = intent(Unpin(7, original=ORIGINAL), outcome=None)
     assert judge(undo, view(pinned())).fate is Fate.UNDO
     assert judge(undo, view(job())).fate is Fate.STANDS
 
@@ -158,3 +165,39 @@ def test_a_pin_that_nobody_watches_is_an_orphan_and_a_users_own_list_is_not() ->
 def test_pins_that_have_not_started_count_as_taken() -> None:
     assert expected([judge(intent(), view(pinned()))]) == {7: WHERE}
     assert expected([judge(intent(), view(pinned(state=JobState.RUNNING)))]) == {}
+
+
+TWO: dict[str, Any] = {"kind": OperationKind.MOVE, "plan": (EditKind.UNPIN, EditKind.PIN)}
+FIRST = Unpin(7, None, 1010, ORIGINAL)
+LEASED_AGAIN: dict[str, Any] = {"eligible": 1010}
+
+
+@pytest.mark.parametrize(
+    ("what", "given", "seen", "fate"),
+    [
+        ("first, killed before the edit", intent(FIRST, None, **TWO), [pinned()], Fate.UNDO),
+        ("first, killed after the edit", intent(FIRST, None, **TWO), [job(**LEASED_AGAIN)], Fate.GOES_ON),
+        ("first, seen to stand", intent(FIRST, **TWO), [job(**LEASED_AGAIN)], Fate.GOES_ON),
+        ("first, and it runs", intent(FIRST, **TWO), [job(state=JobState.RUNNING)], Fate.GOES_ON),
+        ("first, and it is gone", intent(FIRST, **TWO), [], Fate.GONE),
+        ("last, killed before the edit", intent(PIN, None, **TWO, step=1), [job(**LEASED_AGAIN)], Fate.NEVER_WAS),
+        ("last, killed after the edit", intent(PIN, None, **TWO, step=1), [pinned()], Fate.STANDS),
+        ("last, half of it stands", intent(PIN, None, **TWO, step=1), [pinned(eligible=1010)], Fate.UNDO),
+        ("last, not looked at yet", intent(PIN, **TWO, step=1), [pinned()], Fate.WAITING),
+        ("last, and it runs", intent(PIN, **TWO, step=1), [pinned(state=JobState.RUNNING)], Fate.STARTED),
+        ("last, its user edited it", intent(PIN, **TWO, step=1), [job(required_nodes="n9")], Fate.THEIRS),
+    ],
+    ids=lambda v: v.replace(" ", "-") if isinstance(v, str) and not isinstance(v, Fate) else "",
+)
+def test_the_fate_of_an_operation_of_two_steps(what: str, given: Intent, seen: list[Job], fate: Fate) -> None:
+    assert judge(given, view(*seen)).fate is fate, what
+
+
+def test_an_operation_that_we_can_not_go_on_with_leaves_its_job_to_slurm(store: Store) -> None:
+    ledger = Ledger(store, "c")
+    ledger.write([intent(FIRST, **TWO)])
+    seen, past = job(**LEASED_AGAIN), Past(ledger)
+    fates, lost = past.reconciled(snapshot(seen, now=NOW), Passes(10, 5, 0, 0, 0), Rules(True))
+    (wish,) = past.undos(fates, lost, int(NOW), LeaseRules())
+    assert wish.edit == Unpin(7, original=ORIGINAL)
+    assert ledger.watched() == [] and [i.outcome for i in ledger.of_job(7)] == [Outcome.DONE]

@@ -15,22 +15,23 @@ from pal_slurm.model import (
     NOT_SENT,
     Action,
     Decision,
-    Edit,
     EditKind,
     EditResult,
     JobState,
     Outcome,
+    Pin,
     Placement,
     Reason,
     Request,
     Shape,
+    Unpin,
 )
 from tests.builders import NOW, leased, snapshot
 
 MADE = Request(per_node="gres/gpu:2")
 JOB = leased(7, request=MADE, shape=Shape(gpus_per_node=2))
 PIN = Decision(7, None, Action.PIN, Reason.BEST_SPAN, Placement(("n1",), ((0, 1),), True), 1.0, 1.5)
-EDIT = Edit(7, EditKind.PIN, nodes=("n1",), slots=(0, 1), original=MADE)
+EDIT = Pin(7, nodes=("n1",), slots=(0, 1), original=MADE)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +71,7 @@ def test_what_came_out_otherwise_than_asked_is_given_back_under_the_records_own_
     partial = EditResult(replace(EDIT, task=3), Outcome.PARTIAL, "", task)
     runs = EditResult(EDIT, Outcome.PARTIAL, "", replace(JOB, state=JobState.RUNNING))
     (wish,) = give_backs([(partial, PIN), (runs, PIN)])
-    assert (wish.edit.job, wish.edit.kind, wish.edit.until, wish.edit.original) == (9, EditKind.UNPIN, None, MADE)
+    assert wish.edit == Unpin(9, original=MADE)
 
 
 def test_a_refused_job_is_remembered_with_all_tasks_of_its_array_until_it_waits_no_more() -> None:

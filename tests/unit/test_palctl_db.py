@@ -13,25 +13,22 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
-from sqlalchemy import insert
 
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.errors import BadInput, StoreError
-from pal_slurm.model import Edit, EditKind, Intent
+from pal_slurm.model import Intent, Outcome, Pin, Plain
 from pal_slurm.store import Delivery, Ledger, Measurement, ScoreRepo, Sighting, Store, open_store
 from pal_slurm.store.backup import backup
 from pal_slurm.store.health import faults, row_counts
-from pal_slurm.store.tables import intents
 
 DAY = 86_400.0
 
 
 def fill(store: Store, age_days: float, rows: int) -> None:
-    """Closed intents and raw runs of that age."""
+    """Closed operations and raw runs of that age."""
     at = time.time() - age_days * DAY
-    intent = {"cluster": "c", "job": 1, "submit": 100, "kind": "pin", "nodes": '["' + "n" * 400 + '"]', "fence": 1}
-    with store.writing() as db:
-        db.execute(insert(intents), [intent | {"written_at": at, "outcome": "done", "closed": True}] * rows)
+    pin = Intent(0, 100, Pin(1, nodes=("n" * 400,)), 1, at, outcome=Outcome.DONE, closed=True)
+    Ledger(store, "c").write([pin] * rows)
     runs = [Measurement("GPU-1", "A", at, "resnet", 0.2, node="n" * 255) for _ in range(rows)]
     ScoreRepo(store).add(Delivery(f"{age_days:g}".ljust(64, "x"), "probe", [Sighting("GPU-1", "n1", 0)], runs, []), at)
 
@@ -55,7 +52,7 @@ def test_vacuum_removes_what_is_old_and_gives_the_space_back(store: Store, confi
     fill(store, 400, 3_000)
     fill(store, 100, 7)
     before = row_counts(store)
-    old = {"closed intents": 3_007, "raw runs": 3_000}
+    old = {"closed operations": 3_007, "raw runs": 3_000}
     assert removed(run(config, "vacuum", "--dry-run", "--json").output) == old
     assert row_counts(store) == before
     told = run(config, "vacuum", "--json").output
@@ -63,7 +60,7 @@ def test_vacuum_removes_what_is_old_and_gives_the_space_back(store: Store, confi
     assert json.loads(told)["given_back_bytes"] > 1_000_000
     after = row_counts(store)
     assert {name: before[name] - after[name] for name in before if before[name] != after[name]} == {
-        "intents": 3_007, "runs": 3_000,
+        "operations": 3_007, "runs": 3_000, "steps": 3_007,
     }  # fmt: skip
     assert faults(store) == []
     assert removed(run(config, "vacuum", "--json").output) == {}
@@ -72,7 +69,7 @@ def test_vacuum_removes_what_is_old_and_gives_the_space_back(store: Store, confi
 def test_vacuum_says_in_words_what_it_did(store: Store, config: Path) -> None:
     fill(store, 400, 3)
     would = run(config, "vacuum", "-n").output
-    assert "closed intents" in would and "365" in would and "these would be removed" in would
+    assert "closed operations" in would and "365" in would and "these would be removed" in would
     assert "MB given back" in run(config, "vacuum").output
     assert run(config, "vacuum").output.endswith(": nothing is old\n")
 
@@ -91,7 +88,7 @@ def test_others_write_while_it_works(store: Store, store_url: str, config: Path)
     def write() -> None:
         nonlocal written
         while True:
-            Ledger(other, "c").write([Intent(0, 100, Edit(2, EditKind.PLAIN), 1, time.time())])
+            Ledger(other, "c").write([Intent(0, 100, Plain(2), 1, time.time())])
             written += 1
             if over.wait(0.02):
                 return
@@ -103,7 +100,7 @@ def test_others_write_while_it_works(store: Store, store_url: str, config: Path)
     thread.join(60)
     other.close()
     assert done.exit_code == 0, done.output
-    assert row_counts(store)["intents"] == written
+    assert row_counts(store)["steps"] == written
 
 
 # A file only
@@ -165,7 +162,7 @@ def test_a_backup_is_the_database_as_it_was_at_one_moment(
 
     def write() -> None:
         while not over.wait(0.02):
-            Ledger(sqlite_store, "c").write([Intent(0, 100, Edit(2, EditKind.PLAIN), 1, 1.0)] * 3)
+            Ledger(sqlite_store, "c").write([Intent(0, 100, Plain(2), 1, 1.0)] * 3)
 
     thread = threading.Thread(target=write)
     thread.start()
@@ -177,8 +174,8 @@ def test_a_backup_is_the_database_as_it_was_at_one_moment(
     copy = open_store(f"sqlite:///{tmp_path}/copy.sqlite")
     after = row_counts(copy)
     assert faults(copy) == []
-    assert (after["intents"] - before["intents"]) % 3 == 0
-    assert after | {"intents": 0} == before | {"intents": 0}
+    assert (after["steps"] - before["steps"]) % 3 == 0
+    assert after | {"operations": 0, "steps": 0} == before | {"operations": 0, "steps": 0}
     copy.close()
     assert not [p for p in tmp_path.iterdir() if p.name.startswith(".")]
 

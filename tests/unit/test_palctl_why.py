@@ -18,12 +18,11 @@ from pal_slurm.model import (
     App,
     Apps,
     Decision,
-    Edit,
-    EditKind,
     Hint,
     Intent,
     Knowledge,
     Outcome,
+    Pin,
     Placement,
     Reason,
     ScoreTable,
@@ -93,9 +92,9 @@ def site(store: Store, store_url: str, tmp_path: Path) -> Path:
     """A database in which pald placed job 7, and job 7 ran."""
     DecisionRepo(store, "cluster1").record([why()])
     ledger = Ledger(store, "cluster1")
-    pin = Edit(7, EditKind.PIN, nodes=("n1",), slots=(2, 3))
+    pin = Pin(7, nodes=("n1",), slots=(2, 3))
     [written] = ledger.write([Intent(0, 100, pin, 1, 201.0, decision=why().decision)])
-    ledger.outcome([(written.id, Outcome.DONE, "odd \x1b[31m words")], 202.0)
+    ledger.outcome([(written, Outcome.DONE, "odd \x1b[31m words")], 202.0)
     got = JobOutcome(
         7, 100, 203, "A", ("n1",), ((2, 3),), app="resnet", as_pinned=True, step_time=0.22, slurm_step_time=0.33
     )

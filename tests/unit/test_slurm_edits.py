@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from pal_slurm.model import Edit, EditKind, EditResult, Job, JobState, Outcome, Request, Shape
+from pal_slurm.model import Edit, EditResult, Job, JobState, Outcome, Pin, Renew, Request, Shape
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.edits.judge import judge
 from pal_slurm.slurm.edits.prepare import Ready, fold_tasks, prepare_all, record_of
@@ -27,7 +27,7 @@ def ready(
 
 
 def renew(job: int, task: int | None = None) -> Edit:
-    return Edit(job, EditKind.RENEW, task=task, until=NOW + 300)
+    return Renew(job, task=task, until=NOW + 300)
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_a_job_that_waits_no_more_is_never_written(job: Job | None, outcome: Out
 
 
 def test_a_node_list_is_not_sent_to_a_job_that_may_start_where_that_would_shrink_it() -> None:
-    pin = Edit(5, EditKind.PIN, nodes=("n1",), original=UNTYPED)
+    pin = Pin(5, nodes=("n1",), original=UNTYPED)
     soon = replace(JOB, eligible=NOW + 2)
     (item,) = ready(pin, jobs=(soon,), shrink_off=False)
     assert isinstance(item, EditResult) and item.outcome is Outcome.REFUSED and "disable_job_shrink" in item.said
@@ -91,7 +91,7 @@ def test_the_record_of_a_task_is_found_before_and_after_its_split() -> None:
     assert record_of(23, None, (ARRAY, SPLIT)) is SPLIT
 
 
-PIN = Edit(5, EditKind.PIN, nodes=("n3",), slots=(1, 3), original=UNTYPED)
+PIN = Pin(5, nodes=("n3",), slots=(1, 3), original=UNTYPED)
 ASKED = Rewrite({"nodes": "n3", "tres_per_node": "gres/gpu:g1:1,gres/gpu:g3:1"}, min_nodes=1, max_nodes=1)
 PINNED = replace(
     JOB,

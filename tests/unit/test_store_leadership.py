@@ -8,7 +8,7 @@ import pytest
 
 from pal_slurm.daemon.leader import Leader
 from pal_slurm.errors import NotLeader
-from pal_slurm.model import Edit, EditKind, Intent
+from pal_slurm.model import Intent, Plain
 from pal_slurm.store import Leadership, Ledger, Store
 from pal_slurm.store.tables import leader
 
@@ -61,7 +61,7 @@ def test_a_row_from_a_clock_far_ahead_does_not_lead_for_ever(store: Store) -> No
 
 def test_a_lost_row_does_not_let_an_old_fence_look_new(store: Store) -> None:
     leadership, ledger = Leadership(store, "c"), Ledger(store, "c")
-    ledger.write([Intent(0, 1, Edit(1, EditKind.PLAIN), fence=41, written_at=1.0)])
+    ledger.write([Intent(0, 1, Plain(1), fence=41, written_at=1.0)])
     assert leadership.acquire("a", 0.0, 30.0).fence == 42
     with store.writing() as db:
         db.execute(leader.delete())

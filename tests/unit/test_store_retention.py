@@ -10,7 +10,7 @@ from sqlalchemy import func, select
 
 from pal_slurm.daemon.forgetting import EVERY_S, FIRST_S, Forgetter
 from pal_slurm.learning.from_nights import rescore
-from pal_slurm.model import Edit, EditKind, Intent, Outcome
+from pal_slurm.model import EditKind, Intent, Outcome, Pin, Renew
 from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store
 from pal_slurm.store import retention as module
 from pal_slurm.store.learned import LearnedRepo, Offset
@@ -29,7 +29,8 @@ def forget(store: Store, now: float = NOW, keep: Keep = KEEP, cluster: str | Non
 
 
 def closed(kind: EditKind, at: float, job: int = 1) -> Intent:
-    return Intent(0, 100, Edit(job, kind, until=9), 1, at, outcome=Outcome.DONE, closed=True)
+    edit = Renew(job, until=9) if kind is EditKind.RENEW else Pin(job)
+    return Intent(0, 100, edit, 1, at, outcome=Outcome.DONE, closed=True)
 
 
 def filled(store: Store, old: float) -> None:
@@ -47,9 +48,9 @@ def filled(store: Store, old: float) -> None:
 def test_what_is_old_is_forgotten_and_what_is_young_stays(store: Store) -> None:
     filled(store, NOW - 91 * DAY)
     OutcomeRepo(store, "c").record([JobOutcome(2, 1, 1, "A", ("n1",), ((0,),))])  # still running
-    Ledger(store, "c").write([Intent(0, 1, Edit(2, EditKind.PIN), 1, 1.0)])  # still open
+    Ledger(store, "c").write([Intent(0, 1, Pin(2), 1, 1.0)])  # still open
     assert forget(store) == {
-        "closed renewals": 1, "closed intents": 1, "last decisions": 1, "jobs that ended": 1, "what jobs showed": 1,
+        "closed renewals": 1, "closed operations": 1, "last decisions": 1, "jobs that ended": 1, "what jobs showed": 1,
         "what users' jobs said of GPUs": 0, "users' applications": 1, "jobs' own pace": 1, "raw runs": 0,
     }  # fmt: skip
     assert not any(forget(store).values())
@@ -65,13 +66,13 @@ def test_renewals_are_forgotten_after_a_day_already(store: Store) -> None:
 def test_the_books_of_another_cluster_are_left_to_its_own_pald(store: Store) -> None:
     filled(store, NOW - 91 * DAY)
     removed = forget(store, cluster="other")
-    assert removed["closed intents"] == removed["last decisions"] == removed["jobs that ended"] == 0
+    assert removed["closed operations"] == removed["last decisions"] == removed["jobs that ended"] == 0
 
 
 def test_an_intent_id_is_not_used_again(store: Store) -> None:
     ledger = Ledger(store, "c")
     [old] = ledger.write([closed(EditKind.PIN, 1.0)])
-    assert forget(store)["closed intents"] == 1
+    assert forget(store)["closed operations"] == 1
     [fresh] = ledger.write([closed(EditKind.PIN, NOW)])
     assert fresh.id > old.id
 

@@ -78,7 +78,7 @@ def test_others_can_not_read_the_database(sqlite_store: Store, tmp_path: Path) -
 
 def test_a_sound_database_has_no_faults(store: Store) -> None:
     assert faults(store) == []
-    assert row_counts(store)["intents"] == 0
+    assert row_counts(store)["steps"] == 0
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pal_slurm.model import Edit, EditKind, EditResult, Job, JobState, Outcome
+from pal_slurm.model import Edit, EditResult, Job, JobState, Outcome, Pin, Plain
 from pal_slurm.slurm import gres
 from pal_slurm.slurm.edits.rewrite import NOW, Rewrite
 from pal_slurm.slurm.nodeset import expand
@@ -20,9 +20,9 @@ def judge(edit: Edit, asked: Rewrite, before: Job, after: Job | None, said: str,
     if after is None or after.state is JobState.OTHER:
         return EditResult(edit, Outcome.GONE, said or "no such job waits or runs any more", after)
     if after.state is JobState.RUNNING:
-        if edit.kind is EditKind.PIN and _runs_as_pinned(edit, after):
+        if isinstance(edit, Pin) and _runs_as_pinned(edit, after):
             return EditResult(edit, Outcome.DONE, said, after)
-        if edit.kind is EditKind.PLAIN and before.pending and not said:
+        if isinstance(edit, Plain) and before.pending and not said:
             return EditResult(edit, Outcome.DONE, said, after)
         return EditResult(edit, Outcome.STARTED, said or "it runs already", after)
     wrong = [*_differences(asked, after, said, now), *_recounted(edit, before, after)]
@@ -35,7 +35,7 @@ def judge(edit: Edit, asked: Rewrite, before: Job, after: Job | None, said: str,
     return EditResult(edit, outcome, "; ".join(filter(None, (said, *wrong))), after)
 
 
-def _runs_as_pinned(edit: Edit, job: Job) -> bool:
+def _runs_as_pinned(edit: Pin, job: Job) -> bool:
     slots = edit.slots
     return set(job.nodes) == set(edit.nodes) and (
         slots is None or all(gpus == tuple(sorted(slots)) for gpus in job.gpus)
@@ -46,7 +46,9 @@ def _recounted(edit: Edit, before: Job, after: Job) -> Iterator[str]:
     """What the user asked beside nodes and GPUs, and Slurm may have counted anew: tasks, and with them CPUs."""
     tasks, were = after.ntasks, before.ntasks
     # Without -n there are as many on each node as before, however many nodes it now has, and at least one.
-    spread = tasks * before.request.min_nodes == were * after.request.min_nodes or were < tasks == len(edit.nodes)
+    spread = tasks * before.request.min_nodes == were * after.request.min_nodes or were < tasks == len(
+        edit.nodes if isinstance(edit, Pin) else ()
+    )
     if tasks != were and not spread:
         yield f"tasks are {tasks}, and were {were}"
     same = before.request.min_nodes == after.request.min_nodes

@@ -69,7 +69,7 @@ def _prepare(
     job = record_of(edit.job, edit.task, stands)
     if job is None:
         return EditResult(edit, Outcome.GONE, "no such job waits any more")
-    if not job.pending:
+    if job.state is not edit.kind.needs:
         outcome = Outcome.STARTED if job.state is JobState.RUNNING else Outcome.GONE
         return EditResult(edit, outcome, "it waits no more", job)
     if edit.seen is not None and not edit.seen.said_alike(job):

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pal_slurm.model import Edit, EditKind, Job, Request
+from pal_slurm.model import Edit, Job, Pin, Request, Unpin, until
 from pal_slurm.slurm import gres
 from pal_slurm.slurm.port import Capabilities
 
@@ -40,17 +40,16 @@ class Refused:
 
 
 def rewrite(edit: Edit, job: Job, caps: Capabilities) -> Rewrite | Refused:
-    if edit.kind is EditKind.PIN:
+    if isinstance(edit, Pin):
         return _pin(edit, job, caps)
-    begin = NOW if edit.until is None else edit.until
-    if edit.kind in (EditKind.RENEW, EditKind.LEASE) and edit.until is None:
-        return Refused("a lease needs the time until when")
-    if edit.kind is EditKind.UNPIN:
+    end = until(edit)
+    begin = NOW if end is None else end
+    if isinstance(edit, Unpin):
         return _unpin(edit, job, caps, begin)
     return Rewrite(begin=begin)
 
 
-def original_of(edit: Edit, job: Job) -> Request:
+def original_of(edit: Pin | Unpin, job: Job) -> Request:
     """The request as the user made it."""
     return edit.original or (job.lease.original if job.lease else job.request)
 
@@ -59,7 +58,7 @@ def asks_for_slots(request: Request) -> bool:
     return gres.names_slots(request.per_node, request.per_job, request.per_task, request.per_socket)
 
 
-def _pin(edit: Edit, job: Job, caps: Capabilities) -> Rewrite | Refused:
+def _pin(edit: Pin, job: Job, caps: Capabilities) -> Rewrite | Refused:
     if job.lease and job.lease.own_nodes:
         return Refused("the user named the nodes himself")
     moved = bool(job.required_nodes) and asks_for_slots(job.request) and not asks_for_slots(original_of(edit, job))
@@ -88,7 +87,7 @@ def _pin(edit: Edit, job: Job, caps: Capabilities) -> Rewrite | Refused:
     return Rewrite(texts, NOW, count, count)
 
 
-def _typed(edit: Edit, job: Job, caps: Capabilities) -> dict[str, str] | Refused:
+def _typed(edit: Pin, job: Job, caps: Capabilities) -> dict[str, str] | Refused:
     """The GRES fields that ask for these slots on each node."""
     slots = edit.slots or ()
     if not slots or len(set(slots)) != len(slots) or not all(0 <= slot < 1000 for slot in slots):
@@ -114,7 +113,7 @@ def _typed(edit: Edit, job: Job, caps: Capabilities) -> dict[str, str] | Refused
     return typed | {"tres_per_job": gres.beside(original.per_job)} if caps.cross_field else typed
 
 
-def _unpin(edit: Edit, job: Job, caps: Capabilities, begin: int) -> Rewrite | Refused:
+def _unpin(edit: Unpin, job: Job, caps: Capabilities, begin: int) -> Rewrite | Refused:
     original = original_of(edit, job)
     texts: dict[str, str] = {}
     if not (job.lease and job.lease.own_nodes):
