@@ -3,68 +3,52 @@
 A lease is a begin time, and users have begin times too: `sbatch --begin` (lua writes that into the mark) and later
 `scontrol update StartTime=`. One that is neither lua's nor written by us is its user's, or an admin's: the job is not
 started sooner, and the lease is not renewed. When it has come the job is Slurm's to start, or is leased again.
+
+A lease that ran out before it was renewed leaves a job that is Slurm's to start, with the begin time that we (or lua)
+wrote, or one of its user's that has come since: nobody has let it go, and it may be leased again. One that was
+released, surrendered or undone (`palctl undo`, also without the ledger) began at that moment instead; where its user's
+own `--begin` was still to come, it is taken up again after that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field, replace
-from enum import Enum, auto
+from collections.abc import Collection
+from dataclasses import replace
 
+from pal_slurm.daemon.entries import Entries, Whose, keys
 from pal_slurm.model import Job, Snapshot
+from pal_slurm.policy.turn import Turn, turn_of
 from pal_slurm.store import Ledger
 
 LONGEST_LEASE_S = 600  # nobody of us ever writes a begin time further ahead
 REQUEUE_S = 130  # for so long at most Slurm keeps a requeued job
-Begun = tuple[int, int, int]  # id, submit time, begin time
+MOST_TIMES = 3  # leased again, then it stays Slurm's: a pald that is always late must not keep a job from starting
+ASKED_AT_ONCE = 200  # jobs that the ledger is asked for in one cycle
 
 
-class Whose(Enum):
-    OURS = auto()  # lua wrote it, or we did
-    THEIRS = auto()  # somebody wrote it, and it was still to come when we first saw it
-    LET_GO = auto()  # it was in the past already: "start now", said by us, by `palctl undo` or by its user
+def told(snapshot: Snapshot, entries: Entries, ledger: Ledger) -> Snapshot:
+    """The same queue; leases whose begin time somebody has moved say so."""
+    jobs = [job for job in snapshot.pending if job.lease is not None and job.eligible is not None]
+    _ask([job for job in jobs if entries[job.key].of(job.eligible).whose is None], snapshot.taken, entries, ledger)
+    # Once it has come, what the mark says counts again.
+    still = (job for job in jobs if (job.eligible or 0) > snapshot.taken)
+    return _moved(snapshot, {job.id for job in still if entries[job.key].whose is Whose.THEIRS})
 
 
-@dataclass
-class Begins:
-    _whose: dict[Begun, Whose] = field(default_factory=dict)  # a new begin time is a new question
-    _known_since: float | None = None  # of earlier edits the ledger knows nothing
-
-    def told(self, snapshot: Snapshot, ledger: Ledger) -> Snapshot:
-        """The same queue; leases whose begin time somebody has moved say so."""
-        if self._known_since is None:
-            self._known_since = ledger.since(snapshot.taken)
-        jobs = [job for job in snapshot.pending if job.lease is not None and job.eligible is not None]
-        begun = {_begun(job) for job in jobs}
-        self._whose = {key: whose for key, whose in self._whose.items() if key in begun}
-        self._ask([job for job in jobs if _begun(job) not in self._whose], snapshot.taken, ledger)
-        # Once it has come, what the mark says counts again.
-        still = (job for job in jobs if (job.eligible or 0) > snapshot.taken)
-        return _moved(snapshot, {job.id for job in still if self._whose[_begun(job)] is Whose.THEIRS})
-
-    def let_go(self, job: Job) -> bool:
-        """Somebody said "start now": whoever it was, it is Slurm's from then on."""
-        return self._whose.get(_begun(job)) is Whose.LET_GO
-
-    def _ask(self, jobs: list[Job], now: float, ledger: Ledger) -> None:
-        asked = [job for job in jobs if job.lease is not None and job.lease.end != job.eligible and not _requeued(job)]
-        written = ledger.wrote_begin((n, job.submit, job.eligible or 0) for job in asked for n in ids(job))
-        for job in jobs:
-            self._whose[_begun(job)] = Whose.OURS
-        for job in asked:
-            if any((n, job.submit, job.eligible) in written for n in ids(job)):
-                continue
-            ahead = (job.eligible or 0) - now
-            if ahead <= 0:
-                self._whose[_begun(job)] = Whose.LET_GO
-            # A job that is older than the ledger may have had its begin time from one that was lost.
-            elif job.submit >= int(self._known_since or 0) or ahead > LONGEST_LEASE_S:
-                self._whose[_begun(job)] = Whose.THEIRS
-
-
-def ids(job: Job) -> Iterable[int]:
-    """An array's task that was split off bears the begin time that was written to the array."""
-    return (job.id,) if job.array_id in (None, job.id) else (job.id, job.array_id or 0)
+def _ask(jobs: list[Job], now: float, entries: Entries, ledger: Ledger) -> None:
+    asked = [job for job in jobs if job.lease is not None and job.lease.end != job.eligible and not _requeued(job)]
+    written = ledger.wrote_begin((*key, job.eligible or 0) for job in asked for key in keys(job))
+    for job in jobs:
+        entries[job.key].whose = Whose.OURS
+    for job in asked:
+        if any((*key, job.eligible) in written for key in keys(job)):
+            continue
+        ahead = (job.eligible or 0) - now
+        if ahead <= 0:
+            entries[job.key].whose = Whose.LET_GO
+        # A job that is older than the ledger may have had its begin time from one that was lost.
+        elif job.submit >= int(entries.since or 0) or ahead > LONGEST_LEASE_S:
+            entries[job.key].whose = Whose.THEIRS
 
 
 def _requeued(job: Job) -> bool:
@@ -72,8 +56,26 @@ def _requeued(job: Job) -> bool:
     return bool(job.restarts) and (job.eligible or 0) <= job.submit + REQUEUE_S
 
 
-def _begun(job: Job) -> Begun:
-    return (job.id, job.submit, job.eligible or 0)
+def lapsed(snapshot: Snapshot, entries: Entries, ledger: Ledger) -> frozenset[int]:
+    """Whose lease ran out, as far as it is known; of a long queue the end first, as when they are leased again."""
+    found = [job for job in reversed(snapshot.pending) if ran_out(job, snapshot.taken)]
+    about = {job.id: entries[job.key].of(job.eligible) for job in found}
+    found = [job for job in found if about[job.id].whose is not Whose.LET_GO]
+    unknown = [job for job in found if about[job.id].leased_again is None][:ASKED_AT_ONCE]
+    if unknown:
+        times = ledger.leased_again(key for job in unknown for key in keys(job))
+        for job in unknown:
+            about[job.id].leased_again = max(times.get(key, 0) for key in keys(job))
+    often = {number: MOST_TIMES if e.leased_again is None else e.leased_again for number, e in about.items()}
+    return frozenset(job.id for job in found if often[job.id] < MOST_TIMES)
+
+
+def ran_out(job: Job, now: float) -> bool:
+    """It looks as if: our mark, no pin, eligible, kept by no limit. A requeued job has its begin time from Slurm."""
+    if job.lease is None or job.restarts or not job.gpu_job or job.pin:
+        return False
+    # A mark that asks for a later begin: its user has asked for an earlier one since.
+    return turn_of(job, now)[0] is Turn.THEIRS and job.own_begin(now) is None
 
 
 def beyond_a_lease(snapshot: Snapshot) -> Snapshot:

@@ -12,6 +12,7 @@ from pal_slurm.daemon.bell import Bell
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.daemon.connect import commands_of, connect
 from pal_slurm.daemon.cycle import Books, Cycle
+from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.figures import Figures
 from pal_slurm.daemon.forgetting import Forgetter
@@ -22,7 +23,9 @@ from pal_slurm.daemon.metrics import Metrics
 from pal_slurm.daemon.observe import Observer
 from pal_slurm.daemon.pace import ReadPace, StartBudget, WriteBudget
 from pal_slurm.daemon.qos import Preempting
+from pal_slurm.daemon.remembering import Remembering
 from pal_slurm.daemon.wake import Waker
+from pal_slurm.daemon.writer import Writer
 from pal_slurm.errors import ConfigError, StoreError
 from pal_slurm.guard import Rules
 from pal_slurm.learning.knowledge import KnowledgeKeeper
@@ -32,6 +35,7 @@ from pal_slurm.store import (
     DecisionRepo,
     Leadership,
     Ledger,
+    MemoryRepo,
     OutcomeRepo,
     Said,
     Store,
@@ -75,9 +79,10 @@ class Pald:
         self.config = self.cycle.config = self.cycle.books.knowledge.config = self.cycle.books.learner.config = config
         self.cycle.composition, self.cycle.rules = composition, rules
         self.cycle.leases = leases_of(config)
-        self.cycle.budget = budget_of(config)
-        self.cycle.starts.share = config.budget.start_share
-        self.cycle.alive.path, self.cycle.alive.lease_s = alive_file_of(config), int(config.lease.length_s)
+        writer = self.cycle.writer
+        writer.budget, writer.max_age_s = budget_of(config), config.cycle.max_age_s
+        writer.starts.share = config.budget.start_share
+        writer.alive.path, writer.alive.lease_s = alive_file_of(config), int(config.lease.length_s)
         self.preempting.enabled = config.lease.spare_preempting
         self.cycle.pace.share = config.budget.read_share
         self.cycle.books.knowledge.forget()
@@ -121,20 +126,30 @@ def build(config: Config, clock: Clock) -> Pald:
             forgetter=Forgetter(store, name, decisions, faults),
             knowledge=KnowledgeKeeper(store, config),
             learner=Learner(store, config, name, faults),
+            memory=Remembering(MemoryRepo(store, name)),
+        )
+        entries = Entries()
+        writer = Writer(
+            slurm=slurm,
+            ledger=ledger,
+            leader=leader,
+            clock=clock,
+            entries=entries,
+            alive=Alive(alive_file_of(config), lease_s=int(config.lease.length_s)),
+            budget=budget_of(config),
+            max_age_s=config.cycle.max_age_s,
+            starts=StartBudget(config.budget.start_share),
         )
         cycle = Cycle(
             slurm=slurm,
             books=books,
             composition=composition,
             config=config,
-            clock=clock,
-            leader=leader,
             rules=rules_of(config, slurm, setup),
             pace=ReadPace(config.budget.read_share),
-            budget=budget_of(config),
             leases=leases_of(config),
-            alive=Alive(alive_file_of(config), lease_s=int(config.lease.length_s)),
-            starts=StartBudget(config.budget.start_share),
+            entries=entries,
+            writer=writer,
             faults=faults,
         )
         return Pald(

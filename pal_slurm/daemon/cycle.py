@@ -6,53 +6,37 @@ One job's failure is an outcome row, never an exception out of the cycle; a faul
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from pal_slurm.config import Config
-from pal_slurm.daemon.alive import Alive
-from pal_slurm.daemon.begins import Begins
+from pal_slurm.daemon.begins import lapsed, told
 from pal_slurm.daemon.canary import outside
-from pal_slurm.daemon.clock import Clock
-from pal_slurm.daemon.edits import let_go
+from pal_slurm.daemon.edits import let_go as hands_off
+from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.forgetting import Forgetter
-from pal_slurm.daemon.lapsed import Lapsed
-from pal_slurm.daemon.leader import Leader
 from pal_slurm.daemon.learning import Learner
 from pal_slurm.daemon.leases import LeaseRules, lease_again, renewals
 from pal_slurm.daemon.observe import Observer
 from pal_slurm.daemon.outcome import CycleReport
-from pal_slurm.daemon.pace import EDIT, PUT_OFF, START, ReadPace, StartBudget, WriteBudget, within
+from pal_slurm.daemon.pace import ReadPace
 from pal_slurm.daemon.passing import Known
 from pal_slurm.daemon.past import Past, pins_of
 from pal_slurm.daemon.pausing import paused
-from pal_slurm.daemon.reasons import Reasons
-from pal_slurm.daemon.reconcile import expected
-from pal_slurm.daemon.rights import Rights
+from pal_slurm.daemon.reasons import news
+from pal_slurm.daemon.remembering import Remembering
 from pal_slurm.daemon.rivals import Rivals, watched
-from pal_slurm.daemon.starts import Refused, failed, give_backs, permitted, plain_instead
-from pal_slurm.daemon.writer import Wish, Writer
+from pal_slurm.daemon.round import Round, Wish, let_go
+from pal_slurm.daemon.starts import OF_RUNNING, Starts
+from pal_slurm.daemon.writer import Writer
 from pal_slurm.errors import NotLeader, PalError, SlurmUnavailable, StoreError, StoreGone
 from pal_slurm.guard import Rules
 from pal_slurm.learning.knowledge import KnowledgeKeeper, keep_of
 from pal_slurm.learning.patterns import Patterns
-from pal_slurm.model import (
-    Action,
-    Decision,
-    EditKind,
-    EditResult,
-    JobKey,
-    Knowledge,
-    Outcome,
-    Placement,
-    Reason,
-    Snapshot,
-    until,
-)
+from pal_slurm.model import Action, Decision, EditKind, Outcome, Reason, Snapshot, until
 from pal_slurm.policy import Composition
-from pal_slurm.policy.memory import NO_MEMORY, Memory
 from pal_slurm.policy.plan import Circumstances, plan
 from pal_slurm.slurm.port import Passes, Slurm
 from pal_slurm.store import DecisionRepo, Ledger, Switches
@@ -62,7 +46,7 @@ RENEWALS = 0.5  # the part of the write budget that keeping leases may take, ahe
 
 @dataclass
 class Books:
-    """The repositories that a cycle reads and writes."""
+    """The repositories that a cycle reads and writes, and what it has others do with them."""
 
     ledger: Ledger
     decisions: DecisionRepo
@@ -71,6 +55,7 @@ class Books:
     forgetter: Forgetter
     knowledge: KnowledgeKeeper
     learner: Learner
+    memory: Remembering
 
 
 @dataclass
@@ -79,30 +64,20 @@ class Cycle:
     books: Books
     composition: Composition
     config: Config
-    clock: Clock
-    leader: Leader
     rules: Rules
     pace: ReadPace
-    budget: WriteBudget
     leases: LeaseRules
-    alive: Alive
-    starts: StartBudget = field(default_factory=StartBudget)
-    memory: Memory = NO_MEMORY  # of the policy; losing it is neutral
-    begins: Begins = field(default_factory=Begins)
-    lapsed: Lapsed = field(init=False)
-    past: Past = field(init=False)
-    rivals: Rivals = field(default_factory=Rivals)
-    reasons: Reasons = field(default_factory=Reasons)
-    refused: Refused = field(default_factory=Refused)
-    rights: Rights = field(default_factory=Rights)
-    lease_ends: dict[JobKey, int] | None = None  # what we last wrote, for jobs whose record does not show it
-    last_rpc_us: int | None = None
+    entries: Entries
+    writer: Writer
     faults: Faults = field(default_factory=Faults)
-    owed: tuple[list[Wish], int, float, Passes] | None = None  # pins to take back, until they are written
+    past: Past = field(init=False)
+    rivals: Rivals = field(init=False)
+    last_rpc_us: int | None = None
+    owed: Round | None = None  # its undos, until they are written
 
     def __post_init__(self) -> None:
-        self.lapsed = Lapsed(self.begins)
-        self.past = Past(self.books.ledger)
+        self.clock, self.leader = self.writer.clock, self.writer.leader
+        self.past, self.rivals = Past(self.books.ledger, self.entries), Rivals(self.entries)
 
     def run(self) -> CycleReport:
         """One cycle; whatever goes wrong with Slurm, the store or the leadership is told in its sentence."""
@@ -132,76 +107,49 @@ class Cycle:
 
     def _pay(self, report: CycleReport) -> None:
         """After a fault: what is to be undone does not wait until our planner works again."""
-        if self.owed and not report.edits:
+        if self.owed is not None and not report.edits:
             with self.faults.contained("undoing"), suppress(PalError):
-                self._write(*self.owed, report)
+                self.writer.write(self.owed.undos, self.owed)
 
     def _steps(self, report: CycleReport) -> None:
         # 1 leader?
         term = self.leader.hold(self.clock.now(), self.clock.monotonic())
         report.leader = True
-        if denied := self.rights.denied(self.clock.monotonic()):
+        if denied := self.writer.rights.denied(self.clock.monotonic()):
             report.end, report.note = "denied", denied
             return
         # 2 one snapshot
-        begun = self.clock.monotonic()
-        snapshot = self.begins.told(self._as_precise_as_allowed(self.slurm.snapshot()), self.books.ledger)
-        report.read_s = self.clock.monotonic() - begun
-        passes = self._passes(report.read_s)
-        self._count(snapshot, report)
+        round = self._look(report, term.fence)
         # 3 reconcile what we did before
-        fates, lost = self.past.reconciled(snapshot, passes, self.rules)
-        report.expected = len(expected(fates))
-        wishes = [] if report.shadow else self.past.undos(fates, lost, int(snapshot.taken), self.leases)
-        report.undone = len(wishes)
-        self.owed = (list(wishes), term.fence, begun, passes)
-        knowledge = self.books.knowledge.read(snapshot.cluster, snapshot.taken)
-        snapshot = Patterns(self.config.patterns).tagged(snapshot, knowledge.apps.known)
-        report.scores_known = knowledge.scores.share_known(snapshot.cluster)
-        with self.faults.contained("observing"):
-            self.books.observer.look(snapshot.running, snapshot.cluster, knowledge, pins_of(fates), snapshot.taken)
-        with self.faults.contained("learning"):
-            self.books.learner.look(snapshot.cluster, snapshot.taken)
-        with self.faults.contained("forgetting"):
-            self.books.forgetter.look(snapshot.taken, keep_of(self.config))
+        self._reconcile(round)
+        self._learn(round)
         if (pause := paused(self.config, self.books.switches)) is not None:
             report.end, report.note = "paused", f"paused: {pause.reason}"
-            wishes += [
-                Wish(let_go(j, snapshot.taken), j.submit) for j in snapshot.pending if j.waits_for_us(snapshot.taken)
-            ]
-            self._write(wishes, term.fence, begun, passes, report)
+            ours = (job for job in round.snapshot.pending if job.waits_for_us(round.now))
+            self.writer.write([*round.undos, *(Wish(hands_off(job, round.now), job.submit) for job in ours)], round)
             return
         # 4 candidates, 5 plan
-        undone = {w.edit.job for w in wishes}
-        view = replace(snapshot, pending=tuple(j for j in snapshot.pending if j.id not in undone))
-        passing = Known(view, knowledge, self.composition, self.config)
-        lapsed = passing.worth_leasing(self.lapsed.look(view, self.books.ledger))
-        self.rivals.look(view, lapsed)
-        known = Circumstances(
-            released=expected(fates),
-            rivals=watched(self.rivals, view.cluster),
-            lapsed=lapsed,
-            outside=outside(view.pending, self.config),
-            refused=self.refused.ids(view),
-        )
-        made = plan(view, knowledge, self.composition, known, self.memory)
-        self.memory = made.memory
-        decisions = passing.ahead(made.decisions, self.past.patience(view.taken, self.leases))
-        with self.faults.contained("reasons"):
-            self.books.decisions.record(list(self.reasons.new(decisions, view, knowledge, self.config.actuator)))
+        passing = self._plan(round)
         if report.shadow:
-            report.would.update(d.action for d in decisions if d.action is not Action.LEAVE)
+            report.would.update(d.action for d in round.decisions if d.action is not Action.LEAVE)
             return
-        # 6 guard
-        wishes += self._permitted(decisions, view, expected(fates), report, knowledge)
-        # 7 intent, 8 apply, 9 observe, 10 outcome; what could not be pinned goes plain at once
-        results = self._write(wishes, term.fence, begun, passes, report)
-        instead = self._instead(results, wishes, view, report, knowledge) if report.end == "ok" else []
-        results += self._write(instead, term.fence, begun, passes, report) if instead else []
-        started = {(r.edit.job, r.edit.task) for r in results if r.edit.kind is not EditKind.UNPIN and _let_go(r)}
-        self._renew(decisions, view, started, term.fence, begun, passes, report)
-        results += self._lease_again(decisions, view, term.fence, begun, passes, report)
-        report.passing = tuple(passing.lines(results, self.clock.now(), expected(fates)))
+        # 6 guard, 7 intent, 8 apply, 9 observe, 10 outcome
+        self._start(round)
+        self._renew(round)
+        self._lease_again(round)
+        report.passing = tuple(passing.lines(round.results, self.clock.now(), round.expected))
+
+    def _look(self, report: CycleReport, fence: int) -> Round:
+        begun = self.clock.monotonic()
+        snapshot = self._as_precise_as_allowed(self.slurm.snapshot())
+        self.entries.keep(snapshot)
+        self.entries.restore(snapshot, self.books.ledger, self.leases)
+        snapshot = told(snapshot, self.entries, self.books.ledger)
+        report.read_s = self.clock.monotonic() - begun
+        report.pending = len(snapshot.pending)
+        report.leased = sum(job.is_leased(snapshot.taken) for job in snapshot.pending)
+        report.dropped_hints, report.unread = snapshot.dropped_hints, len(snapshot.unread)
+        return Round(report, fence, begun, self._passes(report.read_s), snapshot)
 
     def _as_precise_as_allowed(self, snapshot: Snapshot) -> Snapshot:
         """Where pins name nodes only, slots are none of the plan's business."""
@@ -216,121 +164,97 @@ class Cycle:
         self.pace.took(wall_s, spent)
         return passes
 
-    def _count(self, snapshot: Snapshot, report: CycleReport) -> None:
-        report.pending = len(snapshot.pending)
-        report.leased = sum(job.is_leased(snapshot.taken) for job in snapshot.pending)
-        report.dropped_hints = snapshot.dropped_hints
-        report.unread = len(snapshot.unread)
+    def _reconcile(self, round: Round) -> None:
+        round.fates, lost = self.past.reconciled(round.snapshot, round.passes, self.rules)
+        round.report.expected = len(round.expected)
+        if not round.report.shadow:
+            round.undos = self.past.undos(round.fates, lost, int(round.now), self.leases)
+        round.report.undone = len(round.undos)
+        self.owed = round
 
-    def _permitted(
-        self,
-        decisions: Iterable[Decision],
-        view: Snapshot,
-        released: Mapping[int, Placement],
-        report: CycleReport,
-        knowledge: Knowledge,
-    ) -> list[Wish]:
-        """The starts that the guard lets pass, in order; a job that it will never let be pinned goes plain."""
-        jobs, held_back = {job.id: job for job in view.pending}, self.past.patience(view.taken, self.leases)
-        starts = (d for d in decisions if d.action in (Action.PIN, Action.PLAIN))
-        wanted = [d for d in starts if jobs[d.job].key not in held_back]
-        wishes, unfit = permitted(wanted, view, self.rules, released, report)
-        return wishes + (permitted(self._to_plain(unfit, view, knowledge), view, self.rules, {}, report)[0])
+    def _learn(self, round: Round) -> None:
+        """What is known by now, and what is found out beside the cycle."""
+        books, found = self.books, round.snapshot
+        knowledge = books.knowledge.read(found.cluster, found.taken)
+        found = Patterns(self.config.patterns).tagged(found, knowledge.apps.known)
+        round.snapshot, round.knowledge = found, knowledge
+        round.report.scores_known = knowledge.scores.share_known(found.cluster)
+        with self.faults.contained("observing"):
+            books.observer.look(found.running, found.cluster, knowledge, pins_of(round.fates), found.taken)
+        with self.faults.contained("learning"):
+            books.learner.look(found.cluster, found.taken)
+        with self.faults.contained("forgetting"):
+            books.forgetter.look(found.taken, keep_of(self.config))
 
-    def _instead(
-        self, results: list[EditResult], wishes: list[Wish], view: Snapshot, report: CycleReport, knowledge: Knowledge
-    ) -> list[Wish]:
-        """For pins that were refused, or came out otherwise than asked."""
-        bad = list(failed(results, wishes))
-        partial = {(d.job, d.task) for r, d in bad if r.outcome is Outcome.PARTIAL}
-        plain = [d for d in self._to_plain([d for _, d in bad], view, knowledge) if (d.job, d.task) not in partial]
-        return [*give_backs(bad), *permitted(plain, view, self.rules, {}, report)[0]]
+    def _plan(self, round: Round) -> Known:
+        """Decisions about those that are not undone just now."""
+        undone = {wish.edit.job for wish in round.undos}
+        pending = tuple(job for job in round.snapshot.pending if job.id not in undone)
+        round.view = view = replace(round.snapshot, pending=pending)
+        passing = Known(view, round.knowledge, self.composition, self.config)
+        ran_out = passing.worth_leasing(lapsed(view, self.entries, self.books.ledger))
+        self.rivals.look(view, ran_out)
+        known = Circumstances(
+            released=round.expected,
+            rivals=watched(self.rivals, view.cluster),
+            lapsed=ran_out,
+            outside=outside(pending, self.config),
+            refused=self._starts.refused(view),
+        )
+        made = plan(view, round.knowledge, self.composition, known, self.books.memory.of(round.fence))
+        self.books.memory.keep(made.memory, round.fence, round.now)
+        of_running = [d for d in made.decisions if d.action in OF_RUNNING]
+        waiting = [d for d in made.decisions if d.action not in OF_RUNNING]
+        round.decisions = passing.ahead(waiting, self.entries.held_back(view.taken))
+        with self.faults.contained("reasons"):
+            self._tell(round.decisions, round)
+        if refused := list(self._starts.not_begun(of_running, round)):
+            self.books.ledger.refuse(refused)
+        return passing
 
-    def _to_plain(self, decisions: Sequence[Decision], view: Snapshot, knowledge: Knowledge) -> list[Decision]:
-        """Remember that these can't be pinned, and say so."""
-        if not decisions:
-            return []
-        instead = plain_instead(decisions)
-        self.refused.note(instead, view)
-        self.books.decisions.record(self.reasons.instead(instead, view, knowledge, self.config.actuator))
-        return instead
+    def _tell(self, decisions: Sequence[Decision], round: Round) -> None:
+        self.books.decisions.record(list(news(decisions, round, self.entries, self.config.actuator)))
 
-    def _renew(
-        self,
-        decisions: Sequence[Decision],
-        view: Snapshot,
-        started: set[tuple[int, int | None]],
-        fence: int,
-        begun: float,
-        passes: Passes,
-        report: CycleReport,
-    ) -> None:
+    @property
+    def _starts(self) -> Starts:
+        return Starts(self.entries, self.rules, self._tell)
+
+    def _start(self, round: Round) -> None:
+        """Undos first; what could not be pinned goes plain at once."""
+        wishes = [*round.undos, *self._starts.wishes(round)]
+        results = self.writer.write(wishes, round)
+        if round.report.end == "ok" and (instead := self._starts.instead(results, wishes, round)):
+            self.writer.write(instead, round)
+
+    def _renew(self, round: Round) -> None:
         """Keep the leases of those that stay; the last to get what is left of the write budget."""
-        rank = {d.job: d.rank for d in reversed(decisions)}
+        over = {(r.edit.job, r.edit.task) for r in round.results if r.edit.kind is not EditKind.UNPIN and let_go(r)}
+        rank = {d.job: d.rank for d in reversed(round.decisions)}
         stay = [
             (rank.get(job.id, number), job)
-            for number, job in enumerate(view.pending)
-            if job.is_leased(view.taken) and (job.id, None) not in started
+            for number, job in enumerate(round.view.pending)
+            if job.is_leased(round.now) and (job.id, None) not in over
         ]
-        if self.lease_ends is None:
-            self.lease_ends = self.books.ledger.lease_ends(job.key for _, job in stay)
-        edits = renewals(stay, self.lease_ends, self.leases, view.taken, self._slack_s(), RENEWALS * self.budget.rate)
+        ends, rate = self.entries.lease_ends(job for _, job in stay), RENEWALS * self.writer.budget.rate
         submit = {job.id: job.submit for _, job in stay}
-        waiting = {job.key for _, job in stay}
-        self.lease_ends = {key: end for key, end in self.lease_ends.items() if key in waiting}
-        for result in self._write([Wish(e, submit[e.job]) for e in edits], fence, begun, passes, report):
+        edits = renewals(stay, ends, self.leases, round.now, self._slack_s(), rate)
+        for result in self.writer.write([Wish(e, submit[e.job]) for e in edits], round):
             if result.outcome is Outcome.DONE and (end := until(result.edit)) is not None:
-                self.lease_ends[(result.edit.job, submit[result.edit.job])] = end
+                self.entries[result.edit.job, submit[result.edit.job]].lease_end = end
 
     def _slack_s(self) -> float:
         """A lease that ends sooner than this is due."""
         return max(float(self.leases.margin_s), 3 * self.pace.gap_s(self.config.cycle.interval_s))
 
-    def _lease_again(
-        self,
-        decisions: Sequence[Decision],
-        view: Snapshot,
-        fence: int,
-        begun: float,
-        passes: Passes,
-        report: CycleReport,
-    ) -> list[EditResult]:
+    def _lease_again(self, round: Round) -> None:
         """Take up leases that ran out, with what nothing else needs of the budget.
 
         The last in the order come first: a job that is leased can be overtaken by any behind it that is not.
         """
-        if report.put_off:
-            return []
-        jobs = {job.id: job for job in view.pending}
-        due = [jobs[d.job] for d in reversed(decisions) if d.reason is Reason.LEASE_RAN_OUT]
-        rank = {d.job: d.rank for d in decisions}
-        edits = (lease_again(job, rank[job.id], self.leases, view.taken, self._slack_s()) for job in due)
+        if round.report.put_off:
+            return
+        jobs, rank = {job.id: job for job in round.view.pending}, {d.job: d.rank for d in round.decisions}
+        due = [jobs[d.job] for d in reversed(round.decisions) if d.reason is Reason.LEASE_RAN_OUT]
+        edits = (lease_again(job, rank[job.id], self.leases, round.now, self._slack_s()) for job in due)
         wishes = [Wish(edit, jobs[edit.job].submit) for edit in edits]
-        return self._write(wishes[: self.budget.spare(self.clock.monotonic())], fence, begun, passes, report)
-
-    def _write(
-        self, wishes: list[Wish], fence: int, begun: float, passes: Passes, report: CycleReport
-    ) -> list[EditResult]:
-        """As many as the budgets allow; the rest is due again in the next cycle."""
-        now = self.clock.monotonic()
-        starts = [w.edit.kind in (EditKind.PIN, EditKind.PLAIN) for w in wishes]
-        chosen = within(starts, self.starts.allowance(now), self.budget.allowance(now))
-        report.put_off += chosen.count(PUT_OFF)
-        if any(until(w.edit) and w.edit.kind is not EditKind.RENEW for w in wishes):
-            self.alive.shut()
-        writer = Writer(self.slurm, self.books.ledger, self.leader, self.clock, self.config.cycle.max_age_s)
-        sent = [w for w, c in zip(wishes, chosen, strict=True) if c]
-        results = writer.write(sent, fence, begun, passes, report)
-        self.budget.spend(chosen.count(EDIT))
-        self.starts.spend(chosen.count(START), len(results), self.clock.monotonic() - now)
-        pairs = zip(results, sent, strict=False)
-        self.rivals.let_go(w.key for r, w in pairs if until(r.edit) is None and _let_go(r))
-        self.rights.look(results, self.clock.monotonic())
-        if denied := self.rights.denied(self.clock.monotonic()):
-            report.end, report.note = "denied", denied
-        return results
-
-
-def _let_go(result: EditResult) -> bool:
-    """Its lease is over, or may be: it is not for us to prolong."""
-    return result.outcome not in (Outcome.REFUSED, Outcome.GONE)
+        self.writer.write(wishes[: self.writer.budget.spare(self.clock.monotonic())], round)

@@ -177,10 +177,10 @@ def _reload(pald: Pald, path: Path, dry_run: bool) -> None:
 def _alive(pald: Pald, report: CycleReport, clock: Clock) -> None:
     """job_submit.lua gives leases only while this file is fresh: not while we stand by, shadow, pause or fail."""
     if report.end == "denied":
-        pald.cycle.alive.gone()
+        pald.cycle.writer.alive.gone()
     elif report.leader and not report.shadow and report.end == "ok":
-        pald.cycle.alive.preempting = pald.preempting.look(clock.monotonic())
-        pald.cycle.alive.beat(clock.now(), report.passing)
+        pald.cycle.writer.alive.preempting = pald.preempting.look(clock.monotonic())
+        pald.cycle.writer.alive.beat(clock.now(), report.passing)
 
 
 def _log(report: CycleReport) -> None:

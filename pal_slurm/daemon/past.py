@@ -5,16 +5,17 @@ reconcile.py judges one intent, and is pure; here the ledger is asked and told.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pal_slurm.daemon.edits import address, give_back
+from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.leases import LeaseRules
 from pal_slurm.daemon.observe import Pins
 from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, find, judge, orphans
-from pal_slurm.daemon.writer import Wish
+from pal_slurm.daemon.round import Wish
 from pal_slurm.guard import Rules
-from pal_slurm.model import EditKind, Intent, Job, JobKey, Outcome, Pin, Snapshot, Unpin
+from pal_slurm.model import EditKind, Intent, Job, Outcome, Pin, Snapshot, Unpin
 from pal_slurm.slurm.port import Passes
 from pal_slurm.store import Ledger
 
@@ -22,7 +23,7 @@ from pal_slurm.store import Ledger
 @dataclass
 class Past:
     ledger: Ledger
-    _not_before: dict[JobKey, float] | None = None  # pins taken back: no new one until then; None: ask the ledger
+    entries: Entries
 
     def reconciled(self, snapshot: Snapshot, passes: Passes, rules: Rules) -> tuple[list[Transition], list[Job]]:
         """Judge every watched intent, and write down what is over; pins of ours that nobody watches."""
@@ -85,20 +86,8 @@ class Past:
         """The end of a new lease for a job whose pin is taken back: growing patience."""
         tries = self.ledger.undos([job.key]).get(job.key, 0)
         wait = min(leases.most_s // 2, 5 * 2**tries)
-        self._held_back(now, leases)[job.key] = now + wait
+        self.entries[job.key].held_back = float(now + wait)
         return int(now + wait + leases.least_s)
-
-    def patience(self, now: float, leases: LeaseRules) -> Mapping[JobKey, float]:
-        """Jobs whose pin was taken back, until when each gets no new one."""
-        self._not_before = {key: until for key, until in self._held_back(now, leases).items() if until > now}
-        return self._not_before
-
-    def _held_back(self, now: float, leases: LeaseRules) -> dict[JobKey, float]:
-        """The ledger tells what an earlier pald meant."""
-        if self._not_before is None:
-            given_back = self.ledger.given_back(now - leases.most_s).items()
-            self._not_before = {key: float(until - leases.least_s) for key, until in given_back}
-        return self._not_before
 
 
 def pins_of(fates: Iterable[Transition]) -> Pins:

@@ -14,7 +14,8 @@ from itertools import accumulate
 
 import numpy as np
 
-from pal_slurm.model import BoolArray, Cluster, Job, JobKey, Snapshot
+from pal_slurm.daemon.entries import Entries
+from pal_slurm.model import BoolArray, Cluster, Job, Snapshot
 from pal_slurm.policy.turn import Turn, turn_of
 
 KEPT_S = 3600.0  # a start that is older says nothing of those that wait now
@@ -44,22 +45,17 @@ class _Near:
 
 @dataclass
 class Rivals:
-    _ours: set[JobKey] = field(default_factory=set)  # what we let go
+    entries: Entries
     # What started before we looked was let go by an earlier pald, or ran before anybody waited.
     _first: float | None = None
     _waiting: tuple[Rival, ...] = ()
     _begun: tuple[Rival, ...] = ()
     _near: dict[tuple[str, ...], tuple[_Near, _Near]] = field(default_factory=dict)
 
-    def let_go(self, jobs: Iterable[JobKey]) -> None:
-        """These starts are ours; of an array's task the array's number is enough."""
-        self._ours.update(jobs)
-
     def look(self, snapshot: Snapshot, lapsed: frozenset[int]) -> None:
         """`lapsed`: whose lease only ran out: they are leased again."""
         now, cluster = snapshot.taken, snapshot.cluster
         self._first = now if self._first is None else max(self._first, now - KEPT_S)
-        self._ours &= {key for job in (*snapshot.pending, *snapshot.running) for key in _keys(job)}
         short = _short_of_cpus(cluster)
         waiting = [j for j in snapshot.pending if j.gpu_job and j.id not in lapsed and self._competes(j, now)]
         begun = [j for j in snapshot.running if (j.start or 0) > self._first and self._is_rival(j, short)]
@@ -86,16 +82,13 @@ class Rivals:
         return any(last is not None and last > mine for last in (waiting.last(_gpus(job)), begun.last(since)))
 
     def _competes(self, job: Job, now: float) -> bool:
-        return turn_of(job, now)[0] is Turn.THEIRS and not job.reservation and not self._is_ours(job)
+        return turn_of(job, now)[0] is Turn.THEIRS and not job.reservation and not self.entries.started(job)
 
     def _is_rival(self, job: Job, short: frozenset[str]) -> bool:
         """Of those without GPUs only one on a node whose GPUs have no CPUs left is in anybody's way."""
-        if job.reservation or self._is_ours(job):
+        if job.reservation or self.entries.started(job):
             return False
         return job.gpu_job or not short.isdisjoint(job.nodes)
-
-    def _is_ours(self, job: Job) -> bool:
-        return any(key in self._ours for key in _keys(job))
 
 
 def watched(rivals: Rivals, cluster: Cluster) -> Callable[[Job, float], bool]:
@@ -128,7 +121,3 @@ def _gpus(job: Job) -> float:
 
 def _order(job: Job) -> Order:
     return (-job.priority, job.submit, job.id)
-
-
-def _keys(job: Job) -> tuple[JobKey, ...]:
-    return (job.key,) if job.array_id in (None, job.id) else (job.key, (job.array_id or 0, job.submit))

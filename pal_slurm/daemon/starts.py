@@ -6,14 +6,27 @@ the same cycle. One of which only a part stands, or which changed what the user 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from pal_slurm.daemon.edits import give_back, start
+from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.outcome import CycleReport
-from pal_slurm.daemon.writer import Wish
+from pal_slurm.daemon.round import Round, Wish
 from pal_slurm.guard import Cause, Refusal, Rules, check
-from pal_slurm.model import NOT_SENT, Action, Decision, EditResult, Job, Outcome, Pin, Placement, Reason, Snapshot
+from pal_slurm.model import (
+    NOT_SENT,
+    Action,
+    Decision,
+    EditResult,
+    NotBegun,
+    OperationKind,
+    Outcome,
+    Pin,
+    Placement,
+    Reason,
+    Snapshot,
+)
 from pal_slurm.slurm.edits.insist import NOT_NOW
 
 # The guard's own facts disagree with the plan's; what is merely taken or about to end is another matter in a moment.
@@ -23,23 +36,60 @@ DISAGREE = frozenset({
 })  # fmt: skip
 
 
+OF_RUNNING = {Action.MOVE: OperationKind.MOVE, Action.STOP: OperationKind.STOP}
+
+
 @dataclass
-class Refused:
-    """Jobs whose pin was refused. Kept in memory only: a pald that starts anew learns it by one more refusal."""
+class Starts:
+    entries: Entries
+    rules: Rules
+    tell: Callable[[Sequence[Decision], Round], None]  # `palctl why`, of what was decided anew
 
-    _jobs: set[tuple[int, int]] = field(default_factory=set)
+    def wishes(self, round: Round) -> list[Wish]:
+        """The starts that the guard lets pass, in order; a job that it will never let be pinned goes plain."""
+        jobs, held_back = {job.id: job for job in round.view.pending}, self.entries.held_back(round.now)
+        starts = (d for d in round.decisions if d.action in (Action.PIN, Action.PLAIN))
+        wanted = [d for d in starts if jobs[d.job].key not in held_back]
+        wishes, unfit = permitted(wanted, round.view, self.rules, round.expected, round.report)
+        return wishes + self._plain(unfit, round)
 
-    def note(self, decisions: Iterable[Decision], snapshot: Snapshot) -> None:
-        bad = {decision.job for decision in decisions}
-        self._jobs.update(_key(job) for job in snapshot.pending if job.id in bad)
+    def instead(self, results: Sequence[EditResult], wishes: Sequence[Wish], round: Round) -> list[Wish]:
+        """For pins that were refused, or came out otherwise than asked."""
+        bad = list(failed(results, wishes))
+        partial = {(d.job, d.task) for r, d in bad if r.outcome is Outcome.PARTIAL}
+        plain = self._plain([d for _, d in bad], round, but=partial)
+        return [*give_backs(bad), *plain]
 
-    def ids(self, snapshot: Snapshot) -> frozenset[int]:
-        """Those that still wait; the others are forgotten."""
-        if not self._jobs:
-            return frozenset()
-        found = [job for job in snapshot.pending if _key(job) in self._jobs]
-        self._jobs = set(map(_key, found))
-        return frozenset(job.id for job in found)
+    def refused(self, snapshot: Snapshot) -> frozenset[int]:
+        """Jobs whose pin was refused; an array's tasks ask alike."""
+        return frozenset(job.id for job in snapshot.pending if self.entries.of_array(job).refused)
+
+    def not_begun(self, decisions: Sequence[Decision], round: Round) -> Iterator[NotBegun]:
+        """Decisions about running jobs that the guard refuses, each told once: the rows that say why."""
+        jobs = {job.id: job for job in round.view.running}
+        for decision, verdict in zip(decisions, check(decisions, round.view, self.rules), strict=True):
+            if not isinstance(verdict, Refusal):
+                continue
+            round.report.refusals[verdict.reason] += 1
+            job, says = jobs.get(decision.job), (decision.action.value, verdict.reason.value)
+            if job is not None and self.entries[job.key].told.get(decision.task) != says:
+                self.entries[job.key].told[decision.task] = says
+                kind = OF_RUNNING[decision.action]
+                yield NotBegun(job.id, job.submit, kind, verdict.said, round.now, decision)
+
+    def _plain(
+        self, decisions: Sequence[Decision], round: Round, but: Collection[tuple[int, int | None]] = ()
+    ) -> list[Wish]:
+        """Remember that these can't be pinned, and say so; `but` these are given back, and go plain later."""
+        if not decisions:
+            return []
+        instead, bad = plain_instead(decisions), {decision.job for decision in decisions}
+        for job in round.view.pending:
+            if job.id in bad:
+                self.entries.of_array(job).refused = True
+        self.tell(instead, round)
+        now = [d for d in instead if (d.job, d.task) not in but]
+        return permitted(now, round.view, self.rules, {}, round.report)[0]
 
 
 def permitted(
@@ -89,8 +139,3 @@ def give_backs(bad: Iterable[tuple[EditResult, Decision]]) -> Iterator[Wish]:
         job, pin = result.after, result.edit
         if result.outcome is Outcome.PARTIAL and job is not None and job.pending and isinstance(pin, Pin):
             yield Wish(give_back(job, None, pin.original), job.submit, decision)
-
-
-def _key(job: Job) -> tuple[int, int]:
-    """An array's tasks ask alike."""
-    return (job.id if job.array_id is None else job.array_id, job.submit)

@@ -9,14 +9,18 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from pal_slurm.daemon.alive import Alive
 from pal_slurm.daemon.clock import Clock
+from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.leader import Leader
-from pal_slurm.daemon.outcome import CycleReport
+from pal_slurm.daemon.pace import EDIT, PUT_OFF, START, StartBudget, WriteBudget, within
+from pal_slurm.daemon.rights import Rights
+from pal_slurm.daemon.round import Round, Wish, let_go
 from pal_slurm.errors import SlurmUnavailable
-from pal_slurm.model import NOT_SENT, Decision, Edit, EditKind, EditResult, Intent, Outcome
-from pal_slurm.slurm.port import Passes, Slurm
+from pal_slurm.model import NOT_SENT, Edit, EditKind, EditResult, Intent, Outcome, until
+from pal_slurm.slurm.port import Slurm
 from pal_slurm.store import Ledger
 
 BATCH = 64
@@ -25,69 +29,76 @@ CLOSING = (Outcome.REFUSED, Outcome.STARTED, Outcome.GONE)
 CRASH_POINTS = ("before-intent", "after-intent", "after-edit", "after-outcome")
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
-    """An edit that the cycle wants, and what led to it."""
-
-    edit: Edit
-    submit: int
-    decision: Decision | None = None
-    by: float | None = None  # epoch: a start is not sent later, its lease is about to end
-
-    @property
-    def key(self) -> tuple[int, int]:
-        return (self.edit.job, self.submit)
-
-
 @dataclass
 class Writer:
     slurm: Slurm
     ledger: Ledger
     leader: Leader
     clock: Clock
+    entries: Entries
+    alive: Alive
+    budget: WriteBudget
     max_age_s: float
+    starts: StartBudget = field(default_factory=StartBudget)
+    rights: Rights = field(default_factory=Rights)
 
-    def write(
-        self, wishes: Sequence[Wish], fence: int, taken: float, passes: Passes, report: CycleReport
-    ) -> list[EditResult]:
-        """Carry out the wishes in order; stops, with a note, when we may no longer write on this snapshot's strength.
+    def write(self, wishes: Sequence[Wish], round: Round) -> list[EditResult]:
+        """As many as the budgets allow, in order; the rest is due again in the next cycle."""
+        now = self.clock.monotonic()
+        starts = [w.edit.kind in (EditKind.PIN, EditKind.PLAIN) for w in wishes]
+        chosen = within(starts, self.starts.allowance(now), self.budget.allowance(now))
+        round.report.put_off += chosen.count(PUT_OFF)
+        if any(until(w.edit) and w.edit.kind is not EditKind.RENEW for w in wishes):
+            self.alive.shut()
+        sent = [w for w, c in zip(wishes, chosen, strict=True) if c]
+        results = self._in_batches(sent, round)
+        self.budget.spend(chosen.count(EDIT))
+        self.starts.spend(chosen.count(START), len(results), self.clock.monotonic() - now)
+        for result, wish in zip(results, sent, strict=False):
+            if until(result.edit) is None and let_go(result):
+                self.entries[wish.key].started = True
+        self.rights.look(results, self.clock.monotonic())
+        if denied := self.rights.denied(self.clock.monotonic()):
+            round.report.end, round.report.note = "denied", denied
+        round.results += results
+        return results
 
-        `taken`: when the snapshot was begun, on the monotonic clock.
-        """
+    def _in_batches(self, wishes: Sequence[Wish], round: Round) -> list[EditResult]:
+        """Stops, with a note, when we may no longer write on this snapshot's strength."""
         results: list[EditResult] = []
         for first in range(0, len(wishes), BATCH):
             batch = wishes[first : first + BATCH]
-            stop = self._why_not(taken)
-            if stop:
-                report.end, report.note = "stale", f"{stop}; {len(wishes) - first} edits were not written"
+            if stop := self._why_not(round):
+                round.report.end = "stale"
+                round.report.note = f"{stop}; {len(wishes) - first} edits were not written"
                 break
-            results += self._batch(batch, fence, passes, taken)
+            results += self._batch(batch, round)
         for result in results:
-            report.edits[(result.edit.kind, result.outcome)] += 1
+            round.report.edits[(result.edit.kind, result.outcome)] += 1
         return results
 
-    def _why_not(self, taken: float) -> str:
-        age = self.clock.monotonic() - taken
+    def _why_not(self, round: Round) -> str:
+        age = self.clock.monotonic() - round.begun
         if age > self.max_age_s:
             return f"the snapshot is {age:.1f} s old, more than cycle.max_age_s"
         if not self.leader.confirm(self.clock.monotonic()):
             return "our leadership ran out"
         return ""
 
-    def _batch(self, batch: Sequence[Wish], fence: int, passes: Passes, taken: float) -> list[EditResult]:
-        now = self.clock.now()
+    def _batch(self, batch: Sequence[Wish], round: Round) -> list[EditResult]:
+        now, passes = self.clock.now(), round.passes
         crash_point("before-intent")
         intents = self.ledger.write(
             [
                 Intent(
-                    0, w.submit, w.edit, fence, now, decision=w.decision,
+                    0, w.submit, w.edit, round.fence, now, decision=w.decision,
                     passes_main=passes.main, passes_backfill=passes.backfill,
                 )
                 for w in batch
             ]
         )  # fmt: skip
         crash_point("after-intent")
-        results = self._send(batch, taken)
+        results = self._send(batch, round)
         crash_point("after-edit")
         told = [(i, r.outcome, r.said) for i, r in zip(intents, results, strict=True)]
         over = [_over(i, r) for i, r in zip(intents, results, strict=True)]
@@ -96,9 +107,9 @@ class Writer:
         crash_point("after-outcome")
         return results
 
-    def _send(self, batch: Sequence[Wish], taken: float) -> list[EditResult]:
+    def _send(self, batch: Sequence[Wish], round: Round) -> list[EditResult]:
         """What may still be sent; the disk may have kept us waiting since we decided."""
-        stop, now = self._why_not(taken), self.clock.now()
+        stop, now = self._why_not(round), self.clock.now()
         late = {i for i, w in enumerate(batch) if w.by is not None and now >= w.by}
         if stop:
             return [EditResult(w.edit, Outcome.REFUSED, f"{NOT_SENT}{stop}") for w in batch]

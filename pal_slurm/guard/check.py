@@ -19,6 +19,11 @@ from pal_slurm.guard.constraints import (
 from pal_slurm.guard.verdict import Cause, No, Permit, Refusal, Rules, Verdict
 from pal_slurm.model import Action, Cluster, Decision, Job, Placement, Shape, Snapshot, Waits
 
+OF_RUNNING = {
+    Action.MOVE: "moving running jobs is not built yet",
+    Action.STOP: "stopping running jobs is not built yet",
+}
+
 
 def check(
     decisions: Sequence[Decision],
@@ -47,7 +52,7 @@ class _Batch:
 
     def __post_init__(self) -> None:
         self.jobs = {job.id: job for job in self.snapshot.pending}
-        self.running = {job.id for job in self.snapshot.running}
+        self.running = {job.id: job for job in self.snapshot.running}
         self.tasks.update(job.array_id for job in self.snapshot.running if job.array_id is not None)
         for job in self.snapshot.pending:  # let go already, and about to start: Slurm's %N will count them
             if job.array_id is not None and not job.array_tasks and 0 < (job.eligible or 0) <= self.snapshot.taken:
@@ -62,6 +67,8 @@ class _Batch:
 
     def verdict(self, decision: Decision) -> Verdict:
         try:
+            if decision.action in OF_RUNNING:
+                self._check_running(decision)
             job = self._job(decision)
             self._check_ours(job)
             self._check_task(job, decision)
@@ -71,6 +78,21 @@ class _Batch:
             return Refusal(decision, no.cause, f"job {decision.job}: {no.said}")
         self._count(job, decision)
         return Permit(decision)
+
+    def _check_running(self, decision: Decision) -> None:
+        """For steps that need a running job. Whether it saves on demand nobody can say yet: none is let through."""
+        job, now, spare = self.running.get(decision.job), self.snapshot.taken, self.rules.spare_s
+        if job is None:
+            raise No(Cause.NOT_RUNNING, "it does not run")
+        if job.lease is None or job.hint.off:
+            raise No(Cause.HANDS_OFF, "its user wrote pal:off" if job.hint.off else "it bears no mark of ours")
+        if job.het or not job.requeue:
+            raise No(Cause.NO_CONSENT, "it can't be requeued")
+        if now < (job.start or now) + spare:
+            raise No(Cause.TOO_EARLY, "it has only just started")
+        if job.end is not None and now > job.end - spare:
+            raise No(Cause.TOO_LATE, "it is about to end")
+        raise No(Cause.NOT_BUILT, OF_RUNNING[decision.action])
 
     def _job(self, decision: Decision) -> Job:
         if decision.action not in (Action.PIN, Action.PLAIN):

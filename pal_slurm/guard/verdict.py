@@ -15,6 +15,7 @@ class Rules:
     disable_job_shrink: bool  # without it a node list that meets a running job kills its steps
     exact_slots: bool = True  # this release takes typed slot requests
     margin_s: float = 3.0  # a lease that ends within this time may start the job before our edit arrives
+    spare_s: float = 300.0  # a running job is left alone for so long after its start and before its end
 
 
 class Cause(StrEnum):
@@ -24,6 +25,11 @@ class Cause(StrEnum):
     TWICE = "twice"
     GONE = "gone"
     NOT_PENDING = "not-pending"
+    NOT_RUNNING = "not-running"
+    NO_CONSENT = "no-consent"
+    TOO_EARLY = "too-early"
+    TOO_LATE = "too-late"
+    NOT_BUILT = "not-built"
     NO_LEASE = "no-lease"
     LEASE_ENDING = "lease-ending"
     NOT_ELIGIBLE = "not-eligible"

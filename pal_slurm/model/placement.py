@@ -31,6 +31,8 @@ class Action(StrEnum):
     PLAIN = "plain"  # let Slurm start it now, where it likes
     WAIT = "wait"  # keep the lease
     LEAVE = "leave"  # not ours to touch
+    MOVE = "move"  # take a running job's checkpoint, stop it, start it elsewhere: not built yet
+    STOP = "stop"  # take a running job's checkpoint and stop it: not built yet
 
 
 class Reason(StrEnum):

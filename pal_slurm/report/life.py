@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from pal_slurm.model import EditKind, Intent, Outcome, Pin, Placement, until
+from pal_slurm.model import EditKind, Intent, NotBegun, Outcome, Pin, Placement, until
 from pal_slurm.report.text import clock, fold, shown
 from pal_slurm.report.why import sentences, where
 from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store, Why
@@ -20,14 +20,15 @@ class Life:
     decided: tuple[Why, ...]
     edits: tuple[Intent, ...]
     got: tuple[JobOutcome, ...]
+    refused: tuple[NotBegun, ...] = ()  # before the first edit
 
     @property
     def empty(self) -> bool:
-        return not (self.decided or self.edits or self.got)
+        return not (self.decided or self.edits or self.got or self.refused)
 
     def plain(self) -> dict[str, object]:
         """For JSON."""
-        return {"decisions": self.decided, "edits": self.edits, "outcomes": self.got}
+        return {"decisions": self.decided, "edits": self.edits, "outcomes": self.got, "refused": self.refused}
 
 
 def life_of(store: Store, cluster: str, job: int, task: int | None = None) -> Life:
@@ -35,11 +36,14 @@ def life_of(store: Store, cluster: str, job: int, task: int | None = None) -> Li
     decided = [w for w in DecisionRepo(store, cluster).of_job(job) if task in (None, w.decision.task)]
     edits = [i for i in Ledger(store, cluster).of_job(job) if task in (None, i.edit.task)]
     got = [o for o in OutcomeRepo(store, cluster).of_job(job) if task in (None, o.task)]
-    newest = max([*(w.submit for w in decided), *(i.submit for i in edits), *(o.submit for o in got)], default=0)
+    refused = Ledger(store, cluster).refused(job)
+    submits = {w.submit for w in decided} | {i.submit for i in edits} | {o.submit for o in got}
+    newest = max(submits | {r.submit for r in refused}, default=0)
     return Life(
         tuple(w for w in decided if w.submit == newest),
         tuple(i for i in edits if i.submit == newest),
         tuple(o for o in got if o.submit == newest),
+        tuple(r for r in refused if r.submit == newest),
     )
 
 
@@ -58,7 +62,9 @@ def life_sentences(life: Life) -> Iterator[str]:
         )
         for intent in edits:
             yield f"  {_edit(intent)}"
-    if not (life.decided or edits):
+    for refused in life.refused[-_MANY:]:
+        yield f"{_clock(refused.at)} {refused.kind.value}: not begun ({shown(refused.said)})"
+    if not (life.decided or edits or life.refused):
         yield "pald decided nothing for it: nothing better than Slurm's own choice could come, or it was none of ours."
     for outcome in life.got:
         yield from _got(outcome)

@@ -149,6 +149,8 @@ def _verdict(why: Why) -> str:
         Action.PLAIN: "It is released as it is.",
         Action.WAIT: "It waits.",
         Action.LEAVE: "It is left alone.",
+        Action.MOVE: "It is to be moved.",
+        Action.STOP: "It is to be stopped.",
     }[decision.action]
 
 

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from pal_slurm.daemon.begins import LONGEST_LEASE_S, Begins, beyond_a_lease
+from pal_slurm.daemon import begins
+from pal_slurm.daemon.begins import LONGEST_LEASE_S, beyond_a_lease
 from pal_slurm.daemon.edits import let_go
+from pal_slurm.daemon.entries import Entries, Whose
 from pal_slurm.daemon.leases import LeaseRules, renewals
 from pal_slurm.daemon.past import Past
 from pal_slurm.daemon.reconcile import Fate, judge
@@ -43,10 +45,9 @@ def job(number: int = 7, **more: Any) -> Job:
     return leased(number, **(facts | more))
 
 
-def told(store: Store, *jobs: Job, watch: Begins | None = None, now: float = NOW) -> list[Job]:
+def told(store: Store, *jobs: Job, watch: Entries | None = None, now: float = NOW) -> list[Job]:
     ledger = Ledger(store, "c")
-    ledger.since(BEGUN)
-    return list((watch or Begins()).told(snapshot(*jobs, now=now), ledger).pending)
+    return list(begins.told(snapshot(*jobs, now=now), watch or Entries(BEGUN), ledger).pending)
 
 
 def own(made: Job) -> int | None:
@@ -94,10 +95,10 @@ def test_nobody_starts_it_sooner_nor_renews_it_nor_lets_it_go(store: Store) -> N
 
 
 def test_once_it_has_come_the_mark_counts_again(store: Store) -> None:
-    watch = Begins()
+    watch = Entries(BEGUN)
     told(store, job(), watch=watch)
     (made,) = told(store, job(), watch=watch, now=1101.0)
-    assert made.lease == MARK and not watch.let_go(made)
+    assert made.lease == MARK and watch[made.key].whose is Whose.THEIRS
 
 
 def test_the_marks_own_begin_time_is_renewed_shortly_before_it_comes_and_given_back() -> None:
@@ -132,5 +133,5 @@ def test_a_begin_time_far_ahead_is_not_written_over_however_many_leases_are_due(
 
 def test_a_lost_pin_of_a_job_that_is_to_begin_later_is_taken_back_for_then(store: Store) -> None:
     lost = job(restarts=1, required_nodes="n1", lease=replace(MARK, not_before=1800, moved=True), eligible=1800)
-    (wish,) = Past(Ledger(store, "c")).undos([], [lost], int(NOW), LeaseRules())
+    (wish,) = Past(Ledger(store, "c"), Entries()).undos([], [lost], int(NOW), LeaseRules())
     assert until(wish.edit) == 1800

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from pal_slurm.daemon.begins import Begins
-from pal_slurm.daemon.lapsed import MOST_TIMES, Lapsed
+from pal_slurm.daemon import begins
+from pal_slurm.daemon.begins import MOST_TIMES
+from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.reconcile import Fate, judge
 from pal_slurm.model import Edit, Intent, Job, Lease, LeaseAgain, Outcome, Renew, Request, Waits
 from pal_slurm.store import Ledger, Store
@@ -25,12 +26,11 @@ def lapsed(number: int = 7, **more: Any) -> Job:
 
 
 def found(ledger: Ledger, *jobs: Job) -> set[int]:
-    return look(Lapsed(Begins()), ledger, *jobs)
+    return look(Entries(0.0), ledger, *jobs)
 
 
-def look(watch: Lapsed, ledger: Ledger, *jobs: Job, now: float = NOW) -> set[int]:
-    told = watch.begins.told(snapshot(*jobs, now=now), ledger)
-    return set(watch.look(told, ledger))
+def look(watch: Entries, ledger: Ledger, *jobs: Job, now: float = NOW) -> set[int]:
+    return set(begins.lapsed(begins.told(snapshot(*jobs, now=now), watch, ledger), watch, ledger))
 
 
 def write(ledger: Ledger, *edits: Edit, outcome: Outcome | None = Outcome.DONE) -> None:
@@ -85,7 +85,7 @@ def test_it_is_leased_again_only_so_often(store: Store) -> None:
 
 
 def test_each_job_is_asked_for_once_and_again_when_its_begin_time_changed(store: Store) -> None:
-    ledger, watch = Ledger(store, "c"), Lapsed(Begins())
+    ledger, watch = Ledger(store, "c"), Entries(0.0)
     assert look(watch, ledger, lapsed()) == set()
     write(ledger, renewed(), renewed(until=999))
     assert look(watch, ledger, lapsed()) == set()

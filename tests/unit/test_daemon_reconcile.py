@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.leases import LeaseRules
 from pal_slurm.daemon.past import Past
 from pal_slurm.daemon.reconcile import Fate, View, expected, judge, orphans
@@ -196,7 +197,7 @@ def test_the_fate_of_an_operation_of_two_steps(what: str, given: Intent, seen: l
 def test_an_operation_that_we_can_not_go_on_with_leaves_its_job_to_slurm(store: Store) -> None:
     ledger = Ledger(store, "c")
     ledger.write([intent(FIRST, **TWO)])
-    seen, past = job(**LEASED_AGAIN), Past(ledger)
+    seen, past = job(**LEASED_AGAIN), Past(ledger, Entries())
     fates, lost = past.reconciled(snapshot(seen, now=NOW), Passes(10, 5, 0, 0, 0), Rules(True))
     (wish,) = past.undos(fates, lost, int(NOW), LeaseRules())
     assert wish.edit == Unpin(7, original=ORIGINAL)

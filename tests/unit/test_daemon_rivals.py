@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.rivals import Rivals, watched
 from pal_slurm.model import (
     Action,
@@ -41,14 +42,15 @@ RUNS = running(9, {"n1": (0,)}, start=1001, **BEHIND)
 
 def watching() -> Rivals:
     """One that has looked before."""
-    rivals = Rivals()
+    rivals = Rivals(Entries())
     rivals.look(replace(view(), taken=NOW - 60), frozenset())
     return rivals
 
 
 def about(*others: Job, since: float = NOW, ours: tuple[Job, ...] = (), lapsed: tuple[int, ...] = ()) -> bool:
     rivals = watching()
-    rivals.let_go(job.key for job in ours)
+    for job in ours:
+        rivals.entries[job.key].started = True
     rivals.look(view(*others), frozenset(lapsed))
     return rivals.about(HEAD, since, CLUSTER)
 
@@ -132,7 +134,7 @@ def test_a_head_beside_rivals_goes_plain_long_before_its_planned_start() -> None
 
 
 def test_what_ran_before_pald_looked_is_nobodys_rival() -> None:
-    rivals = Rivals()
+    rivals = Rivals(Entries())
     rivals.look(replace(view(RUNS), taken=1002.0), frozenset())
     assert not rivals.about(HEAD, 0.0, CLUSTER)
 

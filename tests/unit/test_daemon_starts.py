@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from pal_slurm.daemon.edits import let_go
+from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.outcome import CycleReport
-from pal_slurm.daemon.starts import Refused, failed, give_backs, permitted, plain_instead
-from pal_slurm.daemon.writer import Wish
-from pal_slurm.guard import Rules
+from pal_slurm.daemon.round import Round, Wish
+from pal_slurm.daemon.starts import Starts, failed, give_backs, permitted, plain_instead
+from pal_slurm.guard import Cause, Rules
 from pal_slurm.model import (
     NOT_SENT,
     Action,
     Decision,
     EditKind,
     EditResult,
+    Hint,
+    Job,
     JobState,
     Outcome,
     Pin,
@@ -26,6 +30,7 @@ from pal_slurm.model import (
     Shape,
     Unpin,
 )
+from pal_slurm.slurm.port import Passes
 from tests.builders import NOW, leased, snapshot
 
 MADE = Request(per_node="gres/gpu:2")
@@ -75,14 +80,56 @@ def test_what_came_out_otherwise_than_asked_is_given_back_under_the_records_own_
 
 
 def test_a_refused_job_is_remembered_with_all_tasks_of_its_array_until_it_waits_no_more() -> None:
-    refused = Refused()
     array = replace(JOB, array_id=7, array_tasks=(1, 2))
-    refused.note([PIN], snapshot(array))
     split = replace(JOB, id=9, array_id=7, array_task=1)
     other = replace(JOB, id=8)
-    assert refused.ids(snapshot(array, split, other)) == {7, 9}
-    assert refused.ids(snapshot(other)) == frozenset()
-    assert refused.ids(snapshot(array)) == frozenset()  # a job id that came round again
+    told: list[Decision] = []
+    starts = Starts(Entries(), Rules(True), lambda decisions, _: told.extend(decisions))
+    starts.instead([EditResult(EDIT, Outcome.REFUSED, "no", array)], [Wish(EDIT, array.submit, PIN)], going(array))
+    assert [(d.job, d.action, d.reason) for d in told] == [(7, Action.PLAIN, Reason.REFUSED)]
+    assert starts.refused(snapshot(array, split, other)) == {7, 9}
+    starts.entries.keep(snapshot(other))
+    assert starts.refused(snapshot(array)) == frozenset()  # a job id that came round again
+
+
+RUNNING = replace(
+    JOB, state=JobState.RUNNING, start=int(NOW) - 1000, end=int(NOW) + 1000, requeue=True, nodes=("n1",), gpus=((0, 1),)
+)
+
+
+@pytest.mark.parametrize(
+    ("action", "facts", "cause", "said"),
+    [
+        (Action.MOVE, {}, Cause.NOT_BUILT, "job 7: moving running jobs is not built yet"),
+        (Action.STOP, {}, Cause.NOT_BUILT, "job 7: stopping running jobs is not built yet"),
+        (Action.MOVE, {"lease": None}, Cause.HANDS_OFF, "job 7: it bears no mark of ours"),
+        (Action.MOVE, {"hint": Hint(off=True)}, Cause.HANDS_OFF, "job 7: its user wrote pal:off"),
+        (Action.MOVE, {"requeue": False}, Cause.NO_CONSENT, "job 7: it can't be requeued"),
+        (Action.MOVE, {"start": int(NOW) - 10}, Cause.TOO_EARLY, "job 7: it has only just started"),
+        (Action.STOP, {"end": int(NOW) + 10}, Cause.TOO_LATE, "job 7: it is about to end"),
+    ],
+)
+def test_what_needs_a_running_job_is_refused_with_its_reason_and_told_once(
+    action: Action, facts: dict[str, Any], cause: Cause, said: str
+) -> None:
+    starts, at = Starts(Entries(), Rules(True), lambda decisions, _: None), going(replace(RUNNING, **facts))
+    decision = replace(PIN, action=action)
+    (refused,) = starts.not_begun([decision], at)
+    assert (refused.kind.value, refused.said, refused.decision) == (action.value, said, decision)
+    assert at.report.refusals == {cause: 1}
+    assert list(starts.not_begun([decision], at)) == []
+
+
+def test_of_a_job_that_runs_no_more_there_is_nothing_to_tell() -> None:
+    starts, at = Starts(Entries(), Rules(True), lambda decisions, _: None), going(JOB)
+    assert list(starts.not_begun([replace(PIN, action=Action.MOVE)], at)) == []
+    assert at.report.refusals == {Cause.NOT_RUNNING: 1}
+
+
+def going(*jobs: Job) -> Round:
+    round = Round(CycleReport(), 1, 0.0, Passes(0, 0, 0, 0, 0), snapshot(*jobs, now=NOW))
+    round.view = round.snapshot
+    return round
 
 
 def test_slots_that_a_user_named_on_a_leased_job_are_left_to_him_when_it_is_let_go() -> None:

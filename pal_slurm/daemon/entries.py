@@ -1,0 +1,88 @@
+"""What pald remembers of a job between two cycles. In: the queue, the ledger. Out: an Entry per job.
+
+Losing it costs nothing: a pald that starts anew asks the ledger, and learns by one more refusal which pins are no use.
+What the policy remembers is its own (policy/memory.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum, auto
+
+from pal_slurm.daemon.leases import LeaseRules
+from pal_slurm.model import Job, JobKey, Snapshot
+from pal_slurm.store import Ledger
+
+
+class Whose(Enum):
+    """A begin time."""
+
+    OURS = auto()  # lua wrote it, or we did
+    THEIRS = auto()  # somebody wrote it, and it was still to come when we first saw it
+    LET_GO = auto()  # it was in the past already: "start now", said by us, by `palctl undo` or by its user
+
+
+@dataclass(slots=True)
+class Entry:
+    begin: int | None = None  # the begin time that the next two are about: a new one is a new question
+    whose: Whose | None = None
+    leased_again: int | None = None  # how often, after its lease had run out; None: nobody asked yet
+    lease_end: int = 0  # what we last wrote, for a job whose record does not show it
+    held_back: float = 0.0  # its pin was taken back: no new one until then
+    refused: bool = False  # a pin of it was: it goes plain
+    started: bool = False  # we let it go: it is nobody's rival
+    told: dict[int | None, tuple[str, str]] = field(default_factory=dict)  # by task: what `palctl why` was told last
+
+    def of(self, begin: int | None) -> Entry:
+        """The same, knowing nothing of any other begin time."""
+        if begin != self.begin:
+            self.begin, self.whose, self.leased_again = begin, None, None
+        return self
+
+
+@dataclass
+class Entries:
+    since: float | None = None  # of edits before then the ledger knows nothing; None: it was not asked yet
+    _jobs: dict[JobKey, Entry] = field(default_factory=dict)
+
+    def restore(self, snapshot: Snapshot, ledger: Ledger, leases: LeaseRules) -> None:
+        """Once: what an earlier pald meant."""
+        if self.since is not None:
+            return
+        leased = [job.key for job in snapshot.pending if job.is_leased(snapshot.taken)]
+        for key, end in ledger.lease_ends(leased).items():
+            self[key].lease_end = end
+        for key, end in ledger.given_back(snapshot.taken - leases.most_s).items():
+            self[key].held_back = float(end - leases.least_s)
+        self.since = ledger.since(snapshot.taken)
+
+    def keep(self, snapshot: Snapshot) -> None:
+        """Whoever neither waits nor runs any more is forgotten."""
+        there = {key for job in (*snapshot.pending, *snapshot.running) for key in keys(job)}
+        self._jobs = {key: entry for key, entry in self._jobs.items() if key in there}
+
+    def __getitem__(self, key: JobKey) -> Entry:
+        entry = self._jobs.get(key)
+        if entry is None:
+            entry = self._jobs[key] = Entry()
+        return entry
+
+    def of_array(self, job: Job) -> Entry:
+        """What an array's tasks share."""
+        return self[keys(job)[-1]]
+
+    def started(self, job: Job) -> bool:
+        found = (self._jobs.get(key) for key in keys(job))
+        return any(entry is not None and entry.started for entry in found)
+
+    def held_back(self, now: float) -> Mapping[JobKey, float]:
+        return {key: entry.held_back for key, entry in self._jobs.items() if entry.held_back > now}
+
+    def lease_ends(self, jobs: Iterable[Job]) -> Mapping[JobKey, int]:
+        return {job.key: self._jobs[job.key].lease_end for job in jobs if job.key in self._jobs}
+
+
+def keys(job: Job) -> tuple[JobKey, ...]:
+    """Its own, and its array's: what was written to an array holds for a task that was split off."""
+    return (job.key,) if job.array_id in (None, job.id) else (job.key, (job.array_id or 0, job.submit))

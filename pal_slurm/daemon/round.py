@@ -1,0 +1,52 @@
+"""One cycle on its way. In: what it was begun with. Out: the same object, which each step reads and adds to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pal_slurm.daemon.outcome import CycleReport
+from pal_slurm.daemon.reconcile import Transition, expected
+from pal_slurm.model import Decision, Edit, EditResult, JobKey, Knowledge, Outcome, Placement, Snapshot
+from pal_slurm.slurm.port import Passes
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """An edit that the cycle wants, and what led to it."""
+
+    edit: Edit
+    submit: int
+    decision: Decision | None = None
+    by: float | None = None  # epoch: a start is not sent later, its lease is about to end
+
+    @property
+    def key(self) -> JobKey:
+        return (self.edit.job, self.submit)
+
+
+@dataclass
+class Round:
+    report: CycleReport
+    fence: int  # of our leadership
+    begun: float  # when the snapshot was, on the monotonic clock: whatever is written rests on it
+    passes: Passes
+    snapshot: Snapshot
+    fates: list[Transition] = field(default_factory=list)
+    undos: list[Wish] = field(default_factory=list)
+    view: Snapshot = field(init=False)  # without the jobs that are undone
+    knowledge: Knowledge = field(init=False)
+    decisions: tuple[Decision, ...] = ()
+    results: list[EditResult] = field(default_factory=list)
+
+    @property
+    def now(self) -> float:
+        return self.snapshot.taken
+
+    @property
+    def expected(self) -> dict[int, Placement]:
+        return expected(self.fates)
+
+
+def let_go(result: EditResult) -> bool:
+    """Its lease is over, or may be: it is not for us to prolong."""
+    return result.outcome not in (Outcome.REFUSED, Outcome.GONE)

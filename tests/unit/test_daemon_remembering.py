@@ -1,0 +1,70 @@
+"""What the policy remembers outlives pald; whatever is odd about it, it is forgotten and nobody waits longer."""
+
+from __future__ import annotations
+
+import pytest
+from sqlalchemy import text
+
+from pal_slurm.daemon.remembering import EVERY_S, Remembering
+from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
+from pal_slurm.store import MemoryRepo, Store
+
+NOW = 1000.0
+MEMORY = Memory(NOW - 50, {(7, 100): 950.0}, {(8, 100): Head(960.0, 1200.0)})
+
+
+def stored(store: Store) -> Memory:
+    return Remembering(MemoryRepo(store, "c")).of(1)
+
+
+def test_it_is_there_after_a_restart_and_for_the_next_leader(store: Store) -> None:
+    ours = Remembering(MemoryRepo(store, "c"))
+    assert ours.of(1) == NO_MEMORY
+    ours.keep(MEMORY, 1, NOW)
+    assert ours.of(1) == MEMORY == stored(store)
+    assert Remembering(MemoryRepo(store, "other")).of(1) == NO_MEMORY
+
+
+def test_one_that_changes_in_every_cycle_is_written_now_and_then(store: Store) -> None:
+    ours = Remembering(MemoryRepo(store, "c"))
+    for n in range(3):
+        ours.keep(Memory(NOW + n), 1, NOW + n)
+    assert ours.of(1) == Memory(NOW + 2) and stored(store) == Memory(NOW)
+    ours.keep(Memory(NOW + 3), 1, NOW + EVERY_S)
+    assert stored(store) == Memory(NOW + 3)
+    ours.keep(Memory(NOW + 4), 1, NOW - 3600)  # the clock was set back
+    assert stored(store) == Memory(NOW + 4)
+
+
+def test_what_changed_within_that_time_is_written_later_although_nothing_changes_any_more(store: Store) -> None:
+    ours = Remembering(MemoryRepo(store, "c"))
+    ours.keep(Memory(NOW), 1, NOW)
+    for after in (1.0, EVERY_S, 2 * EVERY_S):
+        ours.keep(MEMORY, 1, NOW + after)
+    assert stored(store) == MEMORY
+
+
+def test_a_leader_that_was_replaced_writes_nothing_and_one_that_leads_again_reads_anew(store: Store) -> None:
+    old, new = Remembering(MemoryRepo(store, "c")), Remembering(MemoryRepo(store, "c"))
+    old.keep(Memory(NOW), 1, NOW)
+    new.keep(MEMORY, 2, NOW + 10)
+    old.keep(Memory(NOW + 20), 1, NOW + 20)
+    assert stored(store) == MEMORY
+    assert old.of(3) == MEMORY
+
+
+@pytest.mark.parametrize(
+    "value",
+    ["", "{", "[]", "7", '"torn', '{"version": 999, "begun": 1.0}', '{"version": 1}', '{"version": 1, "begun": "x"}'],
+)
+def test_a_row_that_is_torn_or_newer_is_forgotten_with_a_sentence(
+    store: Store, value: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    ours = Remembering(MemoryRepo(store, "c"))
+    ours.keep(MEMORY, 1, NOW)
+    with store.writing() as db:
+        db.execute(text("UPDATE memory SET value = :value").bindparams(value=value))
+    assert stored(store) == NO_MEMORY
+    assert "can't be read by this pald, and is forgotten" in caplog.text
+    ours.keep(Memory(NOW + 90), 1, NOW + 90)
+    assert stored(store) == Memory(NOW + 90)
