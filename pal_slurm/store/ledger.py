@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Row, Select, Table, func, insert, select, upd
 from pal_slurm.errors import NotLeader, StoreError
 from pal_slurm.model import (
     KIND_OF,
+    STEPS,
     Decision,
     Edit,
     EditKind,
@@ -65,7 +66,7 @@ class Ledger:
         with self._store.writing() as db:
             for r in refused:
                 at = {"step": -1, "said": r.said[:MAX_SAID], "begun_at": r.at, "closed": True}
-                what = {"kind": r.kind.value, "plan": "[]", "decision": _json(r.decision)}
+                what = {"kind": r.kind.value, "plan": dump(STEPS[r.kind]), "decision": _json(r.decision)}
                 db.execute(insert(operations).values(self._of(r.job, r.submit, None) | what | at))
 
     def refused(self, job: int) -> list[NotBegun]:

@@ -31,3 +31,11 @@ def test_every_room_is_in_the_table() -> None:
     package = PROJECT / "pal_slurm"
     rooms = {path.stem for path in package.iterdir() if (path / "__init__.py").exists() or path.suffix == ".py"}
     assert set().union(*floors_of_the_page()) == rooms - {"__init__"}
+
+
+def test_the_way_of_a_job_names_twenty_files_at_most_once_each_and_they_exist() -> None:
+    page = (PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    way = page.partition("## The way of a job")[2].partition("\n## ")[0]
+    files = [name for _, name, _ in re.findall(r"^\| (\d+) \| `([\w/.]+)` \| (.+) \|$", way, re.MULTILINE)]
+    assert 10 < len(files) <= 20 and len(set(files)) == len(files)
+    assert [name for name in files if not any((PROJECT / room / name).exists() for room in ("pal_slurm", ""))] == []

@@ -21,6 +21,8 @@ from pal_slurm.model import (
     Hint,
     Intent,
     Knowledge,
+    NotBegun,
+    OperationKind,
     Outcome,
     Pin,
     Placement,
@@ -115,6 +117,13 @@ def test_palctl_why_tells_decision_edit_and_outcome(site: Path) -> None:
     assert "It got n1:g2,g3, as pinned" in told
     assert "\x1b" not in told
     assert "\\x1b[31m" in told
+
+
+def test_palctl_why_tells_what_was_not_begun_and_why(store: Store, site: Path) -> None:
+    said = "job 7: moving running jobs is not built yet"
+    Ledger(store, "cluster1").refuse([NotBegun(7, 100, OperationKind.MOVE, said, 300.0)])
+    assert f"move: not begun ({said})" in run(site, "why", "7").output
+    assert json.loads(run(site, "why", "7", "--json").output)["refused"][0]["kind"] == "move"
 
 
 def test_palctl_why_as_json_holds_the_records(site: Path) -> None:

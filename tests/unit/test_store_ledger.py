@@ -15,6 +15,7 @@ from pal_slurm.model import (
     EditKind,
     Intent,
     LeaseAgain,
+    NotBegun,
     OperationKind,
     Outcome,
     Pin,
@@ -172,3 +173,11 @@ def test_what_was_begun_before_a_step_of_another_is_in_order(store: Store) -> No
     assert [i.edit.job for i in ledger.watched()] == [7, 8]
     [later] = ledger.write([replace(intent(), operation=old.operation, step=1)])
     assert [i.id for i in ledger.watched()] == [other.id, later.id]
+
+
+def test_what_was_not_begun_is_a_row_with_its_reason_and_no_step(store: Store) -> None:
+    ledger = Ledger(store, "c")
+    refused = NotBegun(7, 100, OperationKind.MOVE, "job 7: not built", 200.0, DECISION)
+    ledger.refuse([refused])
+    assert ledger.refused(7) == [refused] and ledger.refused(8) == Ledger(store, "other").refused(7) == []
+    assert ledger.watched() == ledger.of_job(7) == ledger.newest() == []
