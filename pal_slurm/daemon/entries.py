@@ -1,4 +1,4 @@
-"""What pald remembers of a job between two cycles. In: the queue, the ledger. Out: an Entry per job.
+"""What pald remembers of a job between two cycles. In: the queue, the ledger. Out: an JobEntry per job.
 
 Losing it costs nothing: a pald that starts anew asks the ledger, and learns by one more refusal which pins are no use.
 What the policy remembers is its own (policy/memory.py).
@@ -24,7 +24,7 @@ class Whose(Enum):
 
 
 @dataclass(slots=True)
-class Entry:
+class JobEntry:
     begin: int | None = None  # the begin time that the next two are about: a new one is a new question
     whose: Whose | None = None
     leased_again: int | None = None  # how often, after its lease had run out; None: nobody asked yet
@@ -34,7 +34,7 @@ class Entry:
     started: bool = False  # we let it go: it is nobody's rival
     told: dict[int | None, tuple[str, str]] = field(default_factory=dict)  # by task: what `palctl why` was told last
 
-    def of(self, begin: int | None) -> Entry:
+    def of(self, begin: int | None) -> JobEntry:
         """The same, knowing nothing of any other begin time."""
         if begin != self.begin:
             self.begin, self.whose, self.leased_again = begin, None, None
@@ -44,7 +44,7 @@ class Entry:
 @dataclass
 class Entries:
     since: float | None = None  # of edits before then the ledger knows nothing; None: it was not asked yet
-    _jobs: dict[JobKey, Entry] = field(default_factory=dict)
+    _jobs: dict[JobKey, JobEntry] = field(default_factory=dict)
 
     def restore(self, snapshot: Snapshot, ledger: Ledger, leases: LeaseRules) -> None:
         """Once: what an earlier pald meant."""
@@ -62,13 +62,13 @@ class Entries:
         there = {key for job in (*snapshot.pending, *snapshot.running) for key in keys(job)}
         self._jobs = {key: entry for key, entry in self._jobs.items() if key in there}
 
-    def __getitem__(self, key: JobKey) -> Entry:
+    def __getitem__(self, key: JobKey) -> JobEntry:
         entry = self._jobs.get(key)
         if entry is None:
-            entry = self._jobs[key] = Entry()
+            entry = self._jobs[key] = JobEntry()
         return entry
 
-    def of_array(self, job: Job) -> Entry:
+    def of_array(self, job: Job) -> JobEntry:
         """What an array's tasks share."""
         return self[keys(job)[-1]]
 
