@@ -99,7 +99,8 @@ class Pald:
                     close()
 
 
-def build(config: Config, clock: Clock) -> Pald:
+def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
+    """`slurm`: talk to that one, and not to the one that the configuration names."""
     composition = composition_of(config)
     try:
         Path(config.state_dir).mkdir(parents=True, exist_ok=True)
@@ -107,7 +108,7 @@ def build(config: Config, clock: Clock) -> Pald:
         raise ConfigError(f"state_dir: can't make {config.state_dir}: {e.strerror}") from e
     store = open_store(database_url(config), create=True)
     try:
-        slurm = connect(config)
+        slurm = slurm or connect(config)
     except BaseException:
         store.close()
         raise

@@ -1,13 +1,16 @@
 """Fixtures that several unit tests share."""
 
 import shutil
-from collections.abc import Iterator
+import tempfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from pal_slurm.store import Store, open_store
 from tests.databases import each
+from tests.simpald import House
 
 
 @pytest.fixture(params=each())
@@ -47,3 +50,25 @@ def sqlite_store(tmp_path: Path) -> Iterator[Store]:
     opened = open_store(f"sqlite:///{tmp_path}/pal.sqlite", create=True)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def make_house(sqlite_template: Path) -> Iterator[Callable[..., House]]:
+    """`make_house(count=2)`: SimSlurm with pald beside it; its database in memory, where there is such a place."""
+    made: list[House] = []
+    shm = Path("/dev/shm")
+    with tempfile.TemporaryDirectory(dir=shm if shm.is_dir() else None) as home:
+
+        def make(**keys: Any) -> House:
+            made.append(House(Path(home) / f"house{len(made)}", sqlite_template, **keys))
+            return made[-1]
+
+        yield make
+        for house in made:
+            house.kill()
+
+
+@pytest.fixture
+def house(make_house: Callable[..., House]) -> House:
+    """Four nodes of four slots, Slurm 26.05, one pald."""
+    return make_house()

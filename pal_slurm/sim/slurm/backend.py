@@ -113,7 +113,7 @@ class SimSlurm:
     def _send(self, item: Ready) -> str:
         c = self.controller
         c.run_until(c.now + c.setup.edit_s)
-        fate = self.trouble.update(item.target)
+        fate = self.trouble.update(item.target, item.asked)
         if isinstance(fate, str):
             return fate
         if fate is Fate.LOST:

@@ -141,9 +141,9 @@ class Controller:
         return number
 
     def settle(self, job: SimJob) -> None:
-        """When it is eligible, as its record shows it."""
+        """When it is eligible, as told: never, of one that waits for others when its begin time has passed."""
         r = job.record
-        r.eligible = None if job.waits_for else int(max(job.begin, r.submit))
+        r.eligible = None if job.waits_for and job.begin <= self.now else int(max(job.begin, r.submit))
         r.start = int(job.begin) if job.begin > self.now else None
         if job.waits_for or job.begin > self.now:
             r.reason = "Dependency" if job.waits_for else "BeginTime"

@@ -32,7 +32,10 @@ def queue(c: Controller) -> list[SimJob]:
     for job in c.pending.values():
         if due(c, job):
             found.append(job)
-        elif job.says("JobHeldUser" if job.held else "Dependency" if job.waits_for else "BeginTime"):
+            continue
+        if job.waits_for and job.record.eligible is not None and job.begin <= c.now:
+            c.settle(job)
+        if job.says("JobHeldUser" if job.held else "Dependency" if job.waits_for else "BeginTime"):
             c.version += 1
     found.sort(key=SimJob.turn)
     return found

@@ -9,6 +9,7 @@ from __future__ import annotations
 from enum import Enum, auto
 
 from pal_slurm.model import Snapshot
+from pal_slurm.slurm.edits.rewrite import Rewrite
 
 
 class Fate(Enum):
@@ -27,7 +28,7 @@ class Trouble:
     def answered(self, verb: str) -> None:
         """It is done; SlurmUnavailable: the answer is lost."""
 
-    def update(self, target: str) -> Fate | str:
+    def update(self, target: str, asked: Rewrite) -> Fate | str:
         """A text: slurmctld refuses this update in these words."""
         return Fate.WHOLE
 

@@ -1,0 +1,118 @@
+"""pald itself beside a SimSlurm, in simulated time. In: a SimSlurm, a Config, what is known. Out: pald's own cycles.
+
+Nothing of pald is replaced but what would wait: its clock is the simulated one, and instead of polling the queue it is
+woken by what polling would have found. Where nothing waits it sleeps until something does: its cycles would do nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pal_slurm.config import Config
+from pal_slurm.daemon.build import Pald, build
+from pal_slurm.daemon.main import TROUBLE, least_gap, next_look
+from pal_slurm.daemon.outcome import CycleReport
+from pal_slurm.learning.knowledge import KnowledgeKeeper
+from pal_slurm.model import Cluster, EditKind, Knowledge, Outcome
+from pal_slurm.sim.slurm.backend import SimSlurm
+from pal_slurm.sim.slurm.clock import SimClock
+
+PULSE_S = 0.25  # between two looks at a queue in which nobody rang
+ALIVE_FOR_S = 60.0  # job_submit.lua believes pald's sign of life for so long
+
+
+class Told(KnowledgeKeeper):
+    """Knowledge that is given instead of read."""
+
+    told: Knowledge
+
+    def read(self, cluster: Cluster, now: float) -> Knowledge:
+        return self.told
+
+
+def settings(home: Path, **changes: object) -> Config:
+    """pal.yaml for a simulated cluster: no file to watch, and jobs all wait for their cycle."""
+    fixed: dict[str, Any] = {
+        "actuator": "pin", "state_dir": str(home), "cycle": {"wake_file": "", "alive_file": ""},
+        "lease": {"let_through": False}, "metrics": {"listen": ""}, "learning": {"enabled": False},
+    }  # fmt: skip
+    for key, value in changes.items():
+        fixed[key] = {**fixed.get(key, {}), **value} if isinstance(value, dict) else value
+    return msgspec.convert(fixed, Config)
+
+
+@dataclass
+class Effort:
+    """What pald did."""
+
+    cycles: int = 0
+    ends: Counter[str] = field(default_factory=Counter)
+    edits: Counter[tuple[str, str]] = field(default_factory=Counter)
+    put_off: int = 0
+
+    def add(self, report: CycleReport) -> None:
+        self.cycles += 1
+        self.ends[report.end] += 1
+        self.edits.update(report.edits)
+        self.put_off += report.put_off
+
+    def done(self, *kinds: EditKind) -> int:
+        return sum(n for (kind, outcome), n in self.edits.items() if kind in kinds and outcome == Outcome.DONE)
+
+
+class SimPald:
+    """One pald; `alive` is its sign of life, as job_submit.lua would read it."""
+
+    def __init__(self, slurm: SimSlurm, config: Config, knowledge: Knowledge | None = None) -> None:
+        self.slurm, self.clock, self.config = slurm, SimClock(slurm.controller), config
+        self.effort = Effort()
+        self.beat = -math.inf
+        self.pald: Pald = build(config, self.clock, slurm)
+        if knowledge is not None:
+            keeper = Told(self.pald.store, config)
+            keeper.told = knowledge
+            self.pald.cycle.books.knowledge = keeper
+
+    def alive(self, now: float) -> bool:
+        return now - self.beat <= ALIVE_FOR_S
+
+    def cycle(self) -> CycleReport:
+        """One cycle, and its sign of life."""
+        report = self.pald.cycle.run()
+        self.effort.add(report)
+        if report.leader and not report.shadow and report.end == "ok":
+            self.beat = self.clock.now()
+        return report
+
+    def run_until(self, when: float, stop: Callable[[], bool] = lambda: False) -> None:
+        """Cycles as pald's main loop would time them."""
+        c = self.slurm.controller
+        while c.now < when and not stop():
+            begun = c.now
+            seen = c.version
+            report = self.cycle()
+            interval = self.config.cycle.interval_s
+            quiet = report.end in (*TROUBLE, "standby")
+            least = interval if quiet else least_gap(report)
+            pause = max(self.pald.faults.pause_s(interval), self.pald.cycle.pace.gap_s(least) - report.took_s)
+            seen = c.version if not report.edits else seen
+            c.run_until(min(when, c.now + max(pause, 0.0)))
+            most = math.inf if not (c.pending or quiet) else begun + max(pause, next_look(report, interval))
+            self._sleep(seen, min(when, most), stop)
+
+    def _sleep(self, seen: int, until: float, stop: Callable[[], bool]) -> None:
+        c = self.slurm.controller
+        while c.version == seen and c.now < until and not stop():
+            c.run_until(min(until, c.next_event))
+        if c.now < until and c.version != seen:
+            c.run_until(min(until, c.now + PULSE_S))
+
+    def close(self) -> None:
+        self.pald.close()
