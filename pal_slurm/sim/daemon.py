@@ -16,6 +16,7 @@ from typing import Any
 import msgspec
 
 from pal_slurm.config import Config
+from pal_slurm.daemon.beside import Beside
 from pal_slurm.daemon.build import Pald, build
 from pal_slurm.daemon.main import TROUBLE, least_gap, next_look
 from pal_slurm.daemon.outcome import CycleReport
@@ -26,6 +27,14 @@ from pal_slurm.sim.slurm.clock import SimClock
 
 PULSE_S = 0.25  # between two looks at a queue in which nobody rang
 ALIVE_FOR_S = 60.0  # job_submit.lua believes pald's sign of life for so long
+
+
+class AtOnce(Beside):
+    """What pald does in a thread is done when it is begun: a thread would run by the wall clock."""
+
+    def begin(self, work: Callable[[], None]) -> bool:
+        self._run(work)
+        return True
 
 
 class Told(KnowledgeKeeper):
@@ -75,10 +84,12 @@ class SimPald:
         self.effort = Effort()
         self.beat = -math.inf
         self.pald: Pald = build(config, self.clock, slurm)
+        books = self.pald.cycle.books
+        books.forgetter.beside, books.learner.beside = AtOnce("forgetting"), AtOnce("learning")
         if knowledge is not None:
             keeper = Told(self.pald.store, config)
             keeper.told = knowledge
-            self.pald.cycle.books.knowledge = keeper
+            books.knowledge = keeper
 
     def alive(self, now: float) -> bool:
         return now - self.beat <= ALIVE_FOR_S
