@@ -1,8 +1,7 @@
 """SimSlurm: the port, answered by a Controller in memory. In: edits. Out: snapshots, jobs, edit results.
 
-Records go through the same `records` and `nodes` as those of the real backends, edits through the same `rewrite`,
-`prepare` and `judge`: what is simulated is Slurm, not our end of it. Questions and edits take their time of the
-controller's clock.
+Records go through the same `records` and `nodes` as those of the real backends, edits through the same `apply`: what is
+simulated is Slurm, not our end of it. Questions and edits take their time of the controller's clock.
 """
 
 from __future__ import annotations
@@ -16,10 +15,12 @@ from pal_slurm.sim.slurm.controller import Controller
 from pal_slurm.sim.slurm.trouble import Fate, Trouble
 from pal_slurm.sim.slurm.updates import update
 from pal_slurm.slurm.capabilities import capabilities_of
-from pal_slurm.slurm.edits.judge import judge
-from pal_slurm.slurm.edits.prepare import Ready, prepare_all, record_of
+from pal_slurm.slurm.edits.apply import Heard, apply
+from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.nodes import PLAIN_SITE, Site, to_cluster, to_reservation
 from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
+
+EDITS_AT_ONCE = 100
 
 
 class SimSlurm:
@@ -65,20 +66,30 @@ class SimSlurm:
         return {number: job for number, job in found.items() if job.state is not JobState.OTHER}
 
     def apply(self, edits: Sequence[Edit]) -> list[EditResult]:
-        c = self.controller
-        self._ask("apply", len(edits))
-        may_name_nodes = self.setup().disable_job_shrink
-        made = prepare_all(edits, self._records(e.job for e in edits), self.capabilities(), may_name_nodes, c.now)
-        ready = sorted((item for item in made if isinstance(item, Ready)), key=lambda item: item.turn)
-        said = {id(item): self._send(item) for item in ready}
+        return apply(edits, self, EDITS_AT_ONCE) if edits else []
+
+    def able(self) -> tuple[Capabilities, bool]:
+        self._ask("apply", 0)
+        return self.capabilities(), self.setup().disable_job_shrink
+
+    def now(self) -> float:
+        return self.controller.now
+
+    def send(self, ready: Sequence[Ready]) -> list[Heard]:
+        heard = [Heard(self._send(item)) for item in ready]
         self.trouble.answered("apply")
-        after = self._records(home for item in ready for home in item.homes)
+        return heard
 
-        def verdict(item: Ready) -> EditResult:
-            found = record_of(item.before.id, item.edit.task, after)
-            return judge(item.edit, item.asked, item.before, found, said[id(item)], c.now)
-
-        return [verdict(item) if isinstance(item, Ready) else item for item in made]
+    def records(self, ids: Iterable[int]) -> list[Job]:
+        """All records of these jobs and arrays."""
+        c, found = self.controller, {}
+        for number in dict.fromkeys(ids):
+            if (job := c.find(number)) is not None:
+                found[number] = job
+                if job.record.array_id is None:
+                    continue
+            found |= {j.record.id: j for j in c.family(number)}
+        return [job.job() for job in found.values()]
 
     def pulse(self) -> Pulse:
         c = self.controller
@@ -121,17 +132,6 @@ class SimSlurm:
         self.edits += 1
         said = update(c, item.target, item.asked, half=fate is Fate.HALF)
         return update(c, item.target, item.asked) if fate is Fate.TWICE else said
-
-    def _records(self, ids: Iterable[int]) -> list[Job]:
-        """All records of these jobs and arrays."""
-        c, found = self.controller, {}
-        for number in dict.fromkeys(ids):
-            if (job := c.find(number)) is not None:
-                found[number] = job
-                if job.record.array_id is None:
-                    continue
-            found |= {j.record.id: j for j in c.family(number)}
-        return [job.job() for job in found.values()]
 
     def _machine(self) -> Cluster:
         c = self.controller
