@@ -163,7 +163,7 @@ class Hosts:
 
     def silence(self) -> int:
         """Seconds since pald's last sign of life, which job_submit.lua looks at."""
-        beat = "echo $(($(date +%s) - $(cat /run/pal-slurm/alive || echo 0)))"
+        beat = "echo $(($(date +%s) - $(head -n 1 /run/pal-slurm/alive || echo 0)))"
         return int(self.run("slurmctld", "sh", "-c", beat).stdout or "1000000")
 
     def pald_places(self) -> bool:
