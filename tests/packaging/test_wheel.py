@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from pal_slurm import __version__
 from tests.probe.test_probe_nvml import Node, compiled
 
 PROJECT = Path(__file__).parents[2]
@@ -38,6 +39,10 @@ def dist(tmp_path_factory: pytest.TempPathFactory) -> Path:
     done = run(PROJECT / "scripts" / "build-packages", "--out", out, "wheel", path=os.environ["PATH"])
     assert done.returncode == 0, done.stderr
     return out
+
+
+def test_every_file_bears_the_version(dist: Path) -> None:
+    assert all(f"-{__version__}" in path.name for path in dist.iterdir())
 
 
 def installed(what: Path, home: Path) -> Path:
