@@ -20,6 +20,7 @@ from pal_slurm.daemon.forgetting import Forgetter
 from pal_slurm.daemon.learning import Learner
 from pal_slurm.daemon.leases import LeaseRules, lease_again, renewals
 from pal_slurm.daemon.observe import Observer
+from pal_slurm.daemon.odd import planned
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import ReadPace
 from pal_slurm.daemon.passing import Known
@@ -201,7 +202,10 @@ class Cycle:
             outside=outside(pending, self.config),
             refused=self._starts.refused(view),
         )
-        made = plan(view, round.knowledge, self.composition, known, self.books.memory.of(round.fence))
+        memory = self.books.memory.of(round.fence)
+        made = planned(
+            view, lambda seen: plan(seen, round.knowledge, self.composition, known, memory), self.entries, self.faults
+        )
         self.books.memory.keep(made.memory, round.fence, round.now)
         of_running = [d for d in made.decisions if d.action in OF_RUNNING]
         waiting = [d for d in made.decisions if d.action not in OF_RUNNING]

@@ -31,6 +31,7 @@ class JobEntry:
     lease_end: int = 0  # what we last wrote, for a job whose record does not show it
     held_back: float = 0.0  # its pin was taken back: no new one until then
     refused: bool = False  # a pin of it was: it goes plain
+    odd: bool = False  # planning fails where it is
     started: bool = False  # we let it go: it is nobody's rival
     told: dict[int | None, tuple[str, str]] = field(default_factory=dict)  # by task: what `palctl why` was told last
 
@@ -75,6 +76,9 @@ class Entries:
     def started(self, job: Job) -> bool:
         found = (self._jobs.get(key) for key in keys(job))
         return any(entry is not None and entry.started for entry in found)
+
+    def odd(self, job: Job) -> bool:
+        return (found := self._jobs.get(job.key)) is not None and found.odd
 
     def held_back(self, now: float) -> Mapping[JobKey, float]:
         return {key: entry.held_back for key, entry in self._jobs.items() if entry.held_back > now}

@@ -22,8 +22,8 @@ from pal_slurm.words import plain, printable
 log = logging.getLogger("pald")
 LONGEST_PAUSE_S = 60.0  # systemd hears of us after each cycle: well within the unit's WatchdogSec
 PLACES = (
-    "cycle", "undoing", "observing", "learning", "forgetting", "reasons", "qos", "figures", "sentence", "bell", "alive",
-    "status", "reload", "end",
+    "cycle", "deciding", "undoing", "observing", "learning", "forgetting", "reasons", "qos", "figures", "sentence",
+    "bell", "alive", "status", "reload", "end",
 )  # fmt: skip
 
 

@@ -45,6 +45,7 @@ class Reason(StrEnum):
     BETTER_GPUS_SOON = "better-gpus-soon"  # patience: what is free would cost it more than a short wait
     CANT_PIN = "cant-pin"  # heterogeneous, odd shape, own node list ...: released plain in its turn
     REFUSED = "refused"  # a pin of it was refused, or changed what it asks for: released plain at once
+    PALD_FAULT = "pald-fault"  # deciding about it fails, by a bug of ours: released plain at once
     WANTS_OFF = "wants-off"  # pal:off
     OUTSIDE_CANARY = "outside-canary"  # rollout: only a part of the jobs is placed yet
     NOT_ELIGIBLE = "not-eligible"  # dependency, limits, user's own begin time

@@ -88,6 +88,7 @@ _REASONS = {
     Reason.BETTER_SPAN_SOON: "It could start, but GPUs closer together are expected soon.",
     Reason.CANT_PIN: "Its request can't be rewritten for chosen GPUs; Slurm places it by itself, in its turn.",
     Reason.REFUSED: "A pin of it was refused, or would have changed what it asks for; Slurm places it by itself.",
+    Reason.PALD_FAULT: "Deciding about it failed, by a fault of pald (its journal tells); Slurm places it by itself.",
     Reason.WANTS_OFF: "Its comment says pal:off, so Slurm places it by itself, in its turn.",
     Reason.OUTSIDE_CANARY: "pal-slurm is rolled out to a part of the jobs so far, and this is none of them (canary in "
     "pal.yaml); Slurm places it by itself, in its turn.",
