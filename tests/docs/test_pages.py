@@ -122,11 +122,3 @@ def test_code_that_is_named_exists() -> None:
             if "NAME" not in path and not any(fnmatch(one, path) or f"/{one}".endswith(f"/{path}") for one in tree):
                 missing.append(f"{name(page)}: {path}")
     assert missing == []
-
-
-def test_the_way_of_a_job_is_short_and_each_file_stands_once() -> None:
-    text = (PROJECT / "CONTRIBUTING.md").read_text(encoding="utf-8").partition("## The way of a job")[2]
-    rows = re.findall(r"^\| (\d+) \| `([\w/.]+)` \|", text, re.MULTILINE)
-    assert [int(number) for number, _ in rows] == list(range(1, len(rows) + 1))
-    assert 10 <= len(rows) <= 20
-    assert len({file for _, file in rows}) == len(rows)
