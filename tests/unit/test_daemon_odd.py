@@ -16,8 +16,10 @@ from pal_slurm.guard import Permit, Rules, check
 from pal_slurm.model import Action, App, Job, Knowledge, Placement, Reason, Snapshot, homogeneous, neutral_scores
 from pal_slurm.policy import Plan, compose, plan
 from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.ranking import Ranking
 from pal_slurm.policy.seams import Placer, placements
 from tests.builders import leased, running, snapshot, waiting
+from tests.simpald import House
 
 CLUSTER = homogeneous(4, 4)
 QUEUE = tuple(leased(number) for number in range(1, 11))
@@ -119,6 +121,22 @@ def test_what_is_no_fault_of_ours_passes() -> None:
     with pytest.raises(StoreError):
         planned(snapshot(*QUEUE, cluster=CLUSTER), gone, Entries(), faults)
     assert faults.total == 0
+
+
+def test_the_whole_of_pald_lives_with_it(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    odd, *others = (house.submit("--gres=gpu:2") for _ in range(4))
+    sound = Ranking.place
+
+    def place(self: Ranking, job: Job, app: App, floor: Floor) -> Placement | None:
+        if job.id == odd:
+            raise IndexError
+        return sound(self, job, app, floor)
+
+    monkeypatch.setattr(Ranking, "place", place)
+    house.live(30)
+    assert {house.state(job) for job in (odd, *others)} == {"RUNNING"}
+    assert not house.pins(odd) and all(house.pins(job) for job in others)
+    assert house.pald.effort.ends.keys() == {"ok"}
 
 
 @pytest.fixture(autouse=True)
