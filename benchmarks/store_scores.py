@@ -21,7 +21,7 @@ import numpy as np
 from sqlalchemy import func, insert, literal, select
 
 from pal_slurm.model import homogeneous
-from pal_slurm.scores import bin_scores
+from pal_slurm.scores import binned
 from pal_slurm.store import Delivery, Score, ScoreRepo, Sighting, Store, open_store
 from pal_slurm.store.tables import gpus, nights
 
@@ -81,7 +81,8 @@ def align(n_gpus: int) -> None:
         begun = time.perf_counter()
         values = fill(store, n_gpus, NOW)
         stored = time.perf_counter()
-        table = ScoreRepo(store).table(homogeneous(n_gpus // 8, 8), CLASSES, NOW, float(DAY_S), bin_scores)
+        score, known = ScoreRepo(store).aligned(homogeneous(n_gpus // 8, 8), CLASSES, NOW, float(DAY_S))
+        table = binned(CLASSES, score, known)
         read = time.perf_counter()
         store.close()
     assert (table.score == values).all()

@@ -12,21 +12,7 @@ from pathlib import Path
 from pal_slurm.config.read import MAX_BYTES, Mistake, read
 from pal_slurm.config.rules import broken_rules
 from pal_slurm.config.sample import explain, plain, sample
-from pal_slurm.config.schema import (
-    AppEntry,
-    BudgetSection,
-    CanarySection,
-    ClassesSection,
-    ClusterSection,
-    Config,
-    CycleSection,
-    DatabaseSection,
-    LeaderSection,
-    LeaseSection,
-    MetricsSection,
-    PolicySection,
-    ScoresSection,
-)
+from pal_slurm.config.schema import AppEntry, CanarySection, Config
 from pal_slurm.errors import ConfigError
 
 DEFAULT_PATH = Path("/etc/pal-slurm/pal.yaml")
@@ -110,28 +96,6 @@ def _said(error: OSError | UnicodeDecodeError) -> str:
 
 
 __all__ = [
-    "DEFAULT_PATH",
-    "AppEntry",
-    "BudgetSection",
-    "CanarySection",
-    "ClassesSection",
-    "ClusterSection",
-    "Config",
-    "CycleSection",
-    "DatabaseSection",
-    "LeaderSection",
-    "LeaseSection",
-    "MetricsSection",
-    "Mistake",
-    "PolicySection",
-    "ScoresSection",
-    "check",
-    "config_path",
-    "database_url",
-    "explain",
-    "load",
-    "parse",
-    "plain",
-    "sample",
-    "without_password",
+    "AppEntry", "CanarySection", "Config", "check", "config_path", "database_url", "explain", "load", "parse", "plain",
+    "sample", "without_password",
 ]  # fmt: skip

@@ -1,15 +1,17 @@
 """What is known, joined for pald and palctl. In: store, config, cluster. Out: Apps, ScoreTable, Knowledge for a plan.
 
-The store imports the model only and the scores room is pure, so the two meet here: the binning is handed to the store.
+The store imports the model only and the scores room is pure, so the two meet here.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from pal_slurm.config import Config
 from pal_slurm.model import App, Apps, Cluster, Knowledge, ScoreTable
-from pal_slurm.scores import alike
+from pal_slurm.scores import alike, binned
 from pal_slurm.store import AppRepo, ScoreRepo, Store
 from pal_slurm.store.learned import AppFeatures, LearnedRepo
 from pal_slurm.store.retention import Keep
@@ -35,7 +37,10 @@ def score_table(
 ) -> ScoreTable:
     """The scores that count now, for all classes of the config or for some of them."""
     stale_after_s = config.scores.stale_after_days * DAY_S
-    return ScoreRepo(store).table(cluster, classes or config.classes.names, now, stale_after_s, alike)
+    classes = classes or config.classes.names
+    score, known = ScoreRepo(store).aligned(cluster, classes, now, stale_after_s)
+    # Four decimals are more than anybody can measure; without them 100,000 GPUs are 100,000 points to look through
+    return binned(classes, score, known, lambda found: alike(np.round(found, 4)))
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,32 +61,19 @@ def device(fields: Fields) -> Device:
     )
 
 
-def telemetry(fields: Fields) -> Telemetry:
-    def mhz(name: str) -> float | None:
-        return fields.number_or_none(name, *limits.CLOCK_MHZ, limits.IN_HZ)
-
-    def watts(name: str) -> float | None:
-        return fields.number_or_none(name, *limits.POWER_W, limits.IN_MW)
-
-    def share(name: str) -> float | None:
-        return fields.number_or_none(name, *limits.SHARE, limits.IN_PERCENT)
-
-    return Telemetry(
-        samples=fields.whole("samples", 0, 10**9),
-        sm_mhz=mhz("sm_mhz"),
-        sm_mhz_min=mhz("sm_mhz_min"),
-        mem_mhz=mhz("mem_mhz"),
-        power_w=watts("power_w"),
-        power_w_max=watts("power_w_max"),
-        temperature_c=fields.number_or_none("temperature_c", *limits.TEMPERATURE_C),
-        temperature_c_max=fields.number_or_none("temperature_c_max", *limits.TEMPERATURE_C),
-        util_compute=share("util_compute"),
-        util_memory=share("util_memory"),
-        sm_active=share("sm_active"),
-        dram_active=share("dram_active"),
-        tensor_active=share("tensor_active"),
-        reasons=_shares(fields),
+_BOUNDS = (
+    dict.fromkeys(("sm_mhz", "sm_mhz_min", "mem_mhz"), (*limits.CLOCK_MHZ, limits.IN_HZ))
+    | dict.fromkeys(("power_w", "power_w_max"), (*limits.POWER_W, limits.IN_MW))
+    | dict.fromkeys(("temperature_c", "temperature_c_max"), (*limits.TEMPERATURE_C, ""))
+    | dict.fromkeys(
+        ("util_compute", "util_memory", "sm_active", "dram_active", "tensor_active"), (*limits.SHARE, limits.IN_PERCENT)
     )
+)
+
+
+def telemetry(fields: Fields) -> Telemetry:
+    told = {name: fields.number_or_none(name, *bounds) for name, bounds in _BOUNDS.items()}
+    return Telemetry(samples=fields.whole("samples", 0, 10**9), reasons=_shares(fields), **told)
 
 
 def _shares(fields: Fields) -> dict[str, float]:

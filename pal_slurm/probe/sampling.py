@@ -139,6 +139,12 @@ class Background:
             return summary([t.sample for t in self._kept[uuid] if begun <= t.at <= ended])
 
 
+_MEANS = (
+    "sm_mhz", "mem_mhz", "power_w", "temperature_c", "util_compute", "util_memory", "sm_active", "dram_active",
+    "tensor_active",
+)  # fmt: skip
+
+
 def summary(samples: Sequence[Sample]) -> Telemetry:
     def told(name: str) -> list[float]:
         return [value for sample in samples if (value := getattr(sample, name)) is not None]
@@ -150,17 +156,9 @@ def summary(samples: Sequence[Sample]) -> Telemetry:
     reasons = [reason for sample in samples for reason in sample.reasons]
     return Telemetry(
         samples=len(samples),
-        sm_mhz=mean("sm_mhz"),
         sm_mhz_min=min(told("sm_mhz"), default=None),
-        mem_mhz=mean("mem_mhz"),
-        power_w=mean("power_w"),
         power_w_max=max(told("power_w"), default=None),
-        temperature_c=mean("temperature_c"),
         temperature_c_max=max(told("temperature_c"), default=None),
-        util_compute=mean("util_compute"),
-        util_memory=mean("util_memory"),
-        sm_active=mean("sm_active"),
-        dram_active=mean("dram_active"),
-        tensor_active=mean("tensor_active"),
         reasons={reason: round(reasons.count(reason) / len(samples), 4) for reason in sorted(set(reasons))},
+        **{name: mean(name) for name in _MEANS},
     )

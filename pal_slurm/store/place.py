@@ -11,18 +11,8 @@ from pal_slurm.errors import StoreError
 # WAL needs shared memory and locks that work; neither does across hosts (sqlite.org/wal.html).
 _REMOTE = {"nfs", "nfs4", "cifs", "smb3", "smbfs", "afs", "9p", "fuse.sshfs", "glusterfs", "fuse.glusterfs"}
 _SHARED = {
-    "lustre",
-    "gpfs",
-    "beegfs",
-    "beegfs_nodev",
-    "ceph",
-    "fuse.ceph",
-    "ocfs2",
-    "gfs2",
-    "pvfs2",
-    "orangefs",
-    "panfs",
-}
+    "lustre", "gpfs", "beegfs", "beegfs_nodev", "ceph", "fuse.ceph", "ocfs2", "gfs2", "pvfs2", "orangefs", "panfs",
+}  # fmt: skip
 _NETWORK = frozenset(_REMOTE | _SHARED)
 MOUNTS = Path("/proc/self/mountinfo")
 

@@ -1,4 +1,4 @@
-"""Raw runs and the scores made of them. In: what an import or a night measured. Out: a ScoreTable for a Cluster.
+"""Raw runs and the scores made of them. In: what an import or a night measured. Out: scores by the slots of a Cluster.
 
 Runs are kept as they came; scores are derived and can be recomputed. Anything that can't be trusted counts as unknown,
 and unknown means 1.0: neutral placement (P7).
@@ -6,15 +6,14 @@ and unknown means 1.0: neutral placement (P7).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sqlalchemy import Connection, bindparam, insert, select, update
 
-from pal_slurm.model import BoolArray, Cluster, FloatArray, IntArray, ScoreTable, bins_with_neutral
+from pal_slurm.model import BoolArray, Cluster, FloatArray, IntArray
 from pal_slurm.store.engine import Store
 from pal_slurm.store.gpus import Sighting, record_sightings
 from pal_slurm.store.rows import columns, values
@@ -23,9 +22,6 @@ from pal_slurm.store.tables import gpu_slots, gpus, runs, scores
 
 LEAST_SCORE, MOST_SCORE = 0.05, 50.0  # outside: a mistake of whoever measured, not a GPU
 FUTURE_S = 86_400.0  # measured later than this from now: a clock is wrong
-
-# The scores room's binning, handed in: the store knows the model only. Labels per score, mean score per bin.
-Binning = Callable[[NDArray[np.float64]], tuple[IntArray, FloatArray]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,10 +140,10 @@ class ScoreRepo:
         with self._store.reading() as db:
             return [PlacedScore(*row) for row in db.execute(query)]
 
-    def table(
-        self, cluster: Cluster, classes: tuple[str, ...], now: float, stale_after_s: float, binning: Binning
-    ) -> ScoreTable:
-        """Scores aligned with a cluster; missing, stale and absurd ones are 1.0 and not `known`."""
+    def aligned(
+        self, cluster: Cluster, classes: tuple[str, ...], now: float, stale_after_s: float
+    ) -> tuple[FloatArray, BoolArray]:
+        """(class, node, slot) of a cluster: scores, and which are known; missing, stale and absurd ones are 1.0."""
         shape = (len(classes), cluster.n_nodes, cluster.width)
         score, known = np.ones(shape), np.zeros(shape, dtype=np.bool_)
         with self._store.reading() as db:
@@ -160,18 +156,7 @@ class ScoreRepo:
                 good &= (gpu_ids[at] == found[:, 0]) if gpu_ids.size else False
                 score[c, rows[at[good]], columns[at[good]]] = found[good, 1]
                 known[c, rows[at[good]], columns[at[good]]] = True
-        bins = np.zeros(shape, dtype=np.int16)
-        for c in range(len(classes)):
-            if known[c].any():
-                bins[c] = _bins(score[c], known[c], binning)
-        return ScoreTable(classes, score, bins, known)
-
-
-def _bins(score: FloatArray, known: BoolArray, binning: Binning) -> IntArray:
-    """Bin numbers of one class; a GPU of which nothing is known counts as 1.0."""
-    # Four decimals are more than anybody can measure; without them 100,000 GPUs are 100,000 points to cluster
-    labels, centres = binning(np.round(score[known], 4).astype(np.float64))
-    return bins_with_neutral(labels, centres, known)
+        return score, known
 
 
 def _trusted(score: FloatArray, measured_at: FloatArray, now: float, stale_after_s: float) -> BoolArray:

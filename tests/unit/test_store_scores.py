@@ -5,8 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pal_slurm.model import homogeneous
-from pal_slurm.scores import alike, bin_scores
+from pal_slurm.model import Cluster, ScoreTable, homogeneous
+from pal_slurm.scores import alike, bin_scores, binned
+from pal_slurm.scores.table import Binning
 from pal_slurm.store import Delivery, GpuRepo, Measurement, Score, ScoreRepo, Sighting, Store
 
 NOW = 1_800_000_000.0
@@ -25,10 +26,16 @@ def document(name: str, *scores: tuple[str, str, int, float], at: float = NOW, c
     )
 
 
+def table_of(
+    store: Store, cluster: Cluster, classes: tuple[str, ...], now: float, stale_after_s: float, binning: Binning
+) -> ScoreTable:
+    return binned(classes, *ScoreRepo(store).aligned(cluster, classes, now, stale_after_s), binning)
+
+
 def test_scores_come_out_where_their_gpus_sit(store: Store) -> None:
     repo = ScoreRepo(store)
     repo.add(document("d", ("u1", "n2", 1, 1.5), ("u2", "n1", 0, 0.9), ("u3", "n1", 1, 1.0)), NOW)
-    table = repo.table(homogeneous(2, 2), CLASSES, NOW, 30 * DAY, bin_scores)
+    table = table_of(store, homogeneous(2, 2), CLASSES, NOW, 30 * DAY, bin_scores)
     assert table.score[0].tolist() == [[0.9, 1.0], [1.0, 1.5]]
     assert table.known[0].tolist() == [[True, True], [False, True]]
     assert not table.known[1].any()
@@ -40,7 +47,7 @@ def test_an_unknown_gpu_shares_the_bin_of_the_median_ones(store: Store) -> None:
     repo.add(
         document("d", ("u1", "n1", 0, 0.8), ("u2", "n1", 1, 0.81), ("u3", "n1", 2, 1.005), ("u4", "n1", 3, 1.5)), NOW
     )
-    table = repo.table(homogeneous(2, 4), ("A",), NOW, DAY, alike)
+    table = table_of(store, homogeneous(2, 4), ("A",), NOW, DAY, alike)
     assert table.bins[0, 1, 0] == table.bins[0, 0, 2]
     assert table.bins[0, 0, 0] != table.bins[0, 0, 3]
 
@@ -48,7 +55,7 @@ def test_an_unknown_gpu_shares_the_bin_of_the_median_ones(store: Store) -> None:
 def test_where_only_some_cards_have_scores_the_others_count_as_median_and_these_as_measured(store: Store) -> None:
     repo = ScoreRepo(store)
     repo.add(document("d", ("u1", "n1", 0, 0.7), ("u2", "n1", 1, 1.5)), NOW)
-    table = repo.table(homogeneous(4, 4), ("A",), NOW, DAY, alike)
+    table = table_of(store, homogeneous(4, 4), ("A",), NOW, DAY, alike)
     counts_as = table.bin_value[0][table.bins[0]]
     assert counts_as[0, :2].tolist() == [0.7, 1.5]
     assert (counts_as[1:] == 1.0).all()
@@ -58,7 +65,7 @@ def test_where_only_some_cards_have_scores_the_others_count_as_median_and_these_
 def test_one_slow_card_alone_makes_no_other_slow(store: Store) -> None:
     repo = ScoreRepo(store)
     repo.add(document("d", ("u1", "n1", 0, 1.5)), NOW)
-    table = repo.table(homogeneous(2, 4), ("A",), NOW, DAY, alike)
+    table = table_of(store, homogeneous(2, 4), ("A",), NOW, DAY, alike)
     assert table.bin_value[0][table.bins[0]].ravel().tolist() == [1.5] + 7 * [1.0]
 
 
@@ -70,7 +77,7 @@ def test_one_slow_card_alone_makes_no_other_slow(store: Store) -> None:
 def test_a_score_that_cannot_be_trusted_is_neutral(store: Store, score: float, age: float) -> None:
     repo = ScoreRepo(store)
     repo.add(document("d", ("u1", "n1", 0, score), at=NOW - age), NOW)
-    table = repo.table(homogeneous(1, 1), CLASSES, NOW, 30 * DAY, bin_scores)
+    table = table_of(store, homogeneous(1, 1), CLASSES, NOW, 30 * DAY, bin_scores)
     assert table.score[0, 0, 0] == 1.0
     assert not table.known.any()
 
@@ -78,12 +85,12 @@ def test_a_score_that_cannot_be_trusted_is_neutral(store: Store, score: float, a
 def test_scores_of_nodes_that_slurm_does_not_have_are_left_out(store: Store) -> None:
     repo = ScoreRepo(store)
     repo.add(document("d", ("u1", "ghost", 0, 1.5), ("u2", "n1", 7, 1.5), ("u3", "n1", 0, 1.2)), NOW)
-    table = repo.table(homogeneous(1, 2), CLASSES, NOW, DAY, bin_scores)
+    table = table_of(store, homogeneous(1, 2), CLASSES, NOW, DAY, bin_scores)
     assert table.score[0].tolist() == [[1.2, 1.0]]
 
 
 def test_an_empty_store_gives_a_neutral_table(store: Store) -> None:
-    table = ScoreRepo(store).table(homogeneous(3, 2), CLASSES, NOW, DAY, bin_scores)
+    table = table_of(store, homogeneous(3, 2), CLASSES, NOW, DAY, bin_scores)
     assert not table.known.any()
     assert (table.score == 1.0).all()
     assert not table.bins.any()
@@ -93,7 +100,7 @@ def test_a_card_that_moved_keeps_its_score_and_neither_slot_inherits_the_others(
     repo = ScoreRepo(store)
     repo.add(document("d", ("slow", "n3", 1, 1.5), ("other", "n1", 0, 0.9)), NOW - DAY)
     GpuRepo(store).see([Sighting("slow", "n1", 0), Sighting("new", "n3", 1)], NOW)
-    table = repo.table(homogeneous(3, 2), ("A",), NOW, 30 * DAY, bin_scores)
+    table = table_of(store, homogeneous(3, 2), ("A",), NOW, 30 * DAY, bin_scores)
     assert table.score[0, 0, 0] == 1.5
     assert not table.known[0, 2, 1]
     assert table.known[0].sum() == 1
@@ -144,6 +151,6 @@ def test_ten_thousand_gpus_are_aligned_exactly(store: Store) -> None:
     values = np.random.default_rng(7).normal(1.0, 0.05, (nodes, gpus))
     rows = [(f"u{n}-{g}", f"n{n + 1}", g, float(values[n, g])) for n in range(nodes) for g in range(gpus)]
     ScoreRepo(store).add(document("d", *rows), NOW)
-    table = ScoreRepo(store).table(homogeneous(nodes, gpus), ("A",), NOW, DAY, bin_scores)
+    table = table_of(store, homogeneous(nodes, gpus), ("A",), NOW, DAY, bin_scores)
     assert (table.score[0] == values).all()
     assert table.known.all()
