@@ -15,7 +15,7 @@ from typing import ClassVar
 
 from pal_slurm.model import Edit, EditResult, Job, Snapshot
 from pal_slurm.sim.slurm.backend import SimSlurm
-from pal_slurm.sim.slurm.controller import Controller, Setup
+from pal_slurm.sim.slurm.controller import Controller, SlurmSetup
 from pal_slurm.sim.slurm.leasing import Leasing
 from pal_slurm.sim.slurm.machine import Node, bits
 from pal_slurm.slurm.capabilities import parse_release
@@ -25,7 +25,7 @@ from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
 from pal_slurm.slurm.records import JobRecord
 
 LOOK_S = 0.1
-QUICK = Setup(
+QUICK = SlurmSetup(
     parameters="disable_job_shrink,batch_sched_delay=0,sched_interval=2,bf_interval=2",
     main_s=2.0,
     backfill_s=2.0,

@@ -15,15 +15,15 @@ from pathlib import Path
 from pal_slurm.model import EditKind, Intent, Knowledge
 from pal_slurm.sim.daemon import SimPald, settings
 from pal_slurm.sim.slurm.backend import SimSlurm
-from pal_slurm.sim.slurm.controller import Controller, Setup
+from pal_slurm.sim.slurm.controller import Controller, SlurmSetup
 from pal_slurm.sim.slurm.jobs import SimJob
 from pal_slurm.sim.slurm.leasing import Leasing
-from pal_slurm.sim.slurm.trouble import Fate, Trouble
+from pal_slurm.sim.slurm.trouble import AnswerFate, Trouble
 from pal_slurm.slurm.edits.rewrite import Rewrite
 from tests.simcluster import Sbatch, nodes
 
 START = 1_800_000_000.0
-SETUP = Setup(
+SETUP = SlurmSetup(
     parameters="disable_job_shrink,sched_interval=5,bf_interval=5", main_s=5.0, backfill_s=5.0, limits_kill=False
 )
 
@@ -51,7 +51,7 @@ class Watched(Trouble):
     journal: list[Update] = field(default_factory=list)
     before: dict[str, Callable[[], None]] = field(default_factory=dict)  # by verb
     after: dict[str, Callable[[], None]] = field(default_factory=dict)
-    fates: list[Fate | str] = field(default_factory=list)  # of the next updates
+    fates: list[AnswerFate | str] = field(default_factory=list)  # of the next updates
     each: Callable[[], None] = lambda: None  # before each update
 
     def asked(self, verb: str) -> None:
@@ -60,10 +60,10 @@ class Watched(Trouble):
     def answered(self, verb: str) -> None:
         self.after.get(verb, _nothing)()
 
-    def update(self, target: str, asked: Rewrite) -> Fate | str:
+    def update(self, target: str, asked: Rewrite) -> AnswerFate | str:
         self.each()
         self.journal.append(Update(self.now(), target, asked))
-        return self.fates.pop(0) if self.fates else Fate.WHOLE
+        return self.fates.pop(0) if self.fates else AnswerFate.WHOLE
 
 
 def _nothing() -> None:
@@ -80,7 +80,7 @@ class House:
         *,
         count: int = 4,
         release: str = "26.05",
-        setup: Setup = SETUP,
+        setup: SlurmSetup = SETUP,
         knowledge: Knowledge | None = None,
         **keys: object,
     ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import socket
 
-from pal_slurm.words import digits, plain
+from pal_slurm.words import plain
 
 
 def notify(*states: str) -> bool:
@@ -23,12 +23,3 @@ def notify(*states: str) -> bool:
     except OSError:
         return False
     return True
-
-
-def watchdog_interval() -> float | None:
-    """Seconds between two signs of life that systemd asks for, or None."""
-    usec = os.environ.get("WATCHDOG_USEC", "")
-    pid = os.environ.get("WATCHDOG_PID", "")
-    if not digits(usec) or (pid and pid != str(os.getpid())):
-        return None
-    return int(usec) / 1e6

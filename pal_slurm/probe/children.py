@@ -29,7 +29,7 @@ class ChildFailed(Exception):
     """`str()` says what became of the child."""
 
 
-class Child:
+class ProbeChild:
     """A process of ours that answers in JSON lines."""
 
     def __init__(self, command: Sequence[str], env: Mapping[str, str] | None = None) -> None:
@@ -50,7 +50,7 @@ class Child:
         self._buffer = b""
 
     @classmethod
-    def ours(cls, *arguments: str, env: Mapping[str, str] | None = None) -> Child:
+    def ours(cls, *arguments: str, env: Mapping[str, str] | None = None) -> ProbeChild:
         path = os.pathsep.join(filter(None, [_PACKAGE, os.environ.get("PYTHONPATH", "")]))
         command = [sys.executable, "-m", "pal_slurm.probe.child", *arguments]
         return cls(command, {**(env or {}), "PYTHONPATH": path})

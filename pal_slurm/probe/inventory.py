@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from pal_slurm.probe.children import Child, ChildFailed
+from pal_slurm.probe.children import ChildFailed, ProbeChild
 from pal_slurm.probe.document import Device, Fault
 from pal_slurm.probe.errors import BadInput, NoDevices
 from pal_slurm.probe.words import plain
@@ -38,7 +38,7 @@ def take(source: str, patience: float = PATIENCE_S) -> Inventory:
     faults: list[Fault] = []
     runs_on, first, count = "", 0, 1
     while first < count:
-        child = Child.ours("list", source, str(first))
+        child = ProbeChild.ours("list", source, str(first))
         try:
             count, runs_on = _opening(child, patience)
             for index, answer in _answers(child, first, count, patience):
@@ -55,7 +55,7 @@ def take(source: str, patience: float = PATIENCE_S) -> Inventory:
     return Inventory(source, runs_on, tuple(found), tuple(faults))
 
 
-def _opening(child: Child, patience: float) -> tuple[int, str]:
+def _opening(child: ProbeChild, patience: float) -> tuple[int, str]:
     try:
         answer = child.answer(patience)
     except ChildFailed as error:
@@ -66,7 +66,7 @@ def _opening(child: Child, patience: float) -> tuple[int, str]:
     return int(answer["count"]), str(answer["runs_on"])
 
 
-def _answers(child: Child, first: int, count: int, patience: float) -> Iterator[tuple[int, dict[str, Any]]]:
+def _answers(child: ProbeChild, first: int, count: int, patience: float) -> Iterator[tuple[int, dict[str, Any]]]:
     for index in range(first, count):
         yield index, child.answer(patience)
 

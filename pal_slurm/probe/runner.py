@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from pal_slurm.probe.children import Child, ChildFailed
+from pal_slurm.probe.children import ChildFailed, ProbeChild
 from pal_slurm.probe.document import Device, Fault
 from pal_slurm.probe.kernels import Spec
 from pal_slurm.probe.words import plain
@@ -38,7 +38,7 @@ class Runner:
     def __init__(self, device: Device, runs_on: str, source: str, patience: WaitLimits) -> None:
         self.device = device
         self._runs_on, self._source, self._patience = runs_on, source, patience
-        self._child: Child | None = None
+        self._child: ProbeChild | None = None
         self._deaths = 0
         self._refused: set[str] = set()
         self._asked: tuple[str, float] | None = None  # what the child is busy with: (app, seconds to wait)
@@ -71,7 +71,7 @@ class Runner:
         self._asked = None
         try:
             if self._child is None:
-                self._child = Child.ours("kernel", env=self._env())
+                self._child = ProbeChild.ours("kernel", env=self._env())
             self._child.send(order)
             self._asked = (spec.app, patience)
         except (ChildFailed, OSError) as error:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
-from pal_slurm.probe.children import Child, ChildFailed
+from pal_slurm.probe.children import ChildFailed, ProbeChild
 from pal_slurm.probe.devices import Sample
 from pal_slurm.probe.document import Fault, Telemetry
 from pal_slurm.probe.inventory import Inventory
@@ -36,12 +36,12 @@ class Sampler:
         self.faults: list[Fault] = []
         self._next = 0  # position in _asked of the device whose answer comes next
         self._last = time.monotonic()
-        self._child: Child | None = None
+        self._child: ProbeChild | None = None
 
     def start(self) -> None:
         if self._asked:
             indices = ",".join(str(index) for index in self._asked)
-            self._child = Child.ours("sample", self._inventory.source, f"{self._interval}", indices)
+            self._child = ProbeChild.ours("sample", self._inventory.source, f"{self._interval}", indices)
         self._next, self._last = 0, time.monotonic()
 
     def fileno(self) -> int | None:

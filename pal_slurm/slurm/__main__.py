@@ -24,7 +24,7 @@ from pal_slurm.slurm.port import Slurm
 from pal_slurm.slurm.pyslurm.backend import PyslurmSlurm
 
 
-class Line(TypedDict):
+class CheckedLine(TypedDict):
     job: str
     state: str
     app: str
@@ -76,7 +76,7 @@ def _backend(options: argparse.Namespace) -> Slurm:
     return PyslurmSlurm(shlex.split(options.python), conf=options.conf)
 
 
-def _line(job: Job) -> Line:
+def _line(job: Job) -> CheckedLine:
     return {
         "job": job_name(job),
         "state": job.state.value,
@@ -106,7 +106,7 @@ def request_text(request: Request) -> str:
     return " ".join(parts)
 
 
-def _table(lines: Sequence[Line]) -> str:
+def _table(lines: Sequence[CheckedLine]) -> str:
     rows = [("JOB", "STATE", "APP", "LEASE", "NODES", "REQUEST")]
     for line in lines:
         lease = "-" if line["lease"] is None else time.strftime("%H:%M:%S", time.localtime(line["lease"]))

@@ -15,7 +15,7 @@ OLDEST = (22, 5, 0)
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class ReleaseRow:
     since: tuple[int, int, int]
     repin: bool
     restore_untyped: bool
@@ -27,9 +27,13 @@ class Row:
 # Up to 23.02.5 an update merges a job's GRES list into the one it had: a type once asked for never goes away, so a pin
 # can be made once, only in the field that the user did not use, and never be taken back exactly.
 TABLE = (
-    Row(OLDEST, repin=False, restore_untyped=False, exact_slots=True, cross_field=True, tres_separator="gres:"),
-    Row((23, 2, 6), repin=True, restore_untyped=True, exact_slots=True, cross_field=False, tres_separator="gres:"),
-    Row((24, 11, 0), repin=True, restore_untyped=True, exact_slots=True, cross_field=False, tres_separator="gres/"),
+    ReleaseRow(OLDEST, repin=False, restore_untyped=False, exact_slots=True, cross_field=True, tres_separator="gres:"),
+    ReleaseRow(
+        (23, 2, 6), repin=True, restore_untyped=True, exact_slots=True, cross_field=False, tres_separator="gres:"
+    ),
+    ReleaseRow(
+        (24, 11, 0), repin=True, restore_untyped=True, exact_slots=True, cross_field=False, tres_separator="gres/"
+    ),
 )
 
 

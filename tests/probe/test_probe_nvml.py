@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pal_slurm.probe.children import Child
+from pal_slurm.probe.children import ProbeChild
 from tests.probe.helpers import ROOT, environment, faults_of, printed, probe
 
 SOURCE = ROOT / "tests/fakes/nvml/nvml.c"
@@ -140,15 +140,15 @@ def test_a_driver_that_does_not_answer_at_all_is_told_in_time(node: Node) -> Non
 
 
 @pytest.fixture
-def sampling(node: Node, monkeypatch: pytest.MonkeyPatch) -> Iterator[Child]:
+def sampling(node: Node, monkeypatch: pytest.MonkeyPatch) -> Iterator[ProbeChild]:
     for name, value in environment(node.env).items():
         monkeypatch.setenv(name, value)
-    child = Child.ours("sample", "nvml", "0.05", "0,1")
+    child = ProbeChild.ours("sample", "nvml", "0.05", "0,1")
     yield child
     child.end()
 
 
-def test_samples_carry_units_of_ours_and_gpm_shares_from_the_second_one_on(sampling: Child) -> None:
+def test_samples_carry_units_of_ours_and_gpm_shares_from_the_second_one_on(sampling: ProbeChild) -> None:
     first, _, second = (sampling.answer(20) for _ in range(3))
     assert first["sample"] == {
         "sm_mhz": 1755, "mem_mhz": 2619, "power_w": 312.5, "temperature_c": 61, "util_compute": 0.93,
@@ -157,7 +157,7 @@ def test_samples_carry_units_of_ours_and_gpm_shares_from_the_second_one_on(sampl
     assert second["sample"] == {**first["sample"], "sm_active": 0.88, "dram_active": 0.37, "tensor_active": 0.12}
 
 
-def test_a_gpu_that_is_lost_while_it_is_sampled_does_not_end_the_sampling(sampling: Child, node: Node) -> None:
+def test_a_gpu_that_is_lost_while_it_is_sampled_does_not_end_the_sampling(sampling: ProbeChild, node: Node) -> None:
     assert "sample" in sampling.answer(20)
     node.say("0.fail.nvmlDeviceGetPowerUsage=15")
     answers = [sampling.answer(20) for _ in range(8)]

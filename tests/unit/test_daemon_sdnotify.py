@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import socket
 from pathlib import Path
 
 import pytest
 
-from pal_slurm.daemon.sdnotify import notify, watchdog_interval
+from pal_slurm.daemon.sdnotify import notify
 
 
 def test_states_arrive_in_one_datagram(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -34,11 +33,3 @@ def test_no_listener_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert not notify("READY=1")
     monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "nobody"))
     assert not notify("READY=1")
-
-
-def test_the_watchdog_of_another_process_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WATCHDOG_USEC", "3000000")
-    monkeypatch.setenv("WATCHDOG_PID", str(os.getpid() + 1))
-    assert watchdog_interval() is None
-    monkeypatch.setenv("WATCHDOG_PID", str(os.getpid()))
-    assert watchdog_interval() == 3.0

@@ -8,7 +8,7 @@ import pytest
 
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import EditKind, Outcome
-from pal_slurm.sim.slurm.trouble import Fate
+from pal_slurm.sim.slurm.trouble import AnswerFate
 from tests.simpald import START, House
 
 Make = Callable[..., House]
@@ -95,7 +95,7 @@ def test_a_pin_whose_answer_was_lost_is_found_and_not_made_again(house: House) -
 
 
 def test_a_pin_of_which_half_stands_is_given_back_in_the_same_cycle(house: House) -> None:
-    house.watch.fates = [Fate.HALF]
+    house.watch.fates = [AnswerFate.HALF]
     job = house.submit("--gpus=2")
     before = house.job(job).job().request
     house.pald.cycle()
@@ -105,8 +105,8 @@ def test_a_pin_of_which_half_stands_is_given_back_in_the_same_cycle(house: House
     assert house.state(job) == "RUNNING"
 
 
-@pytest.mark.parametrize("fate", [Fate.TWICE, Fate.LOST, "Requested operation is presently disabled"])
-def test_an_update_that_comes_twice_or_never_or_is_refused(house: House, fate: Fate | str) -> None:
+@pytest.mark.parametrize("fate", [AnswerFate.TWICE, AnswerFate.LOST, "Requested operation is presently disabled"])
+def test_an_update_that_comes_twice_or_never_or_is_refused(house: House, fate: AnswerFate | str) -> None:
     house.watch.fates = [fate]
     job = house.submit("--gpus=2")
     house.live(60)

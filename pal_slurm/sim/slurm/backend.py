@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Cluster, Edit, EditResult, Job, JobState, Snapshot
 from pal_slurm.sim.slurm.controller import Controller
-from pal_slurm.sim.slurm.trouble import Fate, Trouble
+from pal_slurm.sim.slurm.trouble import AnswerFate, Trouble
 from pal_slurm.sim.slurm.updates import update
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.edits.apply import Heard, apply
@@ -127,11 +127,11 @@ class SimSlurm:
         fate = self.trouble.update(item.target, item.asked)
         if isinstance(fate, str):
             return fate
-        if fate is Fate.LOST:
+        if fate is AnswerFate.LOST:
             return ""
         self.edits += 1
-        said = update(c, item.target, item.asked, half=fate is Fate.HALF)
-        return update(c, item.target, item.asked) if fate is Fate.TWICE else said
+        said = update(c, item.target, item.asked, half=fate is AnswerFate.HALF)
+        return update(c, item.target, item.asked) if fate is AnswerFate.TWICE else said
 
     def _machine(self) -> Cluster:
         c = self.controller

@@ -26,7 +26,7 @@ FIRST_PRIORITY = 4_294_901_760  # priority/basic: each job gets one less than th
 
 
 @dataclass(frozen=True, slots=True)
-class Setup:
+class SlurmSetup:
     """What slurm.conf would say, and how long slurmctld takes to answer."""
 
     release: str = "26.05.5"
@@ -45,7 +45,7 @@ class Setup:
 
 class Controller:
     def __init__(
-        self, nodes: Sequence[Node], partitions: Mapping[str, Iterable[str]], setup: Setup, now: float
+        self, nodes: Sequence[Node], partitions: Mapping[str, Iterable[str]], setup: SlurmSetup, now: float
     ) -> None:
         self.setup, self.now = setup, now
         self.nodes = list(nodes)

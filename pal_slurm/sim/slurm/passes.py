@@ -110,7 +110,7 @@ class Taken(NamedTuple):
     part: Part
 
 
-class Plan:
+class PassPlan:
     """Who holds what until when, row by row."""
 
     def __init__(self, c: Controller) -> None:
@@ -152,7 +152,7 @@ class Plan:
 
 
 def backfill(c: Controller) -> None:
-    plan, tried = Plan(c), 0
+    plan, tried = PassPlan(c), 0
     for job in queue(c):
         for task in _tasks(c, job):
             tried += 1

@@ -12,7 +12,7 @@ from pal_slurm.model import Snapshot
 from pal_slurm.slurm.edits.rewrite import Rewrite
 
 
-class Fate(Enum):
+class AnswerFate(Enum):
     """What becomes of one update."""
 
     WHOLE = auto()
@@ -28,9 +28,9 @@ class Trouble:
     def answered(self, verb: str) -> None:
         """It is done; SlurmUnavailable: the answer is lost."""
 
-    def update(self, target: str, asked: Rewrite) -> Fate | str:
+    def update(self, target: str, asked: Rewrite) -> AnswerFate | str:
         """A text: slurmctld refuses this update in these words."""
-        return Fate.WHOLE
+        return AnswerFate.WHOLE
 
     def told(self, fresh: Snapshot) -> Snapshot:
         """What is seen of it: an older one, say."""

@@ -92,7 +92,7 @@ class Layout:
 
 
 @dataclass(slots=True)
-class Row:
+class QueueRow:
     """One record: its texts (each character one byte), and which of them were cut."""
 
     texts: dict[str, str]
@@ -117,17 +117,17 @@ def layout(available: frozenset[str]) -> Layout:
     return Layout(tuple((name, width) for name, width in WIDTHS.items() if name not in LATER or name in available))
 
 
-def rows(out: bytes, of: Layout) -> list[Row]:
+def rows(out: bytes, of: Layout) -> list[QueueRow]:
     """The records of one answer; the tasks of an array that share a record are one row."""
     return list(_rows(out, of))
 
 
-def _rows(out: bytes, of: Layout) -> Iterator[Row]:
+def _rows(out: bytes, of: Layout) -> Iterator[QueueRow]:
     if len(out) % of.length:
         raise SlurmUnavailable(
             f"squeue's answer is {len(out)} bytes long, no multiple of a record's {of.length}: nothing was used"
         )
-    seen: dict[str, Row] = {}
+    seen: dict[str, QueueRow] = {}
     text = out.decode("latin-1")
     id_name, id_start, id_end = of.places[0]
     task_start, task_end = next((start, end) for name, start, end in of.places if name == "ArrayTaskId")
@@ -148,9 +148,11 @@ def _rows(out: bytes, of: Layout) -> Iterator[Row]:
         row.tasks.append(record[task_start:task_end].rstrip(" "))
 
 
-def _row(record: str, places: Sequence[tuple[str, int, int]], plain: bool) -> Row:
+def _row(record: str, places: Sequence[tuple[str, int, int]], plain: bool) -> QueueRow:
     texts = {name: record[start:end].rstrip(" ") for name, start, end in places}
-    return Row(texts, plain, tuple(name for name, _, end in places if record[end - 1] != " " and name not in NAMES))
+    return QueueRow(
+        texts, plain, tuple(name for name, _, end in places if record[end - 1] != " " and name not in NAMES)
+    )
 
 
 def _plain(char: str) -> str:

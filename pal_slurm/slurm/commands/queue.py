@@ -1,4 +1,4 @@
-"""One row of squeue as a JobRecord. In: Row. Out: JobRecord, in the words that records.py understands.
+"""One row of squeue as a JobRecord. In: QueueRow. Out: JobRecord, in the words that records.py understands.
 
 What squeue leaves out: whether memory is meant per CPU or per node (told from the job's TRES), an array's %limit and
 the devices of a running job (details.py).
@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from functools import lru_cache
 
-from pal_slurm.slurm.commands.columns import Row
+from pal_slurm.slurm.commands.columns import QueueRow
 from pal_slurm.slurm.records import JobRecord
 from pal_slurm.words import digits
 
@@ -22,7 +22,7 @@ class Unread(Exception):
     """A record that can't be understood; `str()` is a sentence for the snapshot."""
 
 
-def to_record(row: Row) -> JobRecord:
+def to_record(row: QueueRow) -> JobRecord:
     if row.cut:
         raise Unread(f"job {row.get('JobId')}: its {', '.join(row.cut)} is longer than anything pal-slurm reads")
     try:
@@ -31,7 +31,7 @@ def to_record(row: Row) -> JobRecord:
         raise Unread(f"job {row.get('JobId')}: {error}") from error
 
 
-def _to_record(row: Row) -> JobRecord:
+def _to_record(row: QueueRow) -> JobRecord:
     get = row.get
     record = JobRecord(
         id=int(get("JobId")),
@@ -81,7 +81,7 @@ def _to_record(row: Row) -> JobRecord:
     return record
 
 
-def _add_array(record: JobRecord, row: Row) -> None:
+def _add_array(record: JobRecord, row: QueueRow) -> None:
     first = row.tasks[0] if row.tasks else ""
     if not digits(first.partition("%")[0]):
         return

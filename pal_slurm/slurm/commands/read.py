@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pal_slurm.slurm.commands.columns import COMMENTS, LATER, WIDE, Layout, Row, layout, rows
+from pal_slurm.slurm.commands.columns import COMMENTS, LATER, WIDE, Layout, QueueRow, layout, rows
 from pal_slurm.slurm.commands.details import Details
 from pal_slurm.slurm.commands.queue import Unread, to_record
 from pal_slurm.slurm.commands.run import Commands, failure
@@ -44,13 +44,13 @@ class QueueReader:
 
     def some(self, ids: Sequence[int]) -> Queue:
         """These jobs, also when they have ended, as long as slurmctld remembers them; an array by any of its ids."""
-        found: dict[str, Row] = {}
+        found: dict[str, QueueRow] = {}
         few = ids if len(ids) <= FEW else [",".join(map(str, ids[i : i + MANY])) for i in range(0, len(ids), MANY)]
         for asked in few:
             found |= {row.texts["JobId"]: row for row in self._rows((f"-j{asked}", "-tall"))}
         return self._records(list(found.values()), whole_queue=False)
 
-    def _records(self, found: Sequence[Row], *, whole_queue: bool) -> Queue:
+    def _records(self, found: Sequence[QueueRow], *, whole_queue: bool) -> Queue:
         queue = Queue()
         for row in self._widened(found):
             try:
@@ -60,7 +60,7 @@ class QueueReader:
         self._details.fill(queue.records, whole_queue=whole_queue)
         return queue
 
-    def _rows(self, options: Sequence[str]) -> list[Row]:
+    def _rows(self, options: Sequence[str]) -> list[QueueRow]:
         of = layout(self.columns())
         # The narrow call goes first: a job that only the wide one knows is new, and read whole by the next cycle.
         excluded = None if "ExcNodes" in self.columns() else self._excluded(options)
@@ -74,7 +74,7 @@ class QueueReader:
             row.cut += nodes.cut
         return known
 
-    def _excluded(self, options: Sequence[str]) -> dict[str, Row]:
+    def _excluded(self, options: Sequence[str]) -> dict[str, QueueRow]:
         found = rows(self._ask(("-o", _EXCLUDED_FORMAT), options), _EXCLUDED)
         return {row.texts["JobId"]: row for row in found}
 
@@ -86,10 +86,10 @@ class QueueReader:
             return b""
         raise failure("squeue", answer)
 
-    def _widened(self, found: Sequence[Row]) -> list[Row]:
+    def _widened(self, found: Sequence[QueueRow]) -> list[QueueRow]:
         """Rows with every text whole: the columns that squeue cut are read again, wider, for the jobs concerned."""
         cut = [row for row in found if row.cut]
-        again: dict[str, Row] = {}
+        again: dict[str, QueueRow] = {}
         names = {name for row in cut for name in row.cut} - (LATER - self.columns())
         if names:
             wide = Layout((*_WHICH, *((name, WIDE) for name in sorted(names))))
@@ -110,7 +110,7 @@ class QueueReader:
         return self._columns
 
 
-def _widen(row: Row, wide: Row | None) -> None:
+def _widen(row: QueueRow, wide: QueueRow | None) -> None:
     """Puts the whole texts where cut ones stood. What is longer still stays cut, but for comments."""
     if wide is not None and wide.texts["SubmitTime"] == row.texts["SubmitTime"]:
         row.texts |= {name: wide.texts[name] for name in row.cut if name in wide.texts}
