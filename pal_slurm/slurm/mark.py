@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import lru_cache
 
 from pal_slurm.model import Lease, Request
@@ -18,7 +17,7 @@ def read_mark(admin_comment: str) -> Lease | None:
         return None
     # The end differs from job to job, the rest seldom does.
     made = _made("".join(match.group(1, 3)))
-    return replace(made, end=int(match[2])) if made else None
+    return Lease(int(match[2]), made.original, made.own_nodes, made.not_before) if made else None
 
 
 @lru_cache(maxsize=4096)
