@@ -37,11 +37,11 @@ def told(snapshot: Snapshot, entries: Entries, ledger: Ledger) -> Snapshot:
 
 def _ask(jobs: list[Job], now: float, entries: Entries, ledger: Ledger) -> None:
     asked = [job for job in jobs if job.lease is not None and job.lease.end != job.eligible and not _requeued(job)]
-    written = ledger.wrote_begin((*key, job.eligible or 0) for job in asked for key in keys(job))
+    written = ledger.wrote_begin((key, job.eligible or 0) for job in asked for key in keys(job))
     for job in jobs:
         entries[job.key].whose = Whose.OURS
     for job in asked:
-        if any((*key, job.eligible) in written for key in keys(job)):
+        if any((key, job.eligible) in written for key in keys(job)):
             continue
         ahead = (job.eligible or 0) - now
         if ahead <= 0:

@@ -36,7 +36,7 @@ from pal_slurm.errors import NotLeader, PalError, SlurmUnavailable, StoreError, 
 from pal_slurm.guard import Rules
 from pal_slurm.learning.knowledge import KnowledgeKeeper, keep_of
 from pal_slurm.learning.patterns import Patterns
-from pal_slurm.model import Action, Decision, EditKind, Outcome, Reason, Snapshot, until
+from pal_slurm.model import Action, Decision, EditKind, JobRef, Outcome, Reason, Snapshot, until
 from pal_slurm.policy import Composition
 from pal_slurm.policy.plan import Circumstances, plan
 from pal_slurm.slurm.port import Passes, Slurm
@@ -244,7 +244,7 @@ class Cycle:
         edits = renewals(stay, ends, self.leases, round.now, self._slack_s(), rate)
         for result in self.writer.write([Wish(e, submit[e.job]) for e in edits], round):
             if result.outcome is Outcome.DONE and (end := until(result.edit)) is not None:
-                self.entries[result.edit.job, submit[result.edit.job]].lease_end = end
+                self.entries[JobRef(result.edit.job, submit[result.edit.job])].lease_end = end
 
     def _slack_s(self) -> float:
         """A lease that ends sooner than this is due."""

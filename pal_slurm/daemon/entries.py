@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum, auto
 
 from pal_slurm.daemon.leases import LeaseRules
-from pal_slurm.model import Job, JobKey, Snapshot
+from pal_slurm.model import Job, JobRef, Snapshot
 from pal_slurm.store import Ledger
 
 
@@ -45,7 +45,7 @@ class JobEntry:
 @dataclass
 class Entries:
     since: float | None = None  # of edits before then the ledger knows nothing; None: it was not asked yet
-    _jobs: dict[JobKey, JobEntry] = field(default_factory=dict)
+    _jobs: dict[JobRef, JobEntry] = field(default_factory=dict)
 
     def restore(self, snapshot: Snapshot, ledger: Ledger, leases: LeaseRules) -> None:
         """Once: what an earlier pald meant."""
@@ -63,7 +63,7 @@ class Entries:
         there = {key for job in (*snapshot.pending, *snapshot.running) for key in keys(job)}
         self._jobs = {key: entry for key, entry in self._jobs.items() if key in there}
 
-    def __getitem__(self, key: JobKey) -> JobEntry:
+    def __getitem__(self, key: JobRef) -> JobEntry:
         entry = self._jobs.get(key)
         if entry is None:
             entry = self._jobs[key] = JobEntry()
@@ -80,13 +80,13 @@ class Entries:
     def odd(self, job: Job) -> bool:
         return (found := self._jobs.get(job.key)) is not None and found.odd
 
-    def held_back(self, now: float) -> Mapping[JobKey, float]:
+    def held_back(self, now: float) -> Mapping[JobRef, float]:
         return {key: entry.held_back for key, entry in self._jobs.items() if entry.held_back > now}
 
-    def lease_ends(self, jobs: Iterable[Job]) -> Mapping[JobKey, int]:
+    def lease_ends(self, jobs: Iterable[Job]) -> Mapping[JobRef, int]:
         return {job.key: self._jobs[job.key].lease_end for job in jobs if job.key in self._jobs}
 
 
-def keys(job: Job) -> tuple[JobKey, ...]:
+def keys(job: Job) -> tuple[JobRef, ...]:
     """Its own, and its array's: what was written to an array holds for a task that was split off."""
-    return (job.key,) if job.array_id in (None, job.id) else (job.key, (job.array_id or 0, job.submit))
+    return (job.key,) if job.array_id in (None, job.id) else (job.key, JobRef(job.array_id or 0, job.submit))

@@ -11,7 +11,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from pal_slurm.model import Job, LeaseAgain, Renew
+from pal_slurm.model import Job, JobRef, LeaseAgain, Renew
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ def lease_end(job: Job, written: int | None) -> int | None:
 
 def renewals(
     waiting: Iterable[tuple[int, Job]],
-    written: Mapping[tuple[int, int], int],
+    written: Mapping[JobRef, int],
     rules: LeaseRules,
     now: float,
     slack_s: float,

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from pal_slurm.model import Cluster, Job, Knowledge, Placement, predict
+from pal_slurm.model import Cluster, Job, JobRef, Knowledge, Placement, predict
 from pal_slurm.store import JobOutcome, OutcomeRepo
 
-Pins = Mapping[tuple[int, int], tuple[Placement, float | None]]  # job key -> what was asked for, Slurm's own step time
+Pins = Mapping[JobRef, tuple[Placement, float | None]]  # what was asked for, Slurm's own step time
 
 
 def _known(job: Job) -> bool:

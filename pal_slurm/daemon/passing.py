@@ -32,6 +32,7 @@ from pal_slurm.model import (
     EditResult,
     FloatArray,
     Job,
+    JobRef,
     JobState,
     Knowledge,
     Outcome,
@@ -111,7 +112,7 @@ class Known:
             return lapsed
         return frozenset(j.id for j in self.view.pending if j.id in lapsed and not self.indifferent(j))
 
-    def ahead(self, decisions: Sequence[Decision], held_back: Mapping[tuple[int, int], float]) -> tuple[Decision, ...]:
+    def ahead(self, decisions: Sequence[Decision], held_back: Mapping[JobRef, float]) -> tuple[Decision, ...]:
         """The same decisions, but jobs that are indifferent are let go, as long as nobody ahead of them stays.
 
         `held_back`: jobs whose pin was taken back, until when they get no new one.

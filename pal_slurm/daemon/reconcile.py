@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pal_slurm.model import EditKind, Intent, Job, JobState, Outcome, Pin, Placement, Unpin, Waits
+from pal_slurm.model import EditKind, Intent, Job, JobRef, JobState, Outcome, Pin, Placement, Unpin, Waits
 from pal_slurm.slurm.port import Passes
 
 
@@ -53,7 +53,7 @@ class View:
     nodes_ok: frozenset[str]
     passes: Passes
     now: float
-    undos: Mapping[tuple[int, int], int]  # by the job's own key: how often its pin was taken back before
+    undos: Mapping[JobRef, int]  # by the job's own key: how often its pin was taken back before
 
 
 def judge(intent: Intent, view: View) -> Transition:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.reconcile import Transition, expected
-from pal_slurm.model import Decision, Edit, EditResult, JobKey, Knowledge, Outcome, Placement, Snapshot
+from pal_slurm.model import Decision, Edit, EditResult, JobRef, Knowledge, Outcome, Placement, Snapshot
 from pal_slurm.slurm.port import Passes
 
 
@@ -20,8 +20,8 @@ class Wish:
     by: float | None = None  # epoch: a start is not sent later, its lease is about to end
 
     @property
-    def key(self) -> JobKey:
-        return (self.edit.job, self.submit)
+    def key(self) -> JobRef:
+        return JobRef(self.edit.job, self.submit)
 
 
 @dataclass

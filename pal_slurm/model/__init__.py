@@ -15,7 +15,7 @@ from pal_slurm.model.edit import (
     Unpin,
     until,
 )
-from pal_slurm.model.job import Job, JobKey, JobState, Lease, Request, Shape, Waits
+from pal_slurm.model.job import Job, JobRef, JobState, Lease, Request, Shape, Waits
 from pal_slurm.model.operation import KIND_OF, STEPS, Intent, NotBegun, OperationKind
 from pal_slurm.model.placement import Action, Decision, Placement, Reason
 from pal_slurm.model.scores import ScoreTable, bins_with_neutral, neutral_scores
@@ -25,7 +25,7 @@ from pal_slurm.model.speed import Factors, base_of, comm_of, factors, predict, s
 __all__ = [
     "APP_NAME", "KIND_OF", "NOT_SENT", "NO_HINT", "STEPS", "Action", "App", "Apps", "BoolArray", "Cluster",
     "Decision", "Edit", "EditKind", "EditResult", "Factors", "FloatArray", "Hint", "IntArray", "Intent", "Job",
-    "JobKey", "JobState", "Knowledge", "Lease", "LeaseAgain", "NotBegun", "OperationKind", "Outcome", "Pin",
+    "JobRef", "JobState", "Knowledge", "Lease", "LeaseAgain", "NotBegun", "OperationKind", "Outcome", "Pin",
     "Placement", "Plain", "Reason", "Renew", "Request", "Reservation", "ScoreTable", "Shape", "Snapshot", "Tier",
     "Unpin", "Waits", "base_of", "bins_with_neutral", "comm_of", "factors", "homogeneous", "neutral_scores",
     "predict", "read_hint", "step_time", "until",

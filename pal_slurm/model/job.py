@@ -6,11 +6,18 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
 from functools import cached_property
+from typing import NamedTuple
 
 from pal_slurm.model.app import NO_HINT, Hint
 from pal_slurm.model.hostlist import expand_hosts
 
-JobKey = tuple[int, int]  # id and submit time: a job id may come round again
+
+class JobRef(NamedTuple):
+    """One job for ever, or one task of an array: a job id may come round again, with its submit time it does not."""
+
+    id: int
+    submit: int
+    task: int | None = None
 
 
 class JobState(StrEnum):
@@ -151,9 +158,9 @@ class Job:
     command: str = ""  # the batch script and its arguments: the same
 
     @cached_property
-    def key(self) -> tuple[int, int]:
-        """A job id may come round again; with its submit time it is one job for ever."""
-        return (self.id, self.submit)
+    def key(self) -> JobRef:
+        """Of the whole record."""
+        return JobRef(self.id, self.submit)
 
     def said_alike(self, other: Job) -> bool:
         """Whether nobody has edited it between two looks: what Slurm itself changes does not count."""

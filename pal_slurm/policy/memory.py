@@ -10,7 +10,7 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from pal_slurm.model import Job, JobKey
+from pal_slurm.model import Job, JobRef
 
 VERSION = 1
 GRACE_S = 60.0
@@ -28,8 +28,8 @@ class Head:
 @dataclass(frozen=True, slots=True)
 class Memory:
     begun: float | None = None  # when the first plan was made; None: nothing is remembered
-    declining: Mapping[JobKey, float] = field(default_factory=dict)  # since when a job declines what it is offered
-    heads: Mapping[JobKey, Head] = field(default_factory=dict)
+    declining: Mapping[JobRef, float] = field(default_factory=dict)  # since when a job declines what it is offered
+    heads: Mapping[JobRef, Head] = field(default_factory=dict)
 
     def declines_since(self, job: Job) -> float | None:
         """None: it has not declined yet. The time runs on while nothing at all is free for it."""
@@ -48,8 +48,8 @@ class Memory:
         return {
             "version": VERSION,
             "begun": self.begun,
-            "declining": [[*key, since] for key, since in self.declining.items()],
-            "heads": [[*key, head.since, head.until] for key, head in self.heads.items()],
+            "declining": [[*key[:2], since] for key, since in self.declining.items()],
+            "heads": [[*key[:2], head.since, head.until] for key, head in self.heads.items()],
         }
 
 
@@ -62,10 +62,9 @@ def memory_of(plain: object) -> Memory:
         return NO_MEMORY
     try:
         begun = plain["begun"]
-        declining = {(int(job), int(submit)): since for job, submit, since in map(_numbers, plain["declining"])}
-        heads = {
-            (int(job), int(submit)): Head(since, until) for job, submit, since, until in map(_numbers, plain["heads"])
-        }
+        declining = {JobRef(int(job), int(submit)): since for job, submit, since in map(_numbers, plain["declining"])}
+        rows = map(_numbers, plain["heads"])
+        heads = {JobRef(int(job), int(submit)): Head(since, until) for job, submit, since, until in rows}
         return Memory(None if begun is None else float(begun), declining, heads)
     except (KeyError, TypeError, ValueError):
         return NO_MEMORY

@@ -20,7 +20,7 @@ from pal_slurm.model import (
     App,
     Decision,
     Job,
-    JobKey,
+    JobRef,
     Knowledge,
     Placement,
     Reason,
@@ -86,7 +86,7 @@ class _Planner:
     ) -> None:
         self.snapshot, self.knowledge, self.composition, self.circumstances = snapshot, knowledge, composition, c
         self.memory = memory
-        self.declining: dict[JobKey, float] = {}
+        self.declining: dict[JobRef, float] = {}
         self.now, self.scores = snapshot.taken, knowledge.scores
         waiting = frozenset(self.app(job).cls for job in snapshot.pending if job.gpu_job)
         self.floor = Floor(
@@ -117,7 +117,7 @@ class _Planner:
         waiting = self.snapshot.pending
         kept = {job.key: since for job in waiting if (since := self.memory.declining.get(job.key)) is not None}
         jobs, now = {job.id: job for job in waiting}, self.now
-        heads: dict[JobKey, Head] = {}
+        heads: dict[JobRef, Head] = {}
         for reserved in self.backfill.reserved:
             job = jobs[reserved.job]
             if job.lease is not None and (job.eligible is None or job.eligible > now):

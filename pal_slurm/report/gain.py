@@ -40,7 +40,7 @@ class Gained:
 
 def gained(decided: Iterable[Why], got: Iterable[JobOutcome], now: float) -> list[Gained]:
     """One entry per job of which both step times are known; jobs without scores gain nothing and count."""
-    plans = {(w.decision.job, w.submit, w.decision.task): w for w in decided if w.decision.action is Action.PIN}
+    plans = {w.ref: w for w in decided if w.decision.action is Action.PIN}
     found = []
     for outcome in got:
         real = outcome.step_time
@@ -48,7 +48,7 @@ def gained(decided: Iterable[Why], got: Iterable[JobOutcome], now: float) -> lis
             continue
         n = sum(map(len, outcome.gpus))
         hours = n * max(0.0, (outcome.end or now) - outcome.start) / 3600.0
-        plan = plans.get((outcome.job, outcome.submit, outcome.task))
+        plan = plans.get(outcome.ref)
         if outcome.slurm_step_time is not None:
             gain = outcome.slurm_step_time / real - 1.0
             found.append(Gained(outcome.cls, n, gain, hours, hours * gain))

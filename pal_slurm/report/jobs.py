@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pal_slurm.model import Placement
+from pal_slurm.model import JobRef, Placement
 from pal_slurm.report.text import Value
 from pal_slurm.report.why import where
 from pal_slurm.store import JobOutcome, Why
@@ -15,17 +15,14 @@ FIELDS = (
 )  # fmt: skip
 DEFAULT = ("job", "task", "app", "class", "gpus", "action", "reason", "where", "step_time", "slurm_step_time", "gain")
 
-_Key = tuple[int, int, int | None]
-
 
 def job_rows(decided: Sequence[Why], got: Sequence[JobOutcome], most: int) -> list[dict[str, Value]]:
     """What a job really got stands in the place of what was decided."""
-    rows: dict[_Key, dict[str, Value]] = {}
+    rows: dict[JobRef, dict[str, Value]] = {}
     for why in decided:
-        rows[(why.decision.job, why.submit, why.decision.task)] = _decided(why)
+        rows[why.ref] = _decided(why)
     for outcome in sorted(got, key=lambda o: o.start):
-        key = (outcome.job, outcome.submit, outcome.task)
-        rows.setdefault(key, _blank(outcome)).update(_got(outcome))
+        rows.setdefault(outcome.ref, _blank(outcome)).update(_got(outcome))
     return sorted(rows.values(), key=lambda row: (row["submit"], row["job"], row["task"] or 0), reverse=True)[:most]
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import insert, select, update
 
-from pal_slurm.model import Decision, Placement
+from pal_slurm.model import Decision, JobRef, Placement
 from pal_slurm.store.engine import Store
 from pal_slurm.store.jsontext import dump, load
 from pal_slurm.store.tables import decisions
@@ -44,6 +44,10 @@ class Why:
     weighed: tuple[Weighed, ...] = ()
     pinnable: bool = True
 
+    @property
+    def ref(self) -> JobRef:
+        return JobRef(self.decision.job, self.submit, self.decision.task)
+
 
 class DecisionRepo:
     """The decisions of one cluster; a decision that did not change is not written again."""
@@ -51,15 +55,16 @@ class DecisionRepo:
     def __init__(self, store: Store, cluster: str) -> None:
         self._store = store
         self._cluster = cluster
-        self._written: dict[tuple[int, int, int], int] = {}
+        self._written: dict[JobRef, int] = {}
 
     def record(self, reasons: Iterable[Why]) -> int:
         """Keep the last decision per job; how many were new or different."""
-        fresh = [(key, mark, why) for why in reasons if self._written.get(key := _key(why)) != (mark := _mark(why))]
+        fresh = [(why, mark) for why in reasons if self._written.get(why.ref) != (mark := _mark(why))]
         if not fresh:
             return 0
         with self._store.writing() as db:
-            for (job, submit, task), _, why in fresh:
+            for why, _ in fresh:
+                job, submit, task = why.ref
                 values = {
                     "decided_at": why.decided_at,
                     "action": why.decision.action.value,
@@ -70,12 +75,12 @@ class DecisionRepo:
                     (decisions.c.cluster == self._cluster)
                     & (decisions.c.job == job)
                     & (decisions.c.submit == submit)
-                    & (decisions.c.task == task)
+                    & (decisions.c.task == _stored(task))
                 )
                 if not db.execute(update(decisions).where(where).values(values)).rowcount:
-                    keys = {"cluster": self._cluster, "job": job, "submit": submit, "task": task}
+                    keys = {"cluster": self._cluster, "job": job, "submit": submit, "task": _stored(task)}
                     db.execute(insert(decisions).values(keys | values))
-        self._written |= {key: mark for key, mark, _ in fresh}
+        self._written |= {why.ref: mark for why, mark in fresh}
         return len(fresh)
 
     def of_job(self, job: int) -> list[Why]:
@@ -104,9 +109,9 @@ class DecisionRepo:
             return [load(text, Why) for text in db.execute(query).scalars()]
 
 
-def _key(why: Why) -> tuple[int, int, int]:
-    task = why.decision.task
-    return (why.decision.job, why.submit, -1 if task is None else task)
+def _stored(task: int | None) -> int:
+    """Part of a key, which may not be null."""
+    return -1 if task is None else task
 
 
 def _mark(why: Why) -> int:

@@ -20,7 +20,7 @@ from pal_slurm.model import (
     Edit,
     EditKind,
     Intent,
-    JobKey,
+    JobRef,
     LeaseAgain,
     NotBegun,
     OperationKind,
@@ -112,14 +112,14 @@ class Ledger:
         """The last `most` intents, newest first."""
         return self._read(_INTENTS.order_by(steps.c.id.desc()).limit(most))
 
-    def undos(self, keys: Iterable[JobKey]) -> dict[JobKey, int]:
+    def undos(self, keys: Iterable[JobRef]) -> dict[JobRef, int]:
         """How often the pin of each of these jobs was taken back."""
         return {
             key: int(count)
             for key, count in self._per_job(keys, func.count(), steps.c.kind == EditKind.UNPIN.value).items()
         }
 
-    def given_back(self, since: float) -> dict[JobKey, int]:
+    def given_back(self, since: float) -> dict[JobRef, int]:
         """Jobs whose pin was taken back after `since`, and until when each was leased then."""
         query = (
             select(_OF.job, _OF.submit, func.max(steps.c.until).label("end"))
@@ -130,40 +130,40 @@ class Ledger:
             .group_by(_OF.job, _OF.submit)
         )
         with self._store.reading() as db:
-            return {(row.job, row.submit): int(row.end) for row in db.execute(query)}
+            return {JobRef(row.job, row.submit): int(row.end) for row in db.execute(query)}
 
-    def lease_ends(self, keys: Iterable[JobKey]) -> dict[JobKey, int]:
+    def lease_ends(self, keys: Iterable[JobRef]) -> dict[JobRef, int]:
         """The latest lease end that was ever written for each of these jobs."""
         found = self._per_job(keys, func.max(steps.c.until), steps.c.until.is_not(None))
         return {key: int(end) for key, end in found.items()}
 
-    def wrote_begin(self, begins: Iterable[tuple[int, int, int]]) -> set[tuple[int, int, int]]:
-        """Of these (job, submit time, begin time) those whose begin time is the end of a lease that we wrote."""
+    def wrote_begin(self, begins: Iterable[tuple[JobRef, int]]) -> set[tuple[JobRef, int]]:
+        """Of these begin times those that are the end of a lease that we wrote."""
         wanted = set(begins)
-        found: set[tuple[int, int, int]] = set()
+        found: set[tuple[JobRef, int]] = set()
         with self._store.reading() as db:
-            for part in _chunks(sorted(wanted), 200):
+            for part in _chunks(list(wanted), 200):
                 query = (
                     select(_OF.job, _OF.submit, steps.c.until)
                     .select_from(steps)
                     .join(operations)
-                    .where(self._mine, _OF.job.in_({job for job, _, _ in part}))
-                    .where(steps.c.until.in_({end for _, _, end in part}))
+                    .where(self._mine, _OF.job.in_({ref.id for ref, _ in part}))
+                    .where(steps.c.until.in_({begin for _, begin in part}))
                 )
-                found |= {(row.job, row.submit, row.until) for row in db.execute(query)}
+                found |= {(JobRef(row.job, row.submit), row.until) for row in db.execute(query)}
         return found & wanted
 
-    def leased_again(self, keys: Iterable[JobKey]) -> dict[JobKey, int]:
+    def leased_again(self, keys: Iterable[JobRef]) -> dict[JobRef, int]:
         """How often each of these jobs was leased again after its lease had run out."""
         refused = func.coalesce(steps.c.outcome, "") == Outcome.REFUSED.value
         again = (steps.c.kind == EditKind.LEASE.value) & ~refused
         return {key: int(count) for key, count in self._per_job(keys, func.count(), again).items()}
 
-    def _per_job(self, keys: Iterable[JobKey], figure: Any, condition: Any) -> Mapping[JobKey, Any]:
+    def _per_job(self, keys: Iterable[JobRef], figure: Any, condition: Any) -> Mapping[JobRef, Any]:
         wanted = set(keys)
-        result: dict[JobKey, Any] = {}
+        result: dict[JobRef, Any] = {}
         with self._store.reading() as db:
-            for part in _chunks(sorted({job for job, _ in wanted})):
+            for part in _chunks(sorted({ref.id for ref in wanted})):
                 query = (
                     select(_OF.job, _OF.submit, figure.label("figure"))
                     .select_from(steps)
@@ -171,9 +171,8 @@ class Ledger:
                     .where(self._mine, _OF.job.in_(part), condition)
                     .group_by(_OF.job, _OF.submit)
                 )
-                rows = ((row.job, row.submit, row.figure) for row in db.execute(query))
-                result |= {(job, submit): value for job, submit, value in rows if (job, submit) in wanted}
-        return result
+                result |= {JobRef(row.job, row.submit): row.figure for row in db.execute(query)}
+        return {ref: figure for ref, figure in result.items() if ref in wanted}
 
     def _read(self, query: Select[Any]) -> list[Intent]:
         with self._store.reading() as db:

@@ -8,6 +8,7 @@ from typing import Any
 
 from sqlalchemy import Row, insert, select, update
 
+from pal_slurm.model import JobRef
 from pal_slurm.store.engine import Store
 from pal_slurm.store.rows import names, values
 from pal_slurm.store.tables import outcomes
@@ -28,6 +29,10 @@ class JobOutcome:
     step_time: float | None = None  # predicted for what it got
     slurm_step_time: float | None = None  # predicted for what Slurm itself would have chosen
     user: str = ""  # empty: not known
+
+    @property
+    def ref(self) -> JobRef:
+        return JobRef(self.job, self.submit, self.task)
 
 
 class OutcomeRepo:

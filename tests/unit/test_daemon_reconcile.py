@@ -19,6 +19,7 @@ from pal_slurm.model import (
     EditKind,
     Intent,
     Job,
+    JobRef,
     JobState,
     Lease,
     OperationKind,
@@ -63,7 +64,7 @@ def pinned(**more: Any) -> Job:
 
 def view(*jobs: Job, main: int = 10, backfill: int = 5, ok: tuple[str, ...] = ("n2", "n5"), undos: int = 0) -> View:
     passes = Passes(main, backfill, 0, 0, 0)
-    return View({j.id: j for j in jobs}, {}, frozenset(ok), passes, NOW, {(7, 500): undos})
+    return View({j.id: j for j in jobs}, {}, frozenset(ok), passes, NOW, {JobRef(7, 500): undos})
 
 
 @pytest.mark.parametrize(
@@ -116,8 +117,8 @@ def test_a_task_counts_its_own_undos_not_those_of_its_array() -> None:
     edit = replace(PIN, job=70, task=4)
     split = pinned(id=93, array_id=70, array_task=4, why=Waits.ROOM)
     seen = replace(view(split, main=20), tasks={(70, 4): split})
-    assert judge(intent(edit), replace(seen, undos={(70, 500): 5})).fate is Fate.UNDO
-    assert judge(intent(edit), replace(seen, undos={(93, 500): 2})).fate is Fate.SURRENDER
+    assert judge(intent(edit), replace(seen, undos={JobRef(70, 500): 5})).fate is Fate.UNDO
+    assert judge(intent(edit), replace(seen, undos={JobRef(93, 500): 2})).fate is Fate.SURRENDER
 
 
 def test_passes_that_did_not_reach_the_job_do_not_count_for_a_while() -> None:

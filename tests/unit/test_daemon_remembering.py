@@ -6,11 +6,12 @@ import pytest
 from sqlalchemy import text
 
 from pal_slurm.daemon.remembering import EVERY_S, Remembering
+from pal_slurm.model import JobRef
 from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
 from pal_slurm.store import MemoryRepo, Store
 
 NOW = 1000.0
-MEMORY = Memory(NOW - 50, {(7, 100): 950.0}, {(8, 100): Head(960.0, 1200.0)})
+MEMORY = Memory(NOW - 50, {JobRef(7, 100): 950.0}, {JobRef(8, 100): Head(960.0, 1200.0)})
 
 
 def stored(store: Store) -> Memory:

@@ -14,6 +14,7 @@ from pal_slurm.model import (
     Edit,
     EditKind,
     Intent,
+    JobRef,
     LeaseAgain,
     NotBegun,
     OperationKind,
@@ -81,8 +82,8 @@ def test_many_intents_are_one_transaction_in_their_order(store: Store) -> None:
     written = ledger.write(planned)
     assert [i.edit.job for i in written] == list(range(1500))
     assert [i.id for i in written] == sorted({i.id for i in written})
-    ends = ledger.lease_ends([(job, 100) for job in range(1500)])
-    assert ends == {(job, 100): 1000 + job for job in range(1500)}
+    ends = ledger.lease_ends([JobRef(job, 100) for job in range(1500)])
+    assert ends == {JobRef(job, 100): 1000 + job for job in range(1500)}
 
 
 def test_a_leader_that_was_replaced_can_write_nothing(store: Store) -> None:
@@ -99,7 +100,7 @@ def test_undos_are_counted_per_job_and_not_per_id(store: Store) -> None:
     ledger = Ledger(store, "c")
     undo = Unpin(7, until=900)
     ledger.write([intent(undo), intent(undo), intent(undo, submit=50)])
-    assert ledger.undos([(7, 100), (8, 100)]) == {(7, 100): 2}
+    assert ledger.undos([JobRef(7, 100), JobRef(8, 100)]) == {JobRef(7, 100): 2}
     assert ledger.undos([]) == {}
 
 
@@ -154,7 +155,9 @@ def test_an_operation_of_several_steps_is_at_the_newest_and_keeps_the_others(sto
     assert second.operation == first.operation and second.last
     assert [i.id for i in ledger.watched()] == [second.id] == [i.id for i in ledger.open()]
     assert [i.edit.kind for i in ledger.of_job(7)] == list(plan)
-    assert ledger.lease_ends([(7, 100)]) == {(7, 100): 900} and ledger.undos([(7, 100)]) == {(7, 100): 1}
+    assert ledger.lease_ends([JobRef(7, 100)]) == {JobRef(7, 100): 900} and ledger.undos([JobRef(7, 100)]) == {
+        JobRef(7, 100): 1
+    }
     ledger.outcome([(second, Outcome.DONE, "")], 202.0, close=True)
     assert ledger.watched() == [] and all(i.closed for i in ledger.of_job(7))
 

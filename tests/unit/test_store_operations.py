@@ -14,6 +14,7 @@ from pal_slurm.model import (
     Decision,
     Edit,
     Intent,
+    JobRef,
     LeaseAgain,
     OperationKind,
     Outcome,
@@ -101,11 +102,11 @@ def test_what_was_watched_open_counted_and_led_is_the_same_afterwards(empty_url:
     ledger = Ledger(store, "c")
     assert [i.edit for i in ledger.watched()] == [EDITS[0], EDITS[3], EDITS[5]]
     assert [i.edit for i in ledger.open()] == [EDITS[3], EDITS[5]]
-    assert ledger.undos([(7, 100)]) == {(7, 100): 2}
-    assert ledger.lease_ends([(7, 100)]) == {(7, 100): 990}
-    assert ledger.leased_again([(7, 100)]) == {(7, 100): 1}
-    assert ledger.given_back(0.0) == {(7, 100): 990}
-    assert ledger.wrote_begin([(7, 100, 900), (7, 100, 800)]) == {(7, 100, 900)}
+    assert ledger.undos([JobRef(7, 100)]) == {JobRef(7, 100): 2}
+    assert ledger.lease_ends([JobRef(7, 100)]) == {JobRef(7, 100): 990}
+    assert ledger.leased_again([JobRef(7, 100)]) == {JobRef(7, 100): 1}
+    assert ledger.given_back(0.0) == {JobRef(7, 100): 990}
+    assert ledger.wrote_begin([(JobRef(7, 100), 900), (JobRef(7, 100), 800)]) == {(JobRef(7, 100), 900)}
     assert [i.edit for i in Ledger(store, "other").of_job(7)] == [Renew(7, until=800)]
     assert Leadership(store, "other").acquire("one", 0.0, 30.0).fence == 10
     [fresh] = ledger.write([Intent(0, 100, Plain(8), 4, 300.0)])
