@@ -180,7 +180,7 @@ def composition_of(config: Config) -> Composition:
         order=p.order,
         placement=p.placement,
         patience=p.patience,
-        backfill=p.backfill,
+        fill="" if p.backfill is None else "easy" if p.backfill else "none",
     )
 
 

@@ -37,8 +37,7 @@ from pal_slurm.guard import Rules
 from pal_slurm.learning.knowledge import KnowledgeKeeper, keep_of
 from pal_slurm.learning.patterns import Patterns
 from pal_slurm.model import Action, Decision, EditKind, JobRef, Outcome, Reason, Snapshot, until
-from pal_slurm.policy import Composition
-from pal_slurm.policy.plan import Circumstances, plan
+from pal_slurm.policy import Circumstances, Composition, plan
 from pal_slurm.slurm.port import Passes, Slurm
 from pal_slurm.store import DecisionRepo, Ledger, Switches
 

@@ -27,7 +27,7 @@ def planned(view: Snapshot, planning: Planning, entries: Entries, faults: Faults
     """The plan for all that planning does not fail about, and what becomes of those others that are ours."""
     rest = _without(view, entries.odd)
     try:
-        made = planning(rest)
+        made = planning(rest).behind(())  # worked out whole, so that it fails here if it does
     except (PalError, MemoryError):
         raise
     except Exception as error:
@@ -40,7 +40,7 @@ def planned(view: Snapshot, planning: Planning, entries: Entries, faults: Faults
         log.error("%s; only with job %s: Slurm starts it as it was submitted, others are placed", said, named)
     odd = [job for job in view.pending if entries.odd(job) and job.waits_for_us(view.taken)]
     plain = [Decision(job.id, None, Action.PLAIN, Reason.PALD_FAULT) for job in odd]
-    return replace(made, decisions=(*plain, *made.decisions))
+    return made.behind(plain)
 
 
 def _found(view: Snapshot, planning: Planning) -> list[Job]:
@@ -71,7 +71,7 @@ def _fails(view: Snapshot, jobs: Sequence[Job], planning: Planning) -> bool:
     keys = {job.key for job in jobs}
     pending, running = (tuple(job for job in some if job.key in keys) for some in (view.pending, view.running))
     try:
-        planning(replace(view, pending=pending, running=running))
+        planning(replace(view, pending=pending, running=running)).behind(())
     except (PalError, MemoryError):
         raise
     except Exception:

@@ -30,7 +30,6 @@ from pal_slurm.model import (
     Decision,
     EditKind,
     EditResult,
-    FloatArray,
     Job,
     JobRef,
     JobState,
@@ -88,18 +87,12 @@ class Known:
         usable = cluster.gpu_exists & cluster.node_ok[:, None]
         if not usable.any():
             return False
-        values = self._values()[:, usable]
+        values = self.knowledge.scores.as_bins[:, usable]
         if float((values.max(axis=1) / values.min(axis=1)).max()) > 1 + MARGIN / 2:
             return False
         models = [cluster.models[i] for i in np.unique(cluster.gpu_model[usable])]
         apps = (self.knowledge.apps.default, *self.knowledge.apps.known.values())
         return len(models) == 1 or all(len({base_of(app, model) for model in models}) == 1 for app in apps)
-
-    def _values(self) -> FloatArray:
-        """(C, N, S) what each GPU counts as."""
-        scores = self.knowledge.scores
-        values = [scores.bin_value[c][scores.bins[c]] for c in range(len(scores.classes))]
-        return np.stack(values)
 
     def indifferent(self, job: Job) -> bool:
         """Wherever it starts, it runs alike: on one node, so that no span can be better than another."""
@@ -196,7 +189,7 @@ class Known:
         steps = [predict(app, where, cluster, self.knowledge.scores) for where in (slurms, ours)]
         needed = [worth[cluster.node_index[where.nodes[0]], where.gpus[0][0]] for where in (slurms, ours)]
         offer = Offer(Tier.GPU, steps[0], waited_s=0.0, faster=floor.faster(app.cls, steps[0]))
-        waits = self.composition.backfill and self.composition.patience.waits(job, offer) is not None
+        waits = not self.composition.fill.strict and self.composition.patience.waits(job, offer) is not None
         return bool(steps[0] <= steps[1] * (1 + MARGIN) and needed[0] <= needed[1] and not waits)
 
     def _taken(self, results: Sequence[EditResult], expected: Mapping[int, Placement]) -> BoolArray:

@@ -27,7 +27,7 @@ from pal_slurm.model import (
     Reason,
     Snapshot,
 )
-from pal_slurm.slurm.edits.apply import NOT_NOW
+from pal_slurm.slurm.edits.insist import NOT_NOW
 
 # The guard's own facts disagree with the plan's; what is merely taken or about to end is another matter in a moment.
 DISAGREE = frozenset({

@@ -20,13 +20,13 @@ from pal_slurm.model.operation import KIND_OF, STEPS, Intent, NotBegun, Operatio
 from pal_slurm.model.placement import Action, Decision, Placement, Reason
 from pal_slurm.model.scores import ScoreTable, bins_with_neutral, neutral_scores
 from pal_slurm.model.snapshot import Knowledge, Reservation, Snapshot
-from pal_slurm.model.speed import Factors, base_of, comm_of, factors, predict, step_time
+from pal_slurm.model.speed import Factors, Gpus, Speeds, base_of, comm_of, factors, flat, predict, speeds_of, step_time
 
 __all__ = [
     "APP_NAME", "KIND_OF", "NOT_SENT", "NO_HINT", "STEPS", "Action", "App", "Apps", "BoolArray", "Cluster",
-    "Decision", "Edit", "EditKind", "EditResult", "Factors", "FloatArray", "Hint", "IntArray", "Intent", "Job",
-    "JobRef", "JobState", "Knowledge", "Lease", "LeaseAgain", "NotBegun", "OperationKind", "Outcome", "Pin",
-    "Placement", "Plain", "Reason", "Renew", "Request", "Reservation", "ScoreTable", "Shape", "Snapshot", "Tier",
-    "Unpin", "Waits", "base_of", "bins_with_neutral", "comm_of", "factors", "homogeneous", "neutral_scores",
-    "predict", "read_hint", "step_time", "until",
+    "Decision", "Edit", "EditKind", "EditResult", "Factors", "FloatArray", "Gpus", "Hint", "IntArray", "Intent",
+    "Job", "JobRef", "JobState", "Knowledge", "Lease", "LeaseAgain", "NotBegun", "OperationKind", "Outcome", "Pin",
+    "Placement", "Plain", "Reason", "Renew", "Request", "Reservation", "ScoreTable", "Shape", "Snapshot",
+    "Speeds", "Tier", "Unpin", "Waits", "base_of", "bins_with_neutral", "comm_of", "factors", "flat", "homogeneous",
+    "neutral_scores", "predict", "read_hint", "speeds_of", "step_time", "until",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ is padded: `gpu_exists` is False there. One matrix per fact keeps the hot paths 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
@@ -82,12 +82,15 @@ class Cluster:
                 masks.setdefault(name, np.zeros(self.n_nodes, dtype=np.bool_))[i] = True
         return masks
 
-    def tier_of(self, nodes: IntArray | tuple[int, ...], gpus: int) -> Tier:
+    def tier_of(self, nodes: Sequence[int], gpus: int) -> Tier:
         """The span of `gpus` GPUs on these nodes (row numbers)."""
         if len(nodes) == 1:
             return Tier.GPU if gpus == 1 else Tier.NODE
-        racks = self.rack[np.asarray(nodes)]
-        return Tier.RACK if bool((racks == racks[0]).all()) else Tier.CLUSTER
+        return Tier.RACK if self._one_rack or len(set(map(self.rack.item, nodes))) == 1 else Tier.CLUSTER
+
+    @cached_property
+    def _one_rack(self) -> bool:
+        return bool((self.rack == self.rack[:1]).all())
 
 
 def homogeneous(nodes: int, gpus: int, *, rack_size: int = 0, cpus: int = 64, mem_mb: int = 512_000) -> Cluster:

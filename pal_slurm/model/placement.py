@@ -69,3 +69,4 @@ class Decision:
     slurm_step_time: float | None = None  # the same for what Slurm itself would choose
     rank: int = 0  # its place in the order
     slurm_placement: Placement | None = None  # what Slurm itself would choose, as far as it can be reckoned
+    until: float | None = None  # when one that waits will probably start, or takes what it is offered, if that is known

@@ -48,6 +48,12 @@ class ScoreTable:
             np.divide(sums, counts, out=values[c], where=counts > 0)
         return values
 
+    @cached_property
+    def as_bins(self) -> FloatArray:
+        """(C, N, S) what each GPU counts as where GPUs of one bin are equal."""
+        values: FloatArray = np.take_along_axis(self.bin_value, self.bins.reshape(len(self.classes), -1), axis=1)
+        return values.reshape(self.bins.shape)
+
 
 NEUTRAL_WITHIN = 0.01  # a bin whose mean is that near to 1.0 is also that of GPUs of which nothing is known
 

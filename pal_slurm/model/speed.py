@@ -7,8 +7,8 @@ Daemon, simulator, guard and reports all predict speed with `step_time`; predict
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, overload
+from functools import lru_cache
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,8 @@ from pal_slurm.model.app import App
 from pal_slurm.model.cluster import Cluster, FloatArray, Tier
 from pal_slurm.model.placement import Placement
 from pal_slurm.model.scores import ScoreTable
+
+Gpus = tuple[int, ...]  # flat numbers: node * width + slot, ascending
 
 
 @overload
@@ -42,31 +44,80 @@ def comm_of(app: App, tier: Tier | NDArray[Any]) -> Any:
     return app.comm[tier]
 
 
-@dataclass(frozen=True, slots=True)
-class Factors:
-    """The equation's three factors for one placement, and its span."""
+class Factors(NamedTuple):
+    """The equation's three factors for one GPU set, and its span."""
 
     base: float
     worst_score: float
     comm: float
     tier: Tier
 
+    @property
+    def step_time(self) -> float:
+        return step_time(self.base, self.worst_score, self.comm)
+
+
+class Speeds:
+    """How fast any set of GPUs of one cluster is, by true scores or by what is known: about a microsecond a set."""
+
+    def __init__(self, cluster: Cluster, scores: ScoreTable, *, as_bins: bool = False) -> None:
+        """`as_bins`: GPUs of one bin count as equal."""
+        self._cluster = cluster
+        self._scores = scores
+        values = scores.as_bins if as_bins else scores.score
+        self._values: FloatArray = values.reshape(len(scores.classes), -1)
+        self._lists: dict[str, list[float]] = {}  # the same as plain numbers: twice as fast for one set
+        self._model: list[int] = [] if len(cluster.models) == 1 else cluster.gpu_model.reshape(-1).tolist()
+
+    def values(self, cls: str) -> FloatArray:
+        """The score of each GPU for a class, by flat number."""
+        values: FloatArray = self._values[self._scores.index(cls)]
+        return values
+
+    def factors(self, app: App, gpus: Gpus) -> Factors:
+        """Different models in one set run at the slowest base."""
+        values = self._lists.get(app.cls)
+        if values is None:
+            values = self._lists[app.cls] = self.values(app.cls).tolist()
+        cluster, models = self._cluster, self._cluster.models
+        worst = max([values[g] for g in gpus])
+        if len(models) == 1:
+            base = base_of(app, models[0])
+        else:
+            base = max(base_of(app, models[m]) for m in {self._model[g] for g in gpus})
+        width = cluster.width
+        if gpus[0] // width == gpus[-1] // width:
+            tier = Tier.GPU if len(gpus) == 1 else Tier.NODE
+        else:
+            tier = cluster.tier_of([g // width for g in gpus], len(gpus))
+        return Factors(base, worst, app.comm[tier], tier)
+
+    def step(self, app: App, gpus: Gpus) -> float:
+        """Seconds per step there."""
+        return self.factors(app, gpus).step_time
+
+
+def flat(placement: Placement, cluster: Cluster) -> Gpus:
+    """Its GPUs as flat numbers."""
+    width, index = cluster.width, cluster.node_index
+    if len(placement.nodes) == 1:
+        first = index[placement.nodes[0]] * width
+        return tuple([first + slot for slot in placement.gpus[0]])
+    pairs = zip(placement.nodes, placement.gpus, strict=True)
+    return tuple(sorted([index[node] * width + slot for node, slots in pairs for slot in slots]))
+
+
+@lru_cache(maxsize=2)
+def speeds_of(cluster: Cluster, scores: ScoreTable) -> Speeds:
+    """The one table of a plan; clusters and tables are equal only to themselves."""
+    return Speeds(cluster, scores)
+
 
 def factors(app: App, placement: Placement, cluster: Cluster, scores: ScoreTable) -> Factors:
-    """What the equation is made of on exactly these GPUs; different models in one set run at the slowest base."""
-    cls = scores.index(app.cls)
-    rows = [cluster.node_index[name] for name in placement.nodes]
-    worst = 0.0
-    base = 0.0
-    for row, slots in zip(rows, placement.gpus, strict=True):
-        columns = list(slots)
-        worst = max(worst, float(scores.score[cls, row, columns].max()))
-        base = max(base, max(base_of(app, cluster.models[m]) for m in cluster.gpu_model[row, columns]))
-    tier = cluster.tier_of(tuple(rows), placement.n_gpus)
-    return Factors(base, worst, float(comm_of(app, tier)), tier)
+    """What the equation is made of on exactly these GPUs."""
+    return speeds_of(cluster, scores).factors(app, flat(placement, cluster))
 
 
 def predict(app: App, placement: Placement, cluster: Cluster, scores: ScoreTable) -> float:
     """Seconds per step of `app` on exactly these GPUs."""
-    f = factors(app, placement, cluster, scores)
-    return step_time(f.base, f.worst_score, f.comm)
+    return factors(app, placement, cluster, scores).step_time

@@ -3,10 +3,11 @@
 Pure: no clock, no I/O, no global random numbers. The daemon and the simulator drive the same objects.
 """
 
-from pal_slurm.policy.backfill import Backfill, Reserved
 from pal_slurm.policy.composition import NAMED, Composition, compose
+from pal_slurm.policy.easy import Reserved
 from pal_slurm.policy.floor import Floor
-from pal_slurm.policy.plan import Circumstances, Plan, plan
+from pal_slurm.policy.plan import Circumstances, Plan
+from pal_slurm.policy.planner import Planner, plan
 from pal_slurm.policy.seams import (
     Order,
     Patience,
@@ -18,6 +19,6 @@ from pal_slurm.policy.seams import (
 )
 
 __all__ = [
-    "NAMED", "Backfill", "Circumstances", "Composition", "Floor", "Order", "Patience", "Placer", "Plan", "Progress",
+    "NAMED", "Circumstances", "Composition", "Floor", "Order", "Patience", "Placer", "Plan", "Planner", "Progress",
     "Reserved", "compose", "orders", "patiences", "placements", "plan",
 ]  # fmt: skip

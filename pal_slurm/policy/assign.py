@@ -17,9 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from pal_slurm.model import App, Cluster, FloatArray, ScoreTable, Tier, base_of, comm_of, step_time
+from pal_slurm.model import App, Cluster, FloatArray, Gpus, ScoreTable, Speeds, base_of
 
-Gpus = tuple[int, ...]  # flat numbers, node * width + slot, ascending
 TRIES = 4  # jobs per plan that are tried elsewhere
 TIE = 1e-6  # what a tie-break may add to a score: far below any difference that could be measured
 # A plan is believed until the first of its jobs ends, but at least so long: then it is made anew.
@@ -47,15 +46,13 @@ class Assigner:
         self.move_cost_s = move_cost_s
         self._width = cluster.width
         self._nodes = cluster.n_nodes
-        self._rack = cluster.rack
-        self._one_rack = bool((cluster.rack == cluster.rack[:1]).all())
         self._models = cluster.models
         self._model_of = cluster.gpu_model.ravel()
-        self._classes = scores
-        known = np.stack([scores.bin_value[c][scores.bins[c]] for c in range(len(scores.classes))])
-        self._score: FloatArray = known.reshape(len(scores.classes), -1)
-        self._spread = [float(np.ptp(row[self.exists])) for row in self._score]
-        worth = sum((row.max() - row for row in self._score), np.zeros(self.exists.size))
+        self.speeds = Speeds(cluster, scores, as_bins=True)
+        known = [self.speeds.values(cls) for cls in scores.classes]
+        self._spread = {cls: float(np.ptp(row[self.exists])) for cls, row in zip(scores.classes, known, strict=True)}
+        self._most = scores.classes[0]  # an unknown class is taken for the most sensitive one
+        worth = sum((row.max() - row for row in known), np.zeros(self.exists.size))
         self._tie = TIE * worth / max(float(worth.max()), TIE)
         self._node_of = np.arange(self.exists.size) // self._width
         self._ideal: dict[tuple[int, int], tuple[App, float]] = {}  # by app and size: the best on an empty cluster
@@ -91,27 +88,27 @@ class Assigner:
 
     def urgency(self, claim: Claim, stake: float) -> tuple[float, int]:
         """Who chooses first: whose work feels a bad GPU most."""
-        return (-stake * self._base(claim.app) * self._spread[self._classes.index(claim.app.cls)], claim.job)
+        return (-stake * self._base(claim.app) * self._spread.get(claim.app.cls, self._spread[self._most]), claim.job)
 
     def step_of(self, claim: Claim, gpus: Gpus) -> float:
         """Seconds per step there, by the one equation."""
         last = self._steps.get(claim.job)
         if last is None or last[0] != gpus:
-            last = self._steps[claim.job] = (gpus, self._step_of(claim, gpus))
+            last = self._steps[claim.job] = (gpus, self.speeds.step(claim.app, gpus))
         return last[1]
 
     def ideal(self, claim: Claim) -> float:
         """Seconds per step on the best GPUs of an empty cluster."""
         key = (id(claim.app), claim.gpus)
         if key not in self._ideal:  # the app is kept with it, so that its id stays its own
-            self._ideal[key] = (claim.app, self._step_of(claim, self.best(claim, self.exists)))
+            self._ideal[key] = (claim.app, self.speeds.step(claim.app, self.best(claim, self.exists)))
         return self._ideal[key][1]
 
     def best(self, claim: Claim, free: NDArray[np.bool_]) -> Gpus:
         """The free GPUs on which this job alone would be fastest; ties leave what others value and whole nodes."""
         n, width = claim.gpus, self._width
         left = free.reshape(self._nodes, width).sum(axis=1)
-        key = self._score[self._classes.index(claim.app.cls)] + self._tie + (TIE / width) * left[self._node_of]
+        key = self.speeds.values(claim.app.cls) + self._tie + (TIE / width) * left[self._node_of]
         if len(self._models) > 1:
             key = key * np.array([base_of(claim.app, model) for model in self._models])[self._model_of]
         key[~free] = np.inf
@@ -126,7 +123,7 @@ class Assigner:
             return wide
         at = key[node * width : (node + 1) * width]
         narrow = tuple(sorted((np.argsort(at, kind="stable")[:n] + node * width).tolist()))
-        return narrow if self._step_of(claim, narrow) <= self._step_of(claim, wide) else wide
+        return narrow if self.speeds.step(claim.app, narrow) <= self.speeds.step(claim.app, wide) else wide
 
     def _lowest(self, key: FloatArray, n: int) -> Gpus:
         """n GPUs no worse than the n-th best, from the nodes that have most of them."""
@@ -135,25 +132,8 @@ class Assigner:
         order = np.argsort(-per_node[self._node_of[fit]], kind="stable")
         return tuple(sorted(fit[order[:n]].tolist()))
 
-    def _step_of(self, claim: Claim, gpus: Gpus) -> float:
-        at = list(gpus)
-        worst = float(self._score[self._classes.index(claim.app.cls)][at].max())
-        if len(self._models) == 1:
-            base = self._base(claim.app)
-        else:
-            base = max(base_of(claim.app, self._models[m]) for m in set(self._model_of[at].tolist()))
-        return step_time(base, worst, comm_of(claim.app, self._tier(gpus)))
-
     def _base(self, app: App) -> float:
         return base_of(app, self._models[0])
-
-    def _tier(self, gpus: Gpus) -> Tier:
-        if gpus[0] // self._width == gpus[-1] // self._width:
-            return Tier.GPU if len(gpus) == 1 else Tier.NODE
-        if self._one_rack:
-            return Tier.RACK
-        racks = {int(self._rack[g // self._width]) for g in gpus}
-        return Tier.RACK if len(racks) == 1 else Tier.CLUSTER
 
     def _try(self, state: _State, claim: Claim) -> None:
         """Put one job where it is best, and those in its way anew; keep the cheapest of a few such plans."""

@@ -1,18 +1,18 @@
-"""A policy as a whole: one member of each seam. In: names. Out: Composition."""
+"""A policy as a whole: one member of each part. In: names. Out: Composition."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from pal_slurm.errors import ConfigError
-from pal_slurm.policy.seams import Order, Patience, Placer, orders, patiences, placements
+from pal_slurm.policy.seams import Fill, Order, Patience, Placer, fills, orders, patiences, placements
 
-# name -> order, placement, patience, backfill
-NAMED: dict[str, tuple[str, str, str, bool]] = {
-    "pal": ("slurm", "thrift", "choosy", True),
-    "pm-first": ("slurm", "pm-first", "none", True),
-    "packed": ("slurm", "packed", "none", True),
-    "random": ("slurm", "random", "none", True),
+# name -> order, placement, patience, fill
+NAMED: dict[str, tuple[str, str, str, str]] = {
+    "pal": ("slurm", "thrift", "choosy", "easy"),
+    "pm-first": ("slurm", "pm-first", "none", "easy"),
+    "packed": ("slurm", "packed", "none", "easy"),
+    "random": ("slurm", "random", "none", "easy"),
 }
 
 
@@ -22,17 +22,11 @@ class Composition:
     order: Order
     placement: Placer
     patience: Patience
-    backfill: bool = True
-    reserve: int = 1  # how many waiting jobs get a reservation that later jobs must not touch; 1 is EASY
+    fill: Fill
 
 
 def compose(
-    name: str = "pal",
-    *,
-    order: str = "",
-    placement: str = "",
-    patience: str = "",
-    backfill: bool | None = None,
+    name: str = "pal", *, order: str = "", placement: str = "", patience: str = "", fill: str = ""
 ) -> Composition:
     """The composition of that name, with the parts that are given put in the place of its own."""
     if name not in NAMED:
@@ -43,5 +37,5 @@ def compose(
         order=orders.get(order or parts[0]),
         placement=placements.get(placement or parts[1]),
         patience=patiences.get(patience or parts[2]),
-        backfill=parts[3] if backfill is None else backfill,
+        fill=fills.get(fill or parts[3]),
     )

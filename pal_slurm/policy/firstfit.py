@@ -32,15 +32,15 @@ def first_fit(job: Job, floor: Floor) -> Placement | None:
 
 def _even(floor: Floor, need: Need, site: Site) -> Placement | None:
     for nodes, gpus, cpus, mem_mb in need.ways:
-        enough = floor.n_free >= gpus
         if nodes == 1:
+            enough = floor.n_free >= gpus
             row = int(enough.argmax())
             if not enough[row]:
                 continue
             allowed = site.mask is None or site.mask[row]
-            if allowed and floor.cpus_free[row] >= cpus and floor.mem_free[row] >= mem_mb:
+            if allowed and floor.has_room(row, gpus, cpus, mem_mb):
                 return _lowest(floor, [row], [gpus], site)
-        rows = (enough & floor.room(site.mask, cpus, mem_mb)).nonzero()[0][:nodes]
+        rows = floor.room(site.mask, gpus, cpus, mem_mb).nonzero()[0][:nodes]
         if len(rows) == nodes:
             return _lowest(floor, rows.tolist(), [gpus] * nodes, site)
     return None
@@ -50,10 +50,11 @@ def _uneven(floor: Floor, need: Need, site: Site) -> Placement | None:
     """Slurm splits a total as it comes: as much as there is on the first nodes, at least one on each."""
     shape = need.shape
     total = shape.least_gpus
-    rows = (floor.room(site.mask, shape.cpus_per_node, shape.mem_per_node_mb) & (floor.n_free > 0)).nonzero()[0]
-    roomiest = rows[np.argsort(-floor.n_free[rows], kind="stable")]
+    rows = floor.room(site.mask, 1, shape.cpus_per_node, shape.mem_per_node_mb).nonzero()[0]
+    free = floor.open_gpus()
+    roomiest = rows[np.argsort(-free[rows], kind="stable")]
     for order in (rows, roomiest):
-        counts = _share(floor.n_free[order[: shape.max_nodes]], total, shape.min_nodes)
+        counts = _share(free[order[: shape.max_nodes]], total, shape.min_nodes)
         if counts is not None:
             return _lowest(floor, order[: len(counts)].tolist(), counts, site)
     return None
@@ -72,7 +73,7 @@ def _share(free: IntArray, total: int, least_nodes: int) -> list[int] | None:
 
 def _whole_nodes(floor: Floor, need: Need, site: Site) -> Placement | None:
     shape, cluster = need.shape, floor.cluster
-    idle: BoolArray = (floor.n_free == cluster.gpus_per_node) & (floor.cpus_free >= cluster.cpus)
+    idle: BoolArray = (floor.open_gpus() == cluster.gpus_per_node) & (floor.cpus_free >= cluster.cpus)
     if site.mask is not None:
         idle &= site.mask
     idle &= cluster.gpus_per_node >= (shape.gpus_per_node or 1)

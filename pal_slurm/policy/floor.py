@@ -7,7 +7,7 @@ costs tens of microseconds on 100,000 GPUs.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -40,35 +40,61 @@ class Floor:
         self.cpus_free: IntArray = cluster.cpus_free.astype(np.int64)
         self.mem_free: IntArray = cluster.mem_free_mb.astype(np.int64)
         self.changed: list[int] = []  # rows, in the order in which they changed
+        # What those who stay beyond the start of a waiting job may take where it is to run: GPUs, CPUs, MB by row.
+        self.kept: dict[int, tuple[int, int, int]] = {}
         # Kinds of jobs for which nothing can be asked for now, and those that not even Slurm could start somehow.
         self.unfit: set[Need] = set()
         self.nowhere: set[Need] = set()
         # What was found last for a kind of job: after how many changes, by which placer, for which application.
         self.found: dict[Need, tuple[int, object, App, Placement]] = {}
         self.needs = Needs(cluster, reservations, now)
-        self._merits: dict[str | None, Merit] = {None: flat_merit(cluster)}
+        self._merits: dict[tuple[str | None, frozenset[str] | None], Merit] = {(None, None): flat_merit(cluster)}
+        self._worths: dict[frozenset[str] | None, IntArray] = {}
         self._sorted: dict[int, FloatArray] = {}
         self._waiting = waiting
         self._tables: dict[tuple[object, ...], NodeTable | SetTable] = {}
 
     def copy(self) -> Floor:
         """The same state; what is taken in the copy stays free here."""
-        twin = object.__new__(Floor)
-        twin.__dict__.update(self.__dict__)
+        twin = self.beside()
         twin.free, twin.n_free = self.free.copy(), self.n_free.copy()
         twin.cpus_free, twin.mem_free = self.cpus_free.copy(), self.mem_free.copy()
-        twin.changed, twin.found, twin._tables = [], {}, {}
+        twin.changed, twin._tables = [], {}
+        return twin
+
+    def beside(self) -> Floor:
+        """The same floor, for jobs that may not take all of what is free: see `kept`."""
+        twin = object.__new__(Floor)
+        twin.__dict__.update(self.__dict__)
+        twin.found, twin.kept = {}, dict(self.kept)
         twin.unfit, twin.nowhere = set(self.unfit), set(self.nowhere)
         return twin
 
+    def emptied(self) -> Floor:
+        """If everything that can be used at all were free."""
+        twin = self.copy()
+        twin.free, twin.kept = self.usable.copy(), {}
+        twin.n_free = twin.free.sum(axis=1, dtype=np.int16)
+        twin.cpus_free, twin.mem_free = self.cluster.cpus.astype(np.int64), self.cluster.mem_mb.astype(np.int64)
+        twin.unfit, twin.nowhere = set(), set()
+        return twin
+
+    def spare(self, waiting: frozenset[str] | None) -> None:
+        """Other classes wait now."""
+        if waiting != self._waiting:
+            self._waiting = waiting
+            self.found.clear()
+
     def merit(self, cls: str | None) -> Merit:
         """The ranks of a class; None: all GPUs alike."""
-        if cls not in self._merits:
+        key = (cls, None if cls is None else self._waiting)
+        found = self._merits.get(key)
+        if found is None:
             scores = self.knowledge.scores
             row = scores.index(cls or "")
-            same = next((m for name, m in self._merits.items() if name and scores.index(name) == row), None)
-            self._merits[cls] = same or class_merit(scores, row, self._worth())
-        return self._merits[cls]
+            same = self._merits.get((scores.classes[row], self._waiting))
+            found = self._merits[key] = same or class_merit(scores, row, self._worth())
+        return found
 
     def faster(self, cls: str, slowdown: float) -> int:
         """How many GPUs that can be used at all, taken ones too, are less slow than that for a class."""
@@ -78,16 +104,16 @@ class Floor:
         return int(np.searchsorted(self._sorted[row], slowdown))
 
     def _worth(self) -> IntArray:
-        known = next((m for name, m in self._merits.items() if name is not None), None)
-        if known is not None:
-            return known.worth
-        scores = self.knowledge.scores
-        names = scores.classes if self._waiting is None else self._waiting
-        return worth_to_others(scores, self.cluster.gpu_exists, tuple(sorted({scores.index(n) for n in names})))
+        if self._waiting not in self._worths:
+            scores = self.knowledge.scores
+            names = scores.classes if self._waiting is None else self._waiting
+            rows = tuple(sorted({scores.index(n) for n in names}))
+            self._worths[self._waiting] = worth_to_others(scores, self.cluster.gpu_exists, rows)
+        return self._worths[self._waiting]
 
     def node_table(self, cls: str | None, gpus: int, models: Models = None, by_slot: bool = True) -> NodeTable:
         """For one node and `gpus` GPUs: how good each node is now. `by_slot`: else Slurm takes the lowest free ones."""
-        key = ("node", cls, gpus, models, by_slot)
+        key = ("node", cls, self._waiting, gpus, models, by_slot)
         table = self._tables.get(key)
         if not isinstance(table, NodeTable):
             table = self._tables[key] = node_table(self, self.merit(cls), gpus, models, by_slot)
@@ -96,19 +122,39 @@ class Floor:
 
     def set_table(self, cls: str | None, gpus: int, models: Models = None, by_slot: bool = True) -> SetTable:
         """For several nodes and `gpus` GPUs on each: how good each node is now, per choice of slots."""
-        key = ("set", cls, gpus, models, by_slot)
+        key = ("set", cls, self._waiting, gpus, models, by_slot)
         table = self._tables.get(key)
         if not isinstance(table, SetTable):
             table = self._tables[key] = set_table(self, self.merit(cls), gpus, models, by_slot)
         table.refresh(self)
         return table
 
-    def room(self, nodes: BoolArray | None, cpus: int, mem_mb: int) -> BoolArray:
-        """(N,) nodes out of `nodes` with that much CPU and memory free."""
-        ok: BoolArray = self.cpus_free >= cpus
+    def room(self, nodes: BoolArray | None, gpus: int, cpus: int, mem_mb: int) -> BoolArray:
+        """(N,) nodes out of `nodes` with that many GPUs, and that much CPU and memory, free."""
+        ok: BoolArray = self.n_free >= gpus
+        ok &= self.cpus_free >= cpus
         if mem_mb:
             ok &= self.mem_free >= mem_mb
+        for row, (most_gpus, most_cpus, most_mb) in self.kept.items():
+            if gpus > most_gpus or cpus > most_cpus or mem_mb > most_mb:
+                ok[row] = False
         return ok if nodes is None else ok & nodes
+
+    def has_room(self, row: int, gpus: int, cpus: int, mem_mb: int) -> bool:
+        """The same for one node whose GPUs are known to be free."""
+        if self.cpus_free[row] < cpus or self.mem_free[row] < mem_mb:
+            return False
+        kept = self.kept.get(row)
+        return kept is None or (gpus <= kept[0] and cpus <= kept[1] and mem_mb <= kept[2])
+
+    def open_gpus(self) -> IntArray:
+        """(N,) GPUs that may be taken."""
+        if not self.kept:
+            return self.n_free
+        counts = self.n_free.copy()
+        for row, kept in self.kept.items():
+            counts[row] = max(0, min(int(counts[row]), kept[0]))
+        return counts
 
     def take(self, job: Job, placement: Placement) -> None:
         """These GPUs, and the job's CPUs and memory there, are no longer free."""
@@ -129,6 +175,50 @@ class Floor:
             for slot in slots:
                 free[slot] = False
             self._recount(row, -cpus, -mem_mb)
+
+    def clear(self, job: Job, placement: Placement) -> Callable[[], None]:
+        """Hold it for nobody; what is returned gives back what was free of it."""
+        index, nodes = self.cluster.node_index, len(placement.nodes)
+        before = [(index[name], self.free[index[name]].copy()) for name in placement.nodes]
+        self.hold(job, placement)
+        taken = [(row, free & ~self.free[row], *self.demand(job, nodes, row)) for row, free in before]
+
+        def undo() -> None:
+            for row, gpus, cpus, mem_mb in taken:
+                self.free[row] |= gpus
+                self._recount(row, cpus, mem_mb)
+            self.unfit.clear()
+            self.nowhere.clear()
+
+        return undo
+
+    def saved(self) -> Callable[[], None]:
+        """What is returned puts everything back as it is now."""
+        arrays = (self.free, self.n_free, self.cpus_free, self.mem_free)
+        before, mark = [array.copy() for array in arrays], len(self.changed)
+
+        def restore() -> None:
+            for array, old in zip(arrays, before, strict=True):
+                array[...] = old
+            self.changed.extend(self.changed[mark:])
+            self.unfit.clear()
+            self.nowhere.clear()
+
+        return restore
+
+    def learn(self, knowledge: Knowledge) -> None:
+        """GPUs are of another worth."""
+        self.knowledge = knowledge
+        self._merits = {(None, None): flat_merit(self.cluster)}
+        for kept in (self._worths, self._sorted, self._tables, self.found):
+            kept.clear()
+
+    def look(self, needs: Needs) -> None:
+        """Reservations are nearer: jobs are of other kinds."""
+        self.needs = needs
+        self.unfit.clear()
+        self.nowhere.clear()
+        self.found.clear()
 
     def give(self, job: Job, placement: Placement) -> None:
         """The job is gone: what it held is free again, unless its node can't be used."""

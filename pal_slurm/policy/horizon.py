@@ -1,143 +1,198 @@
-"""When what is taken comes free. In: the floor, running jobs and their limits. Out: the floor later on, start times.
+"""When what is taken comes free. In: who holds what, and their limits. Out: the floor later on, start times.
 
-Only time limits count: a job may end sooner, then the next plan sees it. A job without a limit never ends here.
+Only time limits count: a job may end sooner, then the next plan sees it. A job without a limit never ends here. What a
+plan keeps for jobs that wait is noted here too, and forgotten when the next plan begins.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Hashable
 
 import numpy as np
 
-from pal_slurm.model import FloatArray, IntArray, Job, Placement
+from pal_slurm.model import BoolArray, FloatArray, Job, Placement
 from pal_slurm.policy.firstfit import first_fit
 from pal_slurm.policy.floor import Floor
-from pal_slurm.policy.needs import Need, Site
+from pal_slurm.policy.needs import Need
 
 Release = tuple[float, int, int]  # time, CPUs, MB
+Spot = tuple[float, dict[int, int]]  # a start, and how many GPUs on which rows
 
 
 class Horizon:
-    """`gpu_at[n, s]`: when that GPU is free; now, later, or never (infinity)."""
+    def __init__(self, floor: Floor) -> None:
+        self.floor = floor
+        self._gpu_at: FloatArray = np.where(floor.free, 0.0, math.inf)  # when that GPU is free; infinity: never
+        self._away: BoolArray | None = None if floor.usable.all() else ~floor.usable
+        self._releases: dict[int, dict[Hashable, Release]] = {}  # by row and by who holds it
+        self.begin(0.0)
 
-    def __init__(self, floor: Floor, now: float) -> None:
+    def begin(self, now: float) -> None:
+        """A new plan: nothing is kept for anybody."""
         self.now = now
-        self.gpu_at: FloatArray = np.where(floor.free, now, math.inf)
-        self._releases: dict[int, list[Release]] = {}  # by row
-        self._cpus_kept: IntArray = np.zeros(floor.cluster.n_nodes, dtype=np.int64)  # for reservations
-        self._mem_kept: IntArray = np.zeros(floor.cluster.n_nodes, dtype=np.int64)
+        self._kept: list[tuple[int, list[int], float]] = []  # row, slots, until
+        self._kept_room: dict[int, tuple[int, int]] = {}  # CPUs and MB by row
+        self._times: tuple[int, FloatArray] | None = None
 
-    def occupy(self, floor: Floor, job: Job, placement: Placement, end: float) -> None:
-        """This job holds these GPUs until `end`; one past its limit is about to go."""
-        end = max(end, self.now + 1.0)
+    def occupy(self, who: Hashable, job: Job, placement: Placement, end: float) -> None:
+        """It holds these GPUs until then."""
         gpus = placement.gpus or ((),) * len(placement.nodes)
+        index, nodes = self.floor.cluster.node_index, len(placement.nodes)
         for name, slots in zip(placement.nodes, gpus, strict=True):
-            row = floor.cluster.node_index.get(name)
+            row = index.get(name)
             if row is None:
                 continue  # a node that has left the configuration while its last job runs
-            if slots:
-                self.gpu_at[row, list(slots)] = end
+            for slot in slots:
+                self._gpu_at[row, slot] = end
             if end < math.inf:
-                self._releases.setdefault(row, []).append((end, *floor.demand(job, len(placement.nodes), row)))
+                self._releases.setdefault(row, {})[who] = (end, *self.floor.demand(job, nodes, row))
 
-    def keep(self, floor: Floor, job: Job, placement: Placement, end: float) -> None:
+    def leave(self, who: Hashable, placement: Placement) -> None:
+        """It holds them no longer."""
+        index = self.floor.cluster.node_index
+        for name, slots in zip(placement.nodes, placement.gpus, strict=True):
+            row = index[name]
+            for slot in slots:
+                self._gpu_at[row, slot] = 0.0
+            self._releases.get(row, {}).pop(who, None)
+
+    def keep(self, job: Job, spots: dict[int, int], end: float) -> dict[int, list[int]]:
         """Reserved until `end`. Until it starts its share counts as taken too: an earlier hole is nobody's promise."""
-        self.occupy(floor, job, placement, end)
-        for name in placement.nodes:
-            row = floor.cluster.node_index[name]
-            cpus, mem_mb = floor.demand(job, len(placement.nodes), row)
-            self._cpus_kept[row] += cpus
-            self._mem_kept[row] += mem_mb
+        times, taken = self.times(), {}
+        for row, gpus in spots.items():
+            slots = np.argsort(np.where(self.floor.usable[row], times[row], math.inf), kind="stable")[:gpus]
+            taken[row] = sorted(slots.tolist())
+            self._kept.append((row, taken[row], max(end, self.now + 1.0)))
+            cpus, mem_mb = self._kept_room.get(row, (0, 0))
+            more_cpus, more_mb = self.floor.demand(job, len(spots), row)
+            self._kept_room[row] = (cpus + more_cpus, mem_mb + more_mb)
+            if end < math.inf:
+                self._releases.setdefault(row, {})[("kept", len(self._kept))] = (end, more_cpus, more_mb)
+        self._times = None
+        return taken
 
-    def at(self, floor: Floor, when: float) -> Floor:
-        """The floor at that time if nothing else starts; infinity: everything that can be used at all is free."""
-        later = floor.copy()
-        later.unfit, later.nowhere = set(), set()
-        later.free = floor.usable & (self.gpu_at <= when)
+    def saved(self) -> Callable[[], None]:
+        """What is returned puts everything back as it is now."""
+        gpu_at, releases = self._gpu_at.copy(), {row: dict(r) for row, r in self._releases.items()}
+
+        def restore() -> None:
+            self._gpu_at[...] = gpu_at
+            self._releases = releases
+            self._times = None
+
+        return restore
+
+    def forget(self) -> None:
+        """What was kept in this plan."""
+        for i, (row, _, _) in enumerate(self._kept, 1):
+            self._releases.get(row, {}).pop(("kept", i), None)
+        self.begin(self.now)
+
+    def times(self) -> FloatArray:
+        """(N, S) when each GPU is free: now, later, or never. A job past its limit is about to go."""
+        if self._times is None or self._times[0] != len(self.floor.changed):
+            at: FloatArray = np.where(self.floor.free, self.now, np.maximum(self._gpu_at, self.now + 1.0))
+            if self._away is not None:
+                at[self._away] = math.inf
+            for row, slots, until in self._kept:
+                at[row, slots] = until
+            self._times = (len(self.floor.changed), at)
+        return self._times[1]
+
+    def at(self, when: float) -> Floor:
+        """The floor at that time if nothing else starts."""
+        later = self.floor.copy()
+        later.unfit, later.nowhere, later.kept = set(), set(), {}
+        later.free = self.floor.usable & (self.times() <= when)
         later.n_free = later.free.sum(axis=1, dtype=np.int16)
-        if when == math.inf:
-            later.cpus_free = floor.cluster.cpus.astype(np.int64)
-            later.mem_free = floor.cluster.mem_mb.astype(np.int64)
-            return later
-        later.cpus_free -= self._cpus_kept
-        later.mem_free -= self._mem_kept
-        for row, releases in self._releases.items():
-            for end, cpus, mem_mb in releases:
-                if end <= when:
-                    later.cpus_free[row] += cpus
-                    later.mem_free[row] += mem_mb
+        for row in {*self._releases, *self._kept_room}:
+            later.cpus_free[row], later.mem_free[row] = self.spare(row, when)
         return later
 
-    def spare(self, floor: Floor, row: int, when: float) -> tuple[int, int]:
+    def spare(self, row: int, when: float) -> tuple[int, int]:
         """CPUs and MB free on one node at that time."""
-        gone = [r for r in self._releases.get(row, ()) if r[0] <= when]
-        cpus = int(floor.cpus_free[row] - self._cpus_kept[row]) + sum(r[1] for r in gone)
-        return cpus, int(floor.mem_free[row] - self._mem_kept[row]) + sum(r[2] for r in gone)
+        gone = [r for r in self._releases.get(row, {}).values() if max(r[0], self.now + 1.0) <= when]
+        kept_cpus, kept_mb = self._kept_room.get(row, (0, 0))
+        cpus = int(self.floor.cpus_free[row]) - kept_cpus + sum(r[1] for r in gone)
+        return cpus, int(self.floor.mem_free[row]) - kept_mb + sum(r[2] for r in gone)
 
-    def earliest(self, floor: Floor, need: Need) -> float:
-        """When a job of this kind first fits; infinity: not within any known limit."""
-        times = [self._earliest(floor, site, *way) for site in need.sites for way in need.ways]
-        return min(times, default=math.inf)
+    def gpus_at(self, row: int, when: float) -> int:
+        """GPUs of one node that are free at that time."""
+        return int(np.count_nonzero(self.times()[row] <= when))
 
-    def _earliest(self, floor: Floor, site: Site, nodes: int, gpus: int, cpus: int, mem_mb: int) -> float:
-        soonest = np.sort(np.where(floor.usable, self.gpu_at, math.inf), axis=1)[:, gpus - 1]
-        ready = np.maximum(soonest, self._roomy(floor, cpus, mem_mb))
-        if site.mask is not None:
-            ready = ready[site.mask]
-        return float(np.partition(ready, nodes - 1)[nodes - 1]) if len(ready) >= nodes else math.inf
+    def earliest(self, need: Need) -> Spot | None:
+        """When and where a job of this kind first fits, on as few nodes as do then; None: within no known limit."""
+        by_gpus = np.sort(self.times(), axis=1)
+        best: tuple[float, FloatArray, int, int] | None = None
+        for site in need.sites:
+            for nodes, gpus, cpus, mem_mb in need.ways:
+                ready = self._roomy(by_gpus[:, gpus - 1], cpus, mem_mb)
+                if site.mask is not None:
+                    ready = np.where(site.mask, ready, math.inf)
+                if len(ready) >= nodes:
+                    start = float(np.partition(ready, nodes - 1)[nodes - 1])
+                    if start < math.inf and (best is None or start < best[0]):
+                        best = (start, ready, nodes, gpus)
+        if best is None:
+            return None
+        start, ready, nodes, gpus = best
+        rows = np.flatnonzero(ready <= start)
+        # Those that are fullest now hinder least who may fill a hole.
+        order = np.argsort(self.floor.n_free[rows], kind="stable")[:nodes]
+        return start, dict.fromkeys(sorted(rows[order].tolist()), gpus)
 
-    def _roomy(self, floor: Floor, cpus: int, mem_mb: int) -> FloatArray:
-        """(N,) when each node has that much CPU and memory free."""
-        cpus_free, mem_free = floor.cpus_free - self._cpus_kept, floor.mem_free - self._mem_kept
-        at: FloatArray = np.where((cpus_free >= cpus) & (mem_free >= mem_mb), self.now, math.inf)
-        for row in np.flatnonzero(np.isinf(at)).tolist():
-            cpus_then, mem_then = int(cpus_free[row]), int(mem_free[row])
-            for end, more_cpus, more_mb in sorted(self._releases.get(row, ())):
+    def _roomy(self, ready: FloatArray, cpus: int, mem_mb: int) -> FloatArray:
+        """(N,) the same times, or later ones where CPUs or memory come free later."""
+        cpus_free, mem_free = self.floor.cpus_free, self.floor.mem_free
+        for row, (kept_cpus, kept_mb) in self._kept_room.items():
+            if cpus_free is self.floor.cpus_free:
+                cpus_free, mem_free = cpus_free.copy(), mem_free.copy()
+            cpus_free[row] -= kept_cpus
+            mem_free[row] -= kept_mb
+        short = cpus_free < cpus
+        if mem_mb:
+            short |= mem_free < mem_mb
+        if not short.any():
+            return ready
+        ready = ready.copy()
+        for row in np.flatnonzero(short).tolist():
+            cpus_then, mem_then, at = int(cpus_free[row]), int(mem_free[row]), math.inf
+            for end, more_cpus, more_mb in sorted(self._releases.get(row, {}).values()):
                 cpus_then, mem_then = cpus_then + more_cpus, mem_then + more_mb
                 if cpus_then >= cpus and mem_then >= mem_mb:
-                    at[row] = end
+                    at = max(end, self.now + 1.0)
                     break
-        return at
+            ready[row] = max(ready[row], at)
+        return ready
 
-    def earliest_odd(self, floor: Floor, job: Job) -> float:
+    def earliest_odd(self, job: Job) -> Spot | None:
         """The same for a job that no even split can express, by trying Slurm's first fit at each time of release."""
-        released = {r[0] for releases in self._releases.values() for r in releases}
-        times = sorted({t for t in np.unique(self.gpu_at).tolist() if t < math.inf} | released)
+        released = {max(r[0], self.now + 1.0) for releases in self._releases.values() for r in releases.values()}
+        times = sorted({t for t in np.unique(self.times()).tolist() if t < math.inf} | released)
         low, high = 0, len(times)
         while low < high:
             middle = (low + high) // 2
-            if first_fit(job, self.at(floor, times[middle])) is None:
+            if first_fit(job, self.at(times[middle])) is None:
                 low = middle + 1
             else:
                 high = middle
-        return times[low] if low < len(times) else math.inf
+        where = first_fit(job, self.at(times[low])) if low < len(times) else None
+        if where is None:
+            return None
+        index = self.floor.cluster.node_index
+        return times[low], {index[name]: len(slots) for name, slots in zip(where.nodes, where.gpus, strict=True)}
 
-    def roomiest(self, floor: Floor, need: Need) -> Placement | None:
+    def roomiest(self, need: Need) -> Spot | None:
         """The nodes on which it lacks least, for a job whose start nobody can tell: they are kept clear for it."""
-        whole = self.at(floor, math.inf)
-        endless = np.isinf(self.gpu_at)
+        floor, whole, endless = self.floor, self.floor.emptied(), np.isinf(self.times())
         for site in need.sites:
             for nodes, gpus, cpus, mem_mb in need.ways:
-                fits = whole.room(site.mask, cpus, mem_mb) & (whole.n_free >= gpus)
-                rows = fits.nonzero()[0]
+                rows = whole.room(site.mask, gpus, cpus, mem_mb).nonzero()[0]
                 if len(rows) < nodes:
                     continue
                 free = (floor.free & floor.usable)[rows].sum(axis=1)
                 ending = (floor.usable & ~endless)[rows].sum(axis=1)
                 order = np.lexsort((rows, -np.minimum(free, gpus), -np.minimum(ending, gpus)))
-                return self._soonest_slots(floor, sorted(rows[order[:nodes]].tolist()), gpus, site)
+                return math.inf, dict.fromkeys(sorted(rows[order[:nodes]].tolist()), gpus)
         return None
-
-    def _soonest_slots(self, floor: Floor, rows: list[int], gpus: int, site: Site) -> Placement:
-        at = np.where(floor.usable, self.gpu_at, math.inf)
-        slots = []
-        for row in rows:
-            existing = np.flatnonzero(floor.usable[row])
-            order = existing[np.argsort(at[row, existing], kind="stable")]
-            slots.append(tuple(sorted(order[:gpus].tolist())))
-        return Placement(tuple(floor.cluster.node_names[r] for r in rows), tuple(slots), False, site.partition)
-
-    def on_planned(self, floor: Floor, nodes: frozenset[str], gpus: int) -> Placement:
-        """The devices that Slurm will probably take on the nodes where it plans a job."""
-        rows = sorted(floor.cluster.node_index[n] for n in nodes if n in floor.cluster.node_index)
-        return self._soonest_slots(floor, rows, gpus, Site(None, None))

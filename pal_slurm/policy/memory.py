@@ -25,6 +25,11 @@ class Head:
     until: float  # past this it is overdue: the first start that was planned for it, and some grace
 
 
+def head_from(start: float, now: float) -> Head:
+    """A new one, that was promised this start."""
+    return Head(now, now + NO_PLAN_S if math.isinf(start) else max(start, now) + GRACE_S)
+
+
 @dataclass(frozen=True, slots=True)
 class Memory:
     begun: float | None = None  # when the first plan was made; None: nothing is remembered
@@ -37,11 +42,6 @@ class Memory:
         if since is None and (self.begun is None or job.submit < self.begun):
             return float(job.submit)
         return since
-
-    def head(self, job: Job, start: float, now: float) -> Head:
-        """As it is remembered, else from now on."""
-        limit = now + NO_PLAN_S if math.isinf(start) else max(start, now) + GRACE_S
-        return self.heads.get(job.key, Head(now, limit))
 
     def plain(self) -> dict[str, object]:
         """For JSON."""

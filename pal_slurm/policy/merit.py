@@ -68,5 +68,5 @@ def worth_to_others(scores: ScoreTable, exists: BoolArray, waiting: tuple[int, .
 
 
 def _values(scores: ScoreTable, cls: int) -> FloatArray:
-    values: FloatArray = scores.bin_value[cls][scores.bins[cls]]
+    values: FloatArray = scores.as_bins[cls]
     return values

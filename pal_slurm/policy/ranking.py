@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pal_slurm.model import App, BoolArray, Job, Placement, Tier, base_of, comm_of, step_time
+from pal_slurm.model import App, Job, Placement, Tier, base_of, comm_of, step_time
 from pal_slurm.policy.floor import Floor, Models
 from pal_slurm.policy.needs import Need, Site
 from pal_slurm.policy.spans import Gang, best_gang
@@ -48,7 +48,11 @@ class Ranking:
 
     def place(self, job: Job, app: App, floor: Floor) -> Placement | None:
         need = floor.needs.of(job)
-        if need is None or need in floor.unfit:
+        return None if need is None else self.place_kind(need, app, floor)
+
+    def place_kind(self, need: Need, app: App, floor: Floor) -> Placement | None:
+        """The same for any job of that kind."""
+        if need in floor.unfit:
             return None
         last = floor.found.get(need)
         if last is not None and last[:3] == (len(floor.changed), self, app):
@@ -109,8 +113,8 @@ class Ranking:
         if table.key[row] == NEVER:
             return None
         allowed = site.mask is None or site.mask[row]
-        if not allowed or floor.cpus_free[row] < cpus or floor.mem_free[row] < mem_mb:
-            keys = np.where(floor.room(site.mask, cpus, mem_mb), table.key, NEVER)
+        if not allowed or not floor.has_room(row, gpus, cpus, mem_mb):
+            keys = np.where(floor.room(site.mask, gpus, cpus, mem_mb), table.key, NEVER)
             row = int(keys.argmin())
             if keys[row] == NEVER:
                 return None
@@ -122,7 +126,7 @@ class Ranking:
 
     def _gang(self, floor: Floor, app: App, site: Site, way: Way, models: Models) -> Gang | None:
         nodes, gpus, cpus, mem_mb = way
-        room: BoolArray = floor.room(site.mask, cpus, mem_mb) & (floor.n_free >= gpus)
+        room = floor.room(site.mask, gpus, cpus, mem_mb)
         if np.count_nonzero(room) < nodes:
             return None
         table = floor.set_table(app.cls if self.scores else None, gpus, models, site.slots)

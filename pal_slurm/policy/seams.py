@@ -1,4 +1,4 @@
-"""The three seams of a policy. In: jobs, an application, the floor. Out: an order, a placement, a yes or no.
+"""The parts of a policy. In: jobs, an application, the floor. Out: an order, who may pass whom, a placement, a wait.
 
 All are pure: no clock, no I/O, no global random numbers. The daemon and the simulator drive the same objects.
 """
@@ -25,10 +25,19 @@ class Progress:
 
 class Order(Protocol):
     def key(self, job: Job, progress: Progress | None) -> tuple[float, ...]:
-        """What the order sorts by, for those who keep a long queue sorted instead of sorting it again."""
+        """What the order sorts by. It ends with the job's id; without progress the job never ran."""
 
     def sort(self, jobs: Sequence[Job], progress: Mapping[int, Progress]) -> list[Job]:
         """The jobs in the order in which they are considered. `progress` is by job id; a missing one never ran."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fill:
+    """Who may start before a job that is ahead of it and does not fit."""
+
+    name: str
+    reserve: int  # how many jobs of each queue get a reservation that later jobs must not touch; 1 is EASY
+    strict: bool  # behind the first that does not fit nobody starts
 
 
 class Placer(Protocol):
@@ -56,9 +65,14 @@ class Wait(NamedTuple):
 
 class Patience(Protocol):
     def waits(self, job: Job, offer: Offer) -> Wait | None:
-        """Why, and how long, a job that could start now should rather wait; None: it starts."""
+        """Why, and how long, a job that could start now should rather wait; None: it starts.
+
+        Of offers that are alike in all else a slower one is never taken sooner: a job that has declined one is asked
+        again when there is a better one for it, or when it has waited for so long.
+        """
 
 
 orders: Registry[Order] = Registry("order", "pal_slurm.policy.order")
-placements: Registry[Placer] = Registry("placement", "pal_slurm.policy.placement")
+fills: Registry[Fill] = Registry("fill", "pal_slurm.policy.fill")
+placements: Registry[Placer] = Registry("placement", "pal_slurm.policy.places")
 patiences: Registry[Patience] = Registry("patience", "pal_slurm.policy.patience")

@@ -22,7 +22,6 @@ from pal_slurm.model import (
     ScoreTable,
     Snapshot,
     factors,
-    step_time,
 )
 from pal_slurm.report.text import fold, shown
 from pal_slurm.store import Weighed, Why
@@ -46,7 +45,7 @@ def weigh(what: str, app: App, placement: Placement, cluster: Cluster, scores: S
         base=f.base,
         worst_score=f.worst_score,
         comm=f.comm,
-        step_time=step_time(f.base, f.worst_score, f.comm),
+        step_time=f.step_time,
         tier=f.tier.name.lower(),
         known=sum(known) / max(1, len(known)),
     )

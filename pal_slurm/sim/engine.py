@@ -16,9 +16,8 @@ from typing import Protocol
 import numpy as np
 
 from pal_slurm.errors import PalError
-from pal_slurm.model import Cluster, Job, ScoreTable
+from pal_slurm.model import Cluster, Gpus, Job, ScoreTable, Speeds
 from pal_slurm.sim.outcome import Outcome, Timeline
-from pal_slurm.sim.truth import Gpus, Truth
 from pal_slurm.sim.workload import Work, Workload
 
 NEVER = math.inf
@@ -116,7 +115,7 @@ class Engine:
     ) -> None:
         self.now = 0.0
         self._cluster = cluster
-        self._truth = Truth(cluster, truth)
+        self._truth = Speeds(cluster, truth)
         self._load = load.fitting(cluster.n_gpus)
         self._scheduler = scheduler
         self._rules = rules or Rules()
@@ -238,7 +237,7 @@ class Engine:
             change = self._changes[self._next_change]
             self._next_change += 1
             if change.truth is not None:
-                self._truth = Truth(self._cluster, change.truth)
+                self._truth = Speeds(self._cluster, change.truth)
                 for run in self._runs:
                     if run.gpus:
                         run.steps = run.steps_left(self.now)

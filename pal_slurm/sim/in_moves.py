@@ -5,12 +5,11 @@ The admission says who runs; policy/assign.py says where, and what is worth a mo
 
 from __future__ import annotations
 
-from pal_slurm.model import Cluster, ScoreTable
+from pal_slurm.model import Cluster, Gpus, ScoreTable
 from pal_slurm.policy.assign import Assigner, Claim
 from pal_slurm.policy.seams import Order
 from pal_slurm.sim.admission import admission
 from pal_slurm.sim.engine import NEVER, Run, Stage
-from pal_slurm.sim.truth import Gpus
 
 
 class InMoves:

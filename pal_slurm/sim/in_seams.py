@@ -15,14 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pal_slurm.model import App, Cluster, Job, Knowledge, Placement, ScoreTable, Tier, comm_of
+from pal_slurm.model import App, Cluster, Gpus, Job, Knowledge, Placement, ScoreTable, Speeds, Tier, comm_of
 from pal_slurm.policy.composition import Composition
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.patience.none import NoPatience
 from pal_slurm.policy.seams import Offer, Progress
 from pal_slurm.sim.engine import NEVER, Run, Stage
 from pal_slurm.sim.line import Key, Line, Place
-from pal_slurm.sim.truth import Gpus, Truth
 from pal_slurm.sim.workload import Work
 
 LOOK_S = 30.0  # pald looks at least so often, and then sees whose patience has ended
@@ -79,8 +78,8 @@ class InSeams:
         self._cluster = cluster
         self.wake_at = NEVER
         self._composition = composition
-        self._patient = composition.backfill and not isinstance(composition.patience, NoPatience)
-        self._known = Truth(cluster, known)
+        self._patient = not composition.fill.strict and not isinstance(composition.patience, NoPatience)
+        self._known = Speeds(cluster, known)
         self._since: dict[int, float] = {}  # when each job first declined one
         self._refused: dict[Key, Refused] = {}  # who declined and is not to be asked now
         self._soonest = NEVER  # when the first of them gives in
@@ -111,7 +110,7 @@ class InSeams:
         del self._releases[bisect_left(self._releases, held.release)]
 
     def learn(self, known: ScoreTable) -> None:
-        self._known, self._scores = Truth(self._cluster, known), known
+        self._known, self._scores = Speeds(self._cluster, known), known
         self._ideal, self._best = None, {}
         self._floor = Floor(self._cluster, Knowledge(known))
         for held in self._held.values():
@@ -130,7 +129,7 @@ class InSeams:
             if not self._declines(head, placement, stage.now):
                 self._start(stage, head, placement)
             head = self._line.head(self._refused)
-        if head is not None and self._free and self._composition.backfill:
+        if head is not None and self._free and not self._composition.fill.strict:
             self._fill(stage, head)
         self.wake_at = self._soonest
 
@@ -142,7 +141,9 @@ class InSeams:
         most = int(self._floor.n_free.max())
         for key, (app, worst, together, until) in list(self._refused.items()):
             if app.cls not in best:
-                best[app.cls] = min((self._known.worst(app, (gpu,)) for gpu in self._freed), default=math.inf)
+                best[app.cls] = min(
+                    (self._known.factors(app, (gpu,)).worst_score for gpu in self._freed), default=math.inf
+                )
             better = most >= together if together else best[app.cls] < worst
             if better or until <= now:
                 del self._refused[key]
@@ -178,7 +179,7 @@ class InSeams:
         run, app = place.run, place.run.work.app
         if self._offered is None or self._offered[0] is not placement or self._offered[1] is not app:
             gpus = self._flat(placement)
-            worst, tier = self._known.worst(app, gpus), self._known.tier(gpus)
+            _, worst, _, tier = self._known.factors(app, gpus)
             span_cost = float(comm_of(app, tier)) / float(comm_of(app, self._narrowest(run)))
             self._offered = (placement, app, tier, worst, span_cost, self._floor.faster(app.cls, worst))
         _, _, tier, worst, span_cost, faster = self._offered

@@ -21,7 +21,7 @@ import msgspec
 from pal_slurm.errors import ConfigError
 from pal_slurm.model import Cluster, ScoreTable
 from pal_slurm.policy.composition import NAMED, compose
-from pal_slurm.policy.seams import orders
+from pal_slurm.policy.seams import fills, orders
 from pal_slurm.scores import alike, binned
 from pal_slurm.sim.admission import FILLS
 from pal_slurm.sim.artifact import ARTIFACT_NAMES
@@ -113,6 +113,6 @@ def scheduler_for(spec: PolicySpec, site: Site, known: ScoreTable, seed: int) ->
         placement = f"random({seed})"
     composition = compose(spec.policy, order=spec.order or "fifo", placement=placement, patience=spec.patience)
     if spec.fill:
-        composition = replace(composition, backfill=spec.fill == "easy")
+        composition = replace(composition, fill=fills.get(spec.fill))
     ties = binned(known.classes, known.score, known.known, alike)  # as pald sees its scores
     return InSeams(spec.label, site.cluster, ties, composition)

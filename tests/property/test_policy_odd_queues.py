@@ -12,9 +12,11 @@ from pal_slurm.guard import Permit, Rules, check
 from pal_slurm.model import Action, Hint, Job, JobState, Lease, Request, Shape, Snapshot, Waits
 from pal_slurm.policy import Circumstances, Composition, compose, plan
 from pal_slurm.policy.memory import Head, Memory
+from pal_slurm.policy.seams import fills
 from tests.builders import NOW
 from tests.property.worlds import World, askable, jobs, reservations, worlds
 
+EASY = fills.get("easy")
 ODDITIES: list[dict[str, Any]] = [
     {"lease": None, "eligible": NOW - 5, "why": Waits.TURN},
     {"lease": None, "eligible": NOW - 5, "why": Waits.ROOM, "planned_nodes": "n[1-2]", "start": NOW + 700},
@@ -63,9 +65,9 @@ def compositions(draw: st.DrawFn) -> Composition:
     made = compose(
         draw(st.sampled_from(("pal", "packed", "pm-first", "random"))),
         order=draw(st.sampled_from(("", "fifo", "las", "srtf"))),
-        backfill=draw(st.booleans()),
     )
-    return replace(made, reserve=draw(st.sampled_from((1, 1, 3))))
+    fill = draw(st.sampled_from((EASY, EASY, fills.get("none"), replace(EASY, reserve=3))))
+    return replace(made, fill=fill)
 
 
 @given(

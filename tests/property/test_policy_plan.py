@@ -141,7 +141,7 @@ def test_backfill_does_not_delay_the_first_job_that_waits(
             holders.append((job, decision.placement, end))
     if head is not None and promised < math.inf:
         then = at(world.cluster, holders, promised)
-        assert made.reserved[0].placement in set(askable(World(then, world.knowledge), head))
+        assert made.reserved[0].placement.nodes in {p.nodes for p in askable(World(then, world.knowledge), head)}
     elif head is not None:
         before = {(n, s) for n, g in _gpus(made.reserved[0].placement) for s in g}
         after = {(n, s) for _, where in starts_after(made, head, queue) for n, g in _gpus(where) for s in g}
@@ -168,7 +168,7 @@ def test_without_backfill_nobody_starts_behind_a_job_that_waits(
     pair: tuple[World, tuple[Job, ...]], queue: tuple[Job, ...]
 ) -> None:
     world, running = pair
-    made = plan(replace(snapshot(world, queue), running=running), world.knowledge, compose("pal", backfill=False))
+    made = plan(replace(snapshot(world, queue), running=running), world.knowledge, compose("pal", fill="none"))
     seen_waiting = False
     for decision in made.decisions:
         assert not (seen_waiting and decision.action is Action.PIN)

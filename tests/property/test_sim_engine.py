@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pal_slurm.model import App, ScoreTable, homogeneous
+from pal_slurm.model import App, Gpus, ScoreTable, Speeds, homogeneous
 from pal_slurm.policy.composition import compose
 from pal_slurm.policy.seams import orders
 from pal_slurm.scores import binned
@@ -19,7 +19,6 @@ from pal_slurm.sim.in_seams import InSeams
 from pal_slurm.sim.line import Place
 from pal_slurm.sim.outcome import Outcome
 from pal_slurm.sim.policies import PolicySpec, Site, scheduler_for
-from pal_slurm.sim.truth import Gpus, Truth
 from pal_slurm.sim.workload import Work, Workload, workload
 
 NODES, WIDTH = 3, 4
@@ -136,7 +135,7 @@ def test_no_gpu_is_held_twice_and_work_is_conserved(spec: PolicySpec, load: Work
     table = scores(seed)
     watched = Watched(scheduler_for(spec, Site(CLUSTER, 1.7, rules, True), table, seed), rules)
     outcome = Engine(CLUSTER, table, load, watched, rules).run()
-    truth = Truth(CLUSTER, table)
+    truth = Speeds(CLUSTER, table)
     works = {work.id: work for work in load.works}
     steps = dict.fromkeys(works, 0.0)
     for part, until in watched.done:

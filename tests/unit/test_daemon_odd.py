@@ -16,7 +16,7 @@ from pal_slurm.guard import Permit, Rules, check
 from pal_slurm.model import Action, App, Job, Knowledge, Placement, Reason, Snapshot, homogeneous, neutral_scores
 from pal_slurm.policy import Plan, compose, plan
 from pal_slurm.policy.floor import Floor
-from pal_slurm.policy.ranking import Ranking
+from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.seams import Placer, placements
 from tests.builders import leased, running, snapshot, waiting
 from tests.simpald import House
@@ -125,14 +125,14 @@ def test_what_is_no_fault_of_ours_passes() -> None:
 
 def test_the_whole_of_pald_lives_with_it(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     odd, *others = (house.submit("--gres=gpu:2") for _ in range(4))
-    sound = Ranking.place
+    sound = Needs.of
 
-    def place(self: Ranking, job: Job, app: App, floor: Floor) -> Placement | None:
+    def of(self: Needs, job: Job) -> Need | None:
         if job.id == odd:
             raise IndexError
-        return sound(self, job, app, floor)
+        return sound(self, job)
 
-    monkeypatch.setattr(Ranking, "place", place)
+    monkeypatch.setattr(Needs, "of", of)
     house.live(30)
     assert {house.state(job) for job in (odd, *others)} == {"RUNNING"}
     assert not house.pins(odd) and all(house.pins(job) for job in others)

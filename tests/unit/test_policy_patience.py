@@ -27,10 +27,9 @@ from pal_slurm.model import (
     Waits,
     homogeneous,
 )
-from pal_slurm.policy import compose
+from pal_slurm.policy import Circumstances, compose, plan
 from pal_slurm.policy.memory import Memory, memory_of
 from pal_slurm.policy.patience.choosy import MOST_OF_WAIT, MOST_S, SHARE
-from pal_slurm.policy.plan import Circumstances, plan
 from pal_slurm.policy.seams import Offer, Wait, patiences
 from tests.builders import leased
 

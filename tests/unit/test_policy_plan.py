@@ -28,6 +28,7 @@ from pal_slurm.model import (
 )
 from pal_slurm.policy import Circumstances, Composition, Plan, compose, plan
 from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
+from pal_slurm.policy.seams import Fill
 from tests.builders import NOW, leased, running, snapshot
 
 PAL = compose("pal")
@@ -329,13 +330,18 @@ def test_nodes_of_a_reservation_are_not_used_by_a_job_that_would_run_into_it() -
 
 
 def test_without_backfill_the_order_is_kept_strictly() -> None:
-    result = made(ONE, [waiting(1, 3), waiting(2, 2), waiting(3, 1)], composition=compose("pal", backfill=False))
+    result = made(ONE, [waiting(1, 3), waiting(2, 2), waiting(3, 1)], composition=compose("pal", fill="none"))
     assert told(result) == [(1, "pin", "best-span"), (2, "wait", "no-room"), (3, "wait", "behind-head")]
 
 
 def test_more_reservations_than_one_can_be_kept() -> None:
     busy = [running(8, {"n1": (0,)}, NOW + 600), running(9, {"n2": (0,)}, NOW + 900)]
-    result = made(TWO, [waiting(i, 4) for i in (1, 2, 3)], busy, composition=replace(PAL, reserve=3))
+    result = made(
+        TWO,
+        [waiting(i, 4) for i in (1, 2, 3)],
+        busy,
+        composition=replace(PAL, fill=Fill("three", reserve=3, strict=False)),
+    )
     assert [(r.job, r.start, r.placement.nodes) for r in result.reserved] == [
         (1, NOW + 600, ("n1",)),
         (2, NOW + 900, ("n2",)),

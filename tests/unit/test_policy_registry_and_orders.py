@@ -28,8 +28,8 @@ def test_every_named_composition_can_be_made(name: str) -> None:
 
 
 def test_parts_of_a_composition_can_be_changed() -> None:
-    made = compose("pal", order="las", placement="random(4)", backfill=False)
-    assert not made.backfill
+    made = compose("pal", order="las", placement="random(4)", fill="none")
+    assert made.fill.strict
     assert [j.id for j in made.order.sort([waiting(1), waiting(2)], {1: Progress(5.0)})] == [2, 1]
     with pytest.raises(ConfigError, match="no policy 'gold'"):
         compose("gold")

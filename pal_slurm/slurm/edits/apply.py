@@ -6,21 +6,16 @@ answered is UNKNOWN: the next cycle finds out.
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Edit, EditResult, Job, Outcome
+from pal_slurm.slurm.edits.insist import insist
 from pal_slurm.slurm.edits.judge import judge
 from pal_slurm.slurm.edits.prepare import Ready, prepare_all, record_of
 from pal_slurm.slurm.port import Capabilities
-
-# slurmctld says so now and then to an update of a job's partition where there is no slurmdbd. An update sets values, so
-# that the same one twice is as good as once. A batch insists for a second at most.
-NOT_NOW = "Resource temporarily unavailable"
-PAUSES_S = (0.02, 0.05, 0.1, 0.2, 0.4)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +72,18 @@ def _batch(edits: Sequence[Edit], hands: Hands) -> list[EditResult]:
     if not ready:
         return [item for item in made if isinstance(item, EditResult)]
     heard: dict[int, Heard] = {}
+
+    def send(some: Sequence[Ready]) -> None:
+        heard.update(zip(map(id, some), hands.send(some), strict=True))
+
     try:
-        _send(ready, hands, heard)
+        insist(ready, send, lambda item: heard[id(item)].said)
         after = hands.records(home for item in ready for home in item.homes)
     except SlurmUnavailable as error:
         said = f"written, and can't be read again: {error}" if len(heard) == len(ready) else str(error)
         raise _Lost(error, [_unknown(m, said) if isinstance(m, Ready) else m for m in made]) from error
     now = hands.now()
     return [_verdict(m, heard[id(m)], after, now) if isinstance(m, Ready) else m for m in made]
-
-
-def _send(ready: Sequence[Ready], hands: Hands, heard: dict[int, Heard]) -> None:
-    """All of them, and again those of which slurmctld said "not now"."""
-    for pause in (0.0, *PAUSES_S):
-        time.sleep(pause)
-        heard.update(zip(map(id, ready), hands.send(ready), strict=True))
-        ready = [item for item in ready if NOT_NOW in heard[id(item)].said]
-        if not ready:
-            return
 
 
 def _unknown(ready: Ready, said: str) -> EditResult:

@@ -39,8 +39,8 @@ class Thrift(Ranking):
         price = table.price(floor, _price)
         row = int(price.argmin())
         allowed = site.mask is None or site.mask[row]
-        if not allowed or floor.cpus_free[row] < cpus or floor.mem_free[row] < mem_mb:
-            price = np.where(floor.room(site.mask, cpus, mem_mb), price, np.inf)
+        if not allowed or not floor.has_room(row, gpus, cpus, mem_mb):
+            price = np.where(floor.room(site.mask, gpus, cpus, mem_mb), price, np.inf)
             row = int(price.argmin())
         if price[row] == np.inf:
             return None

@@ -33,7 +33,7 @@ class Random:
 
 def _draw(rng: random.Random, floor: Floor, site: Site, way: tuple[int, int, int, int]) -> Placement | None:
     nodes, gpus, cpus, mem_mb = way
-    room = floor.room(site.mask, cpus, mem_mb) & (floor.n_free >= gpus)
+    room = floor.room(site.mask, gpus, cpus, mem_mb)
     names, exact = floor.cluster.node_names, site.slots
     if nodes == 1:
         rows = room.nonzero()[0]

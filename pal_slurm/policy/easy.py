@@ -1,0 +1,117 @@
+"""EASY: nobody who starts delays the first that waits. In: jobs in their order. Out: the floor each may start on.
+
+The first job that does not fit gets a reservation: the earliest start that time limits promise, and on some nodes as
+many GPUs, CPUs and MB as it needs then. Later jobs may start there only if they end before that start, or leave it
+as much. Where no start can be promised (jobs without a limit are in the way), the nodes on which it lacks least are
+kept clear altogether. Jobs that wait for other partitions don't compete with it and have reservations of their own.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+
+from pal_slurm.model import Job, Placement
+from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.horizon import Horizon, Spot
+from pal_slurm.policy.needs import Need
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Kept for a waiting job. `start` infinity: nobody can tell when."""
+
+    job: int
+    start: float
+    placement: Placement  # on each node so many GPUs: those that are free soonest, but any will do
+
+
+class Easy:
+    """The reservations of one plan."""
+
+    def __init__(self, floor: Floor, horizon: Horizon, now: float, most: int) -> None:
+        self.floor, self.now = floor, now
+        self.reserved: list[Reserved] = []
+        self.soonest = math.inf  # the start of the first reservation
+        self.held: Floor | None = None  # for those who stay beyond it
+        self.cleared: list[tuple[Job, Placement]] = []  # kept clear altogether
+        self._horizon = horizon
+        self._most = most
+        self._hopeless: set[Need] = set()
+        self._count: Counter[tuple[str, ...]] = Counter()
+
+    def floor_for(self, job: Job) -> Floor:
+        """Jobs that end before the first reservation starts may use what is reserved."""
+        if self.held is None or limit(job) <= self.soonest - self.now:
+            return self.floor
+        return self.held
+
+    def started(self, job: Job, placement: Placement) -> None:
+        """It took this; who stays beyond the start of a reservation leaves less beside it."""
+        if self.held is None or limit(job) <= self.soonest - self.now:
+            return
+        kept, nodes = self.held.kept, len(placement.nodes)
+        for name, slots in zip(placement.nodes, placement.gpus, strict=True):
+            row = self.floor.cluster.node_index[name]
+            if row in kept:
+                gpus, cpus, mem_mb = kept[row]
+                less_cpus, less_mb = self.floor.demand(job, nodes, row)
+                kept[row] = (gpus - len(slots), cpus - less_cpus, mem_mb - less_mb)
+
+    def wants(self, partitions: tuple[str, ...]) -> bool:
+        """Whether the next of this queue that does not fit gets a reservation."""
+        return self._count[partitions] < self._most
+
+    def hopeless(self, need: Need) -> bool:
+        return need in self._hopeless
+
+    def reserve(self, job: Job, need: Need, *, plain: bool) -> Reserved | None:
+        """Keep room for a job that does not fit; None: it can't run here as things are. `plain`: Slurm's choice."""
+        if need in self._hopeless:
+            return None
+        odd = job.exclusive or not need.ways
+        spot = self._horizon.earliest_odd(job) if odd or (plain and job.shape is None) else self._horizon.earliest(need)
+        if spot is None and not odd:
+            spot = self._horizon.roomiest(need)
+        if spot is None:
+            self._hopeless.add(need)
+            return None
+        self._count[job.partitions] += 1
+        return self._keep(job, spot)
+
+    def respect(self, job: Job, nodes: frozenset[str], gpus: int, start: float) -> None:
+        """Keep what Slurm has planned for a job that is not ours."""
+        index = self.floor.cluster.node_index
+        rows = sorted(index[name] for name in nodes if name in index)
+        if job.lease is not None:
+            self._count[job.partitions] += 1  # one of ours that was let go: it heads the queue still
+        if rows:
+            have = self.floor.usable.sum(axis=1)
+            self._keep(job, (max(start, self.now), {row: min(gpus, int(have[row])) for row in rows}))
+
+    def _keep(self, job: Job, spot: Spot) -> Reserved:
+        start, spots = spot
+        cluster = self.floor.cluster
+        if start < math.inf:
+            self.held = self.held or self.floor.beside()
+            for row, gpus in spots.items():
+                cpus, mem_mb = self.floor.demand(job, len(spots), row)
+                cpus_then, mem_then = self._horizon.spare(row, start)
+                new = (self._horizon.gpus_at(row, start) - gpus, cpus_then - cpus, mem_then - mem_mb)
+                old = self.held.kept.get(row, new)
+                self.held.kept[row] = (min(old[0], new[0]), min(old[1], new[1]), min(old[2], new[2]))
+            self.held.found.clear()
+            self.soonest = min(self.soonest, start)
+        slots = self._horizon.keep(job, spots, start + limit(job))
+        names = tuple(cluster.node_names[row] for row in spots)
+        where = Placement(names, tuple(tuple(slots[row]) for row in spots), False)
+        if start == math.inf:
+            self.cleared.append((job, where))
+        kept = Reserved(job.id, start, where)
+        self.reserved.append(kept)
+        return kept
+
+
+def limit(job: Job) -> float:
+    return math.inf if job.time_limit_s is None else float(job.time_limit_s)

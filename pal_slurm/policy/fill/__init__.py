@@ -1,0 +1,1 @@
+"""Who may pass a job that does not fit; one file per rule."""

@@ -1,0 +1,176 @@
+"""Jobs that are looked at one by one in a plan. In: a walk, such a job in its turn. Out: what is decided about it.
+
+Jobs that are not ours, that Slurm has to place, that can't start yet; arrays; heads of the queue that have waited for
+us for too long.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from pal_slurm.model import Action, App, Decision, Job, JobRef, Placement, Reason, predict
+from pal_slurm.model.hostlist import expand_hosts
+from pal_slurm.policy.easy import limit
+from pal_slurm.policy.firstfit import first_fit
+from pal_slurm.policy.memory import Head, head_from
+from pal_slurm.policy.turn import Turn
+
+if TYPE_CHECKING:
+    from pal_slurm.policy.line import Waiting
+    from pal_slurm.policy.walk import Walk
+
+SOON_S = 120.0  # a start that Slurm's backfill plans within this time is left to it
+
+
+class OddJobs:
+    def __init__(self, walk: Walk) -> None:
+        self._walk, self._planner, self._now = walk, walk.planner, walk.now
+        waiting = self._planner.waiting
+        self.overdue: dict[int, Reason] = {}
+        for key, head in self._planner.heads.items() if not walk.facts.alone else ():
+            entry = waiting.get(key.id)
+            if entry is not None and entry.place.job.key == key and (why := self._late(entry.place.job, head)):
+                self.overdue[key.id] = why
+        arrays = [e.place.job for e in self._planner.odd.values() if e.place.job.array_id is not None]
+        self._limits = {job.array_id: job.array_limit for job in arrays if job.array_limit is not None}
+        # Per array, the tasks that run or were let go already: what its %N counts.
+        let_go = (j for j in arrays if not j.array_tasks and j.eligible is not None and j.eligible <= self._now)
+        self._tasks: Counter[int | None] = Counter(job.array_id for job in let_go)
+        self._tasks.update(self._planner.tasks)
+
+    def _late(self, job: Job, head: Head) -> Reason | None:
+        """Why a head is not to wait for us any longer: Slurm's own queue and backfill shall reserve for it."""
+        if self._now > head.until:
+            return Reason.PAST_PLANNED_START
+        return Reason.OVERTAKEN if self._walk.facts.rivals(job, head.since) else None
+
+    def expect(self) -> None:
+        """Pinned jobs: Slurm may be starting them at this moment."""
+        walk = self._walk
+        for number, where in walk.facts.released.items():
+            entry = self._planner.waiting.get(number)
+            if entry is not None:
+                walk.floor.hold(entry.place.job, where)
+                self._planner.horizon.occupy(number, entry.place.job, where, self._now + limit(entry.place.job))
+
+    def entries(self) -> Iterator[Waiting]:
+        released = self._walk.facts.released
+        for number, entry in self._planner.odd.items():
+            if number not in released:
+                yield entry
+        for number in self.overdue:
+            if number not in released and number not in self._planner.odd:
+                yield self._planner.waiting[number]
+
+    def decide(self, entry: Waiting) -> None:
+        walk, job, turn, reason = self._walk, entry.place.job, entry.turn, entry.reason
+        if turn is Turn.THEIRS:
+            if job.id in walk.facts.lapsed and not self._starts_soon(job):
+                reason = Reason.LEASE_RAN_OUT
+            self._make_room(job, entry.app)
+        if not job.gpu_job:
+            return
+        if reason is Reason.LEASE_RAN_OUT or turn is Turn.LATER:
+            walk.tell(Decision(job.id, None, Action.WAIT, reason))
+        elif turn in (Turn.THEIRS, Turn.ASIDE):
+            walk.tell(Decision(job.id, None, Action.LEAVE, reason))
+        elif job.id in self.overdue:
+            self._make_room(job, entry.app)  # what is kept for it stays so until Slurm keeps it
+            first = job.array_tasks[0] if job.array_tasks else job.array_task
+            walk.tell(Decision(job.id, first, Action.PLAIN, self.overdue[job.id]))
+        else:
+            self._start(entry)
+
+    def _start(self, entry: Waiting) -> None:
+        """One decision, or one per array task that starts and one for those that wait."""
+        job = entry.place.job
+        tasks: tuple[int | None, ...] = job.array_tasks or (job.array_task,)
+        room = len(tasks)
+        if job.array_id is not None and (most := self._limits.get(job.array_id)) is not None:
+            room = max(0, most - self._tasks[job.array_id])
+        for task in tasks[:room]:
+            if not self._starts(entry, task):
+                return
+            self._tasks[job.array_id] += 1
+        if room < len(tasks):
+            waiting = None if job.array_tasks else job.array_task
+            self._walk.tell(Decision(job.id, waiting, Action.WAIT, Reason.NOT_ELIGIBLE))
+
+    def _starts(self, entry: Waiting, task: int | None) -> bool:
+        walk, job, app, turn, reason = self._walk, entry.place.job, entry.app, entry.turn, entry.reason
+        state = walk.easy.floor_for(job)
+        waiting = None if job.array_tasks else task
+        if walk.closed:
+            walk.tell(Decision(job.id, waiting, Action.WAIT, Reason.BEHIND_HEAD))
+            return False
+        where = walk.composition.placement.place(job, app, state) if turn is Turn.PLACE else None
+        if where is None:
+            where = first_fit(job, state)
+            if where is not None and turn is Turn.PLACE:
+                turn, reason = Turn.PLAIN, Reason.CANT_PIN  # it fits only unevenly over its nodes
+        if where is None and walk.easy.wants(job.partitions) and not self._planner.ever.fits(job):
+            walk.tell(Decision(job.id, task, Action.PLAIN, Reason.CANT_PIN))
+            return True
+        if where is None:
+            fits = state is not walk.floor and first_fit(job, walk.floor) is not None
+            plain = turn is Turn.PLAIN
+            need = None if plain else walk.floor.needs.of(job)
+            until = walk.reserve(job, need or walk.floor.needs.guess(job), plain=plain)
+            why = Reason.BEHIND_HEAD if fits else Reason.NO_ROOM
+            walk.tell(Decision(job.id, waiting, Action.WAIT, why, until=until))
+            return False
+        return self._takes(job, app, task, where, turn, reason)
+
+    def _takes(self, job: Job, app: App, task: int | None, where: Placement, turn: Turn, reason: Reason) -> bool:
+        walk, state = self._walk, self._walk.easy.floor_for(job)
+        if turn is Turn.PLACE:
+            need = walk.floor.needs.of(job)
+            assert need is not None  # else it could not have been placed
+            wait = walk.offers.declines(job, need, app, where)
+            if wait is not None:
+                step = predict(app, where, self._planner.cluster, self._planner.knowledge.scores)
+                waiting = None if job.array_tasks else task
+                walk.tell(Decision(job.id, waiting, Action.WAIT, wait.reason, step_time=step, until=wait.until))
+                return False
+        action = Action.PIN if turn is Turn.PLACE else Action.PLAIN
+        walk.start(job, app, where, action, reason, state, task)
+        return True
+
+    def _starts_soon(self, job: Job) -> bool:
+        """Whether Slurm could start it now without delaying a job ahead, or plans to within `SOON_S`."""
+        if job.planned_nodes and job.start is not None and job.start <= self._now + SOON_S:
+            return True
+        return not self._walk.closed and first_fit(job, self._walk.easy.floor_for(job)) is not None
+
+    def _make_room(self, job: Job, app: App) -> None:
+        """A job that is not ours: hold what Slurm planned for it, or what it would take now."""
+        walk = self._walk
+        planned = expand_hosts(job.planned_nodes) or frozenset()
+        if not job.gpu_job:
+            if planned and job.start is not None:
+                # How many CPUs it asks for is not in the record: its nodes are kept whole from then on.
+                walk.easy.respect(replace(job, exclusive=True), planned, 0, job.start)
+            return
+        need = walk.floor.needs.guess(job)
+        if planned and job.start is not None:
+            most = need.ways[0][1] if need.ways else -(-need.shape.least_gpus // len(planned))
+            walk.easy.respect(job, planned, most, job.start)
+            return
+        where = first_fit(job, walk.easy.floor_for(job))
+        if where is not None:
+            walk.take(job.id, job, where)
+        else:
+            walk.reserve(job, need, plain=True)
+
+    def heads(self) -> dict[JobRef, Head]:
+        """Those of ours for whom room is kept, and until when they wait for us."""
+        planner, now = self._planner, self._now
+        heads: dict[JobRef, Head] = {}
+        for reserved in self._walk.easy.reserved:
+            job = planner.waiting[reserved.job].place.job
+            if job.lease is not None and (job.eligible is None or job.eligible > now):
+                heads[job.key] = planner.heads.get(job.key) or head_from(reserved.start, now)
+        return heads

@@ -1,0 +1,265 @@
+"""One plan in the making. In: a planner's state, the moment. Out: Plan.
+
+1. What pinned jobs are about to take counts as taken.
+2. The waiting jobs are walked in the composition's order; of a kind that has no room nobody is looked at.
+3. A job that fits is placed and takes its GPUs, unless patience bids it wait for better ones.
+4. One that can't be pinned goes plain when enough is free; what Slurm will probably take counts as taken.
+5. One that does not fit waits; the first such gets a reservation, and later jobs start only where that delays nobody.
+6. Jobs that are not ours take their turn too: they hold what Slurm planned for them, or would take now (oddjobs.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterator
+from dataclasses import replace
+from heapq import heapify, heappop, heappush, heapreplace
+from typing import TYPE_CHECKING
+
+from pal_slurm.model import Action, App, Decision, Job, Placement, Reason, predict
+from pal_slurm.policy.easy import Easy, limit
+from pal_slurm.policy.firstfit import first_fit
+from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.line import Group, InLine, Key, TurnedDown, Waiting
+from pal_slurm.policy.needs import Need
+from pal_slurm.policy.oddjobs import OddJobs
+from pal_slurm.policy.offers import Offers
+from pal_slurm.policy.plan import START, Plan, nobody
+from pal_slurm.policy.ranking import Ranking
+
+if TYPE_CHECKING:
+    from pal_slurm.policy.planner import Planner
+
+
+Following = Callable[[Key], InLine | None]
+
+
+class Walk:
+    def __init__(self, planner: Planner) -> None:
+        self.planner, self.now, self.facts = planner, planner.now, planner.facts
+        self.composition, self.floor = planner.composition, planner.floor
+        planner.horizon.begin(self.now)
+        self.easy = Easy(self.floor, planner.horizon, self.now, self.composition.fill.reserve)
+        self.offers = Offers(planner)
+        self.starts: list[Decision] = []
+        self.told: dict[int, list[Decision]] = {}  # by job, who was looked at
+        self.closed = False  # strict: behind the first job that waits, nobody starts
+        self.odd = OddJobs(self)
+        placer = self.composition.placement
+        self._ranking = placer if isinstance(placer, Ranking) else None  # what one is offered, all of its kind are
+        self._free = int(self.floor.n_free.sum())  # at most
+        self._at: Key = ()  # whose turn it was last
+        self._heap: list[tuple[Key, int, Group | Waiting]] = []  # whose turn comes, at soonest
+        self._short: set[Group] = set()  # only its short jobs may still start
+        self._full: set[Group] = set()  # nobody of it may
+        self._why: dict[Group, list[tuple[Key, Reason]]] = {}  # why those from there on wait
+
+    def run(self) -> Plan:
+        planner, alone = self.planner, self.facts.alone
+        self.odd.expect()
+        if self._ranking is None or self.facts.rivals is not nobody:
+            for group in planner.groups.values():
+                group.ask_all()
+        heap = self._heap
+        if self._free or not alone:
+            heap += [(group.line[0].key, group.number, group) for group in planner.groups.values()]
+        heap += [(entry.place.key, -1, entry) for entry in self.odd.entries()]
+        heapify(heap)
+        while heap:
+            key, number, which = heap[0]
+            if not isinstance(which, Group):
+                heappop(heap)
+                self._at = key
+                self.odd.decide(which)
+                continue
+            place = self._candidate(which)
+            if place is None:
+                heappop(heap)
+            elif place.key != key:
+                heapreplace(heap, (place.key, number, which))
+            else:
+                self._at = key
+                self._ask(which, place)
+        return self._plan()
+
+    def _look_again(self) -> None:
+        """The floor is another: what is offered to those who declined may be better now."""
+        for group in self.planner.groups.values():
+            if group.refused and (first := group.first(self._at)) is not None:
+                heappush(self._heap, (first.key, group.number, group))
+
+    def _candidate(self, group: Group) -> InLine | None:
+        """Who of this kind is the next to be asked."""
+        if self.closed or group in self._full:
+            return None
+        wants = self.easy.wants(group.partitions) and not self.easy.hopeless(group.need)
+        if group.refused and not self._ask_again(group, wants):
+            if not wants:
+                self._bar(group, self._at, Reason.NO_ROOM)
+                return None
+            return self._but_odd(group, group.first)
+        if group in self._short:
+            within_s = self.easy.soonest - self.now
+            return self._but_odd(group, lambda after: group.next(after, within_s))
+        return self._but_odd(group, group.next)
+
+    def _but_odd(self, group: Group, following: Following) -> InLine | None:
+        """Heads that are to be let go are decided one by one."""
+        place = following(self._at)
+        while place is not None and place.job.id in self.odd.overdue:
+            place = following(place.key)
+        return place
+
+    def _ask_again(self, group: Group, wants: bool) -> bool:
+        """Those of a kind who declined, where what is offered is better now. False: nothing is."""
+        where = self._where(group.need, group.app, self.floor)
+        if where is None and self._ranking is not None:
+            return False
+        if where is None or (wants and self.easy.held is not None):
+            group.ask_all()
+            return True
+        slowdown = self.offers.of(group.need, group.app, where).slowdown
+        if self.easy.held is not None:
+            beyond = self._where(group.need, group.app, self.easy.held)
+            if beyond is not None:
+                slowdown = min(slowdown, self.offers.of(group.need, group.app, beyond).slowdown)
+        group.ask_again(self.now, slowdown)
+        return True
+
+    def _where(self, need: Need, app: App, state: Floor, job: Job | None = None) -> Placement | None:
+        if need.shape.least_gpus > self._free:
+            return None
+        if self._ranking is not None:
+            return self._ranking.place_kind(need, app, state)
+        return None if job is None else self.composition.placement.place(job, app, state)
+
+    def _ask(self, group: Group, place: InLine) -> None:
+        """It starts, declines, or has no room."""
+        job, app = place.job, group.app
+        state = self.easy.floor_for(job)
+        where = self._where(group.need, app, state, job)
+        if where is None:
+            uneven = None if self.facts.alone else first_fit(job, state)
+            if uneven is not None:
+                # It fits only unevenly over its nodes, which Slurm gives but can't be asked for.
+                self.start(job, app, uneven, Action.PLAIN, Reason.CANT_PIN, state)
+            elif not self._sent_away(job):
+                self._no_room(group, place, state)
+            return
+        wait = self.offers.declines(job, group.need, app, where)
+        if wait is None:
+            self.start(job, app, where, Action.PIN, Reason.BEST_SPAN, state)
+            return
+        slowdown = self.offers.of(group.need, app, where).slowdown
+        group.refuse(TurnedDown(place, slowdown, wait.reason, wait.until))
+        if not self.facts.alone:
+            step = predict(app, where, self.planner.cluster, self.planner.knowledge.scores)
+            self.tell(Decision(job.id, None, Action.WAIT, wait.reason, step_time=step, until=wait.until))
+
+    def _sent_away(self, job: Job) -> bool:
+        """By our reckoning it fits nowhere, ever: Slurm may know better."""
+        if self.facts.alone or not self.easy.wants(job.partitions) or self.planner.ever.fits(job):
+            return False
+        self.tell(Decision(job.id, None, Action.PLAIN, Reason.CANT_PIN))
+        return True
+
+    def _no_room(self, group: Group, place: InLine, state: Floor) -> None:
+        job = place.job
+        fits = state is not self.floor and (self.facts.alone or first_fit(job, self.floor) is not None)
+        why = Reason.BEHIND_HEAD if fits else Reason.NO_ROOM
+        until = self.reserve(job, group.need, plain=False)
+        self.tell(Decision(job.id, None, Action.WAIT, why, until=until))
+        if self.easy.wants(group.partitions) and not self.easy.hopeless(group.need):
+            return  # the next of its kind gets a reservation too
+        if state is self.floor:
+            self._bar(group, place.key, why)
+        else:
+            self._short.add(group)
+            self._why.setdefault(group, []).append((place.key, why))
+
+    def _bar(self, group: Group, key: Key, why: Reason) -> None:
+        self._full.add(group)
+        self._why.setdefault(group, []).append((key, why))
+
+    # what the walk of odd jobs does too
+
+    def reserve(self, job: Job, need: Need, *, plain: bool) -> float | None:
+        """Keep room for it, if it is its turn; until when it probably waits then."""
+        if not self.easy.wants(job.partitions):
+            return None
+        cleared = len(self.easy.cleared)
+        kept = self.easy.reserve(job, need, plain=plain)
+        for who, clear in self.easy.cleared[cleared:]:
+            self.planner.clear(who, clear)
+        self.closed |= self.composition.fill.strict and kept is not None
+        self._look_again()
+        return None if kept is None else kept.start
+
+    def start(
+        self, job: Job, app: App, where: Placement, action: Action, why: Reason, state: Floor, task: int | None = None
+    ) -> None:
+        decision = Decision(job.id, task, action, why, where if action is Action.PIN else None)
+        if not self.facts.alone:
+            decision = self._beside_slurms(decision, job, app, where, state)
+        self.take(job.id if task is None else (job.id, task), job, where)
+        self.tell(decision)
+        if self.facts.alone:
+            self.planner.starts(job, where)
+
+    def _beside_slurms(self, decision: Decision, job: Job, app: App, where: Placement, state: Floor) -> Decision:
+        """With what Slurm itself would give it, and how fast each is."""
+        cluster, scores = self.planner.cluster, self.planner.knowledge.scores
+        slurms = first_fit(job, state)
+        theirs = None if slurms is None else predict(app, slurms, cluster, scores)
+        ours, why = theirs, decision.reason
+        if decision.action is Action.PIN:
+            ours = predict(app, where, cluster, scores)
+            if not state.merit(app.cls).informed:
+                why = Reason.NEUTRAL
+        return Decision(job.id, decision.task, decision.action, why, decision.placement, ours, theirs, 0, slurms)
+
+    def take(self, who: Hashable, job: Job, where: Placement) -> None:
+        self.floor.take(job, where)
+        self._free -= where.n_gpus
+        self.easy.started(job, where)
+        self._look_again()
+        self.planner.horizon.occupy(who, job, where, self.now + limit(job))
+
+    def tell(self, decision: Decision) -> None:
+        self.told.setdefault(decision.job, []).append(decision)
+        if decision.action in START:
+            self.starts.append(decision)
+
+    # the plan
+
+    def _plan(self) -> Plan:
+        planner = self.planner
+        asked = [group.wake_at(self.now) for group in planner.groups.values() if group.refused]
+        wake_at = min([self.offers.soonest, *asked])
+        if not self.facts.alone:
+            planner.heads = self.odd.heads()
+        planner.finish()
+        return Plan(tuple(self.starts), tuple(self.easy.reserved), wake_at, self._all, planner.remembered)
+
+    def _all(self) -> Iterator[Decision]:
+        rank = -1
+        for entry in sorted(self.planner.waiting.values(), key=lambda entry: entry.place.key):
+            place, group = entry.place, entry.group
+            job = place.job.id
+            if job in self.facts.released:
+                continue
+            rank += 1
+            told = self.told.get(job)
+            if told is not None:
+                yield from (replace(decision, rank=rank) for decision in told)
+            elif group is not None:
+                why, until = self._why_waits(group, place)
+                yield Decision(job, None, Action.WAIT, why, rank=rank, until=until)
+
+    def _why_waits(self, group: Group, place: InLine) -> tuple[Reason, float | None]:
+        for key, reason in reversed(self._why.get(group, ())):
+            if key <= place.key:
+                return reason, None
+        refusal = group.refused.get(place.key)
+        if refusal is not None:
+            return refusal.reason, refusal.until
+        return Reason.BEHIND_HEAD if self.closed else Reason.NO_ROOM, None

@@ -1,0 +1,193 @@
+"""One planner that is told of events and one that is made of the queue as it stands give the same plan, at every event.
+
+500 random days of small clusters, drawn from their numbers: a failing one is drawn again by its number. Jobs of ours
+with leases, arrays, jobs that nobody leases, reservations, jobs that decline, jobs without a limit.
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pal_slurm.guard import Permit, Rules, check
+from pal_slurm.model import (
+    Action,
+    App,
+    Apps,
+    Decision,
+    Hint,
+    Job,
+    JobState,
+    Knowledge,
+    Lease,
+    Placement,
+    Request,
+    Reservation,
+    ScoreTable,
+    Shape,
+    Snapshot,
+    Waits,
+    homogeneous,
+)
+from pal_slurm.policy import Circumstances, Floor, Plan, Planner, compose, plan
+from pal_slurm.policy.firstfit import first_fit
+from pal_slurm.policy.memory import Memory
+
+T0 = 1_000_000
+BLOCK = 25
+FAR = T0 + 10**6
+COMPOSITIONS = [
+    compose("pal"), compose("packed"), compose("pal", fill="none"), compose("pal", order="fifo", placement="lv"),
+    compose("pal", order="srtf"), compose("pm-first", patience="choosy"),
+]  # fmt: skip
+
+
+class Day:
+    """What is true, and a planner that is told of it."""
+
+    def __init__(self, seed: int) -> None:
+        self.rng = random.Random(seed)
+        draw, rng = np.random.default_rng(seed), self.rng
+        nodes, width = rng.randint(1, 5), rng.randint(1, 4)
+        half = np.arange(nodes) % 2 == 0
+        self.cluster = replace(
+            homogeneous(nodes, width, rack_size=rng.choice((0, 2)), cpus=8, mem_mb=1000),
+            partitions={"gpu": np.ones(nodes, dtype=np.bool_), "few": half},
+            node_ok=draw.random(nodes) < 0.9,
+            slots=rng.random() < 0.7,
+        )
+        bins = draw.integers(0, 3, (2, nodes, width))
+        scores = ScoreTable(("A", "B"), 0.8 + bins / 4, bins, np.ones(bins.shape, dtype=np.bool_))
+        apps = {cls: App(cls, cls, {}, (1.0, 1.0, 1.2, rng.choice((1.2, 1.7)))) for cls in "AB"}
+        self.knowledge = Knowledge(scores, Apps(apps, apps["A"]))
+        self.composition = COMPOSITIONS[seed % len(COMPOSITIONS)]
+        window = Reservation("maint", frozenset({"n1"}), T0 + 3000, T0 + 9000)
+        self.windows = (window,) if rng.random() < 0.3 else ()
+        self.facts = Circumstances(alone=rng.random() < 0.3)
+        self.now, self.number = float(T0), 0
+        self.waiting: dict[int, Job] = {}
+        self.running: dict[int, tuple[Job, Placement, float]] = {}  # and when it really ends
+        self.memory = Memory()
+        self.planner = Planner(
+            self.composition, self.cluster, self.knowledge, now=self.now, reservations=self.windows, facts=self.facts
+        )
+
+    def arrives(self) -> None:
+        rng, self.number = self.rng, self.number + 1
+        gpus, most = rng.choice((1, 1, 1, 2, 2, 3, 4, 6)), rng.choice((1, 2, 4))
+        job = Job(
+            self.number, JobState.PENDING, int(self.now), "u",
+            partitions=rng.choice((("gpu",), ("gpu",), ("few",), ("gpu", "few"))), priority=rng.choice((1, 1, 2)),
+            eligible=FAR, why=Waits.BEGIN, time_limit_s=rng.choice((300, 900, 900, 3600, 7200, None)),
+            shape=Shape(1, most, gpus=max(gpus, 1), cpus=rng.choice((1, 2, 4))), gpu_job=True,
+            hint=Hint(rng.choice("AB"), off=not self.facts.alone and rng.random() < 0.05), lease=Lease(FAR, Request()),
+        )  # fmt: skip
+        kind = 1.0 if self.facts.alone else rng.random()
+        if kind < 0.15:  # nobody leases it
+            job = replace(job, lease=None, eligible=int(self.now) - 1, why=Waits.ROOM)
+        elif kind < 0.25:
+            tasks, most_at_once = tuple(range(rng.randint(2, 4))), rng.choice((None, 2))
+            job = replace(job, array_id=self.number, array_tasks=tasks, array_limit=most_at_once)
+            self.number += 10
+        elif kind < 0.3:  # its lease runs out, or its user wants it later
+            soon = int(self.now) + rng.choice((40, 300))
+            lease = Lease(soon, Request(), not_before=soon if rng.random() < 0.5 else None)
+            job = replace(job, lease=lease, eligible=soon)
+        elif kind < 0.33:
+            job = replace(job, exclusive=True)
+        self.waiting[job.id] = job
+        self.planner.arrive(job)
+
+    def ends(self, job: int) -> None:
+        del self.running[job]
+        self.planner.ended(job)
+
+    def starts(self, job: Job, where: Placement) -> None:
+        end = None if job.time_limit_s is None else int(self.now) + job.time_limit_s
+        ran = replace(job, state=JobState.RUNNING, nodes=where.nodes, gpus=where.gpus, end=end, lease=None)
+        really = self.now + self.rng.uniform(0.1, 1.0) * (job.time_limit_s or 2000)
+        self.running[job.id] = (ran, where, really)
+        self.waiting.pop(job.id, None)
+        self.planner.started(ran, where, math.inf if end is None else float(end))
+
+    def snapshot(self) -> Snapshot:
+        floor = Floor(self.cluster, self.knowledge)
+        for job, where, _ in self.running.values():
+            floor.hold(job, where)
+        free = replace(self.cluster, gpu_free=floor.free, cpus_free=floor.cpus_free, mem_free_mb=floor.mem_free)
+        running = tuple(job for job, _, _ in self.running.values())
+        return Snapshot(self.now, free, tuple(self.waiting.values()), running, self.windows)
+
+    def obeys(self, made: Plan) -> None:
+        """What the plan starts runs now, and some of what nobody leases too."""
+        for d in made.starts:
+            took = self.planner.running.get(d.job)  # a planner that is alone knows where
+            job, where = self.waiting[d.job], d.placement or d.slurm_placement or (took and took[1])
+            if where is None:  # Slurm alone knows whether it can have it
+                continue
+            if not job.array_tasks:
+                self.starts(job, where)
+                continue
+            rest = tuple(task for task in job.array_tasks if task != d.task)
+            self.number += 1
+            self.starts(replace(job, id=self.number, array_task=d.task, array_tasks=()), where)
+            if rest:
+                self.waiting[job.id] = replace(job, array_tasks=rest)
+                self.planner.changed(self.waiting[job.id])
+            else:
+                del self.waiting[job.id]
+                self.planner.ended(job.id)
+        for job in [job for job in self.waiting.values() if (job.eligible or 0) <= self.now and not job.array_tasks]:
+            seen = self.snapshot()
+            found = first_fit(job, Floor(seen.cluster, self.knowledge, now=self.now, reservations=self.windows))
+            if found is not None and self.rng.random() < 0.7:
+                self.starts(job, found)
+
+    def passes(self) -> None:
+        """Time goes by until something happens."""
+        ends = sorted((really, job) for job, (_, _, really) in self.running.items())
+        if ends and self.rng.random() < 0.5:
+            self.now = max(self.now, float(math.ceil(ends[0][0])))
+            self.ends(ends[0][1])
+        else:
+            self.now += self.rng.choice((0.0, 20.0, 400.0))
+            for _ in range(self.rng.choice((1, 1, 3))):
+                self.arrives()
+
+
+def told(made: Plan) -> list[tuple[object, ...]]:
+    """All but why those wait who declined before: they are not asked again while nothing better is there for them."""
+    declined = {key.id for key in made.memory.declining}
+    return [
+        (d.job, d.task, d.action, (d.action is Action.WAIT and d.job in declined) or d.reason, d.placement, d.rank)
+        for d in made.decisions
+    ]
+
+
+def permitted(starts: tuple[Decision, ...], seen: Snapshot) -> None:
+    pins = [d for d in starts if d.action is Action.PIN]
+    for verdict in check(pins, seen, Rules(disable_job_shrink=True, margin_s=0), {}):
+        assert isinstance(verdict, Permit) or verdict.reason == "slot-race", verdict
+
+
+@pytest.mark.parametrize("block", range(500 // BLOCK))
+def test_a_planner_told_of_events_plans_as_one_made_of_the_queue_does(block: int) -> None:
+    for seed in range(block * BLOCK, (block + 1) * BLOCK):
+        day = Day(seed)
+        for event in range(14):
+            day.passes()
+            seen = day.snapshot()
+            mine = day.planner.act(day.now)
+            fresh = plan(seen, day.knowledge, day.composition, day.facts, day.memory)
+            at = f"day {seed}, event {event}"
+            assert told(mine) == told(fresh), at
+            assert [(r.job, r.start) for r in mine.reserved] == [(r.job, r.start) for r in fresh.reserved], at
+            assert mine.wake_at <= fresh.wake_at, at
+            assert mine.memory == fresh.memory, at
+            permitted(fresh.starts, seen)
+            day.memory = mine.memory
+            day.obeys(mine)
