@@ -11,6 +11,7 @@ import msgspec
 
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.slurm.nodes import Machine
+from pal_slurm.slurm.port import Passes, Pulse
 from pal_slurm.slurm.records import JobRecord
 
 T = TypeVar("T")
@@ -35,21 +36,6 @@ class Setup(msgspec.Struct):
     topology: str
 
 
-class PassesTold(msgspec.Struct):
-    main: int
-    backfill: int
-    threads: int
-    rpc_time_us: int
-    started: int
-
-
-class PulseTold(msgspec.Struct):
-    pending: int
-    running: int
-    newest: int
-    digest: int
-
-
 class Answer(msgspec.Struct):
     """What slurmctld said of one update."""
 
@@ -62,8 +48,8 @@ ROWS = msgspec.json.Decoder(list[JobRecord])
 MACHINE = msgspec.json.Decoder(Machine)
 UNREAD = msgspec.json.Decoder(Unread)
 SETUP = msgspec.json.Decoder(Setup)
-PASSES = msgspec.json.Decoder(PassesTold)
-PULSE = msgspec.json.Decoder(PulseTold)
+PASSES = msgspec.json.Decoder(Passes)
+PULSE = msgspec.json.Decoder(Pulse)
 ANSWER = msgspec.json.Decoder(Answer)
 
 

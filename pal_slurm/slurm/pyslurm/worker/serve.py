@@ -138,7 +138,7 @@ class Server:
             newest = max(newest, number)
             # A sum: the order in which slurmctld lists the jobs does not matter.
             digest += zlib.crc32(f"{number} {state} {reason} {job.array_tasks_waiting}".encode())
-        return {"pending": pending, "running": running, "newest": newest, "digest": digest & 0xFFFFFFFF}
+        return {"pending": pending, "running": running, "newest_job": newest, "digest": digest & 0xFFFFFFFF}
 
     def passes(self, args: Args) -> object:
         stats = self.rpc(self.pyslurm.slurmctld.diag)
@@ -146,7 +146,7 @@ class Server:
         return {
             "main": stats.schedule_cycle_counter,
             "backfill": stats.backfill_cycle_counter,
-            "threads": stats.server_thread_count,
+            "server_threads": stats.server_thread_count,
             "rpc_time_us": sum(rpc.time for rpc in questions),
             "started": stats.data_since,
         }
