@@ -16,7 +16,6 @@ from pal_slurm.errors import NotLeader, StoreError
 from pal_slurm.model import (
     KIND_OF,
     STEPS,
-    Decision,
     Edit,
     EditKind,
     Intent,
@@ -28,16 +27,17 @@ from pal_slurm.model import (
     Pin,
     Plain,
     Renew,
-    Request,
     Unpin,
     until,
 )
 from pal_slurm.store.engine import Store
-from pal_slurm.store.jsontext import dump, load
+from pal_slurm.store.rows import names, values
 from pal_slurm.store.state import first_use
 from pal_slurm.store.tables import leader, operations, steps
 
 MAX_SAID = 1000
+# Fields of an intent that are columns of another name or table
+NOT_SAME = ("id", "submit", "edit", "outcome", "said", "decision", "closed", "kind", "plan", "step")
 T = TypeVar("T")
 _OF = operations.c
 _INTENTS = select(
@@ -66,15 +66,15 @@ class Ledger:
         with self._store.writing() as db:
             for r in refused:
                 at = {"step": -1, "said": r.said[:MAX_SAID], "begun_at": r.at, "closed": True}
-                what = {"kind": r.kind.value, "plan": dump(STEPS[r.kind]), "decision": _json(r.decision)}
-                db.execute(insert(operations).values(self._of(r.job, r.submit, None) | what | at))
+                what = {"kind": r.kind.value, "plan": STEPS[r.kind], "decision": r.decision}
+                db.execute(insert(operations).values(self._of(r, r.submit) | what | at))
 
     def refused(self, job: int) -> list[NotBegun]:
         """What was not begun for a job id, oldest first."""
         query = select(operations).where(self._mine, _OF.job == job, _OF.step < 0).order_by(_OF.id)
         with self._store.reading() as db:
             return [
-                NotBegun(r.job, r.submit, OperationKind(r.kind), r.said, r.begun_at, _decision(r.decision))
+                NotBegun(r.job, r.submit, OperationKind(r.kind), r.said, r.begun_at, r.decision)
                 for r in db.execute(query)
             ]
 
@@ -196,24 +196,17 @@ class Ledger:
             intent = replace(intent, operation=_insert(db, operations, self._operation(intent)))
         return replace(intent, id=_insert(db, steps, _step(intent)))
 
-    def _operation(self, intent: Intent) -> dict[str, object]:
-        assert intent.kind is not None
-        return self._of(intent.edit.job, intent.submit, intent.edit.task) | {
-            "kind": intent.kind.value,
-            "plan": dump(intent.plan),
-            "step": intent.step,
-            "said": "",
-            "begun_at": intent.written_at,
-            "decision": _json(intent.decision),
-            "closed": intent.closed,
-        }
+    def _operation(self, i: Intent) -> dict[str, object]:
+        what = {"kind": i.kind and i.kind.value, "plan": i.plan, "step": i.step, "said": "", "decision": i.decision}
+        return self._of(i.edit, i.submit) | what | {"begun_at": i.written_at, "closed": i.closed}
 
-    def _of(self, job: int, submit: int, task: int | None) -> dict[str, object]:
-        return {"cluster": self._cluster, "job": job, "submit": submit, "task": task}
+    def _of(self, what: Edit | NotBegun, submit: int) -> dict[str, object]:
+        task = None if isinstance(what, NotBegun) else what.task
+        return {"cluster": self._cluster, "job": what.job, "submit": submit, "task": task}
 
 
-def _insert(db: Connection, table: Table, values: Mapping[str, object]) -> int:
-    made = db.execute(insert(table).values(values)).inserted_primary_key
+def _insert(db: Connection, table: Table, row: Mapping[str, object]) -> int:
+    made = db.execute(insert(table).values(row)).inserted_primary_key
     assert made is not None
     return int(made[0])
 
@@ -221,50 +214,25 @@ def _insert(db: Connection, table: Table, values: Mapping[str, object]) -> int:
 def _step(intent: Intent) -> dict[str, object]:
     edit = intent.edit
     pin = edit if isinstance(edit, Pin) else Pin(edit.job)
-    return {
-        "operation": intent.operation,
-        "number": intent.step,
-        "kind": edit.kind.value,
-        "nodes": dump(pin.nodes),
-        "slots": _json(pin.slots),
-        "until": until(edit),
-        "partition": pin.partition,
-        "original": _json(edit.original if isinstance(edit, Pin | Unpin) else None),
-        "fence": intent.fence,
-        "written_at": intent.written_at,
-        "outcome": None if intent.outcome is None else intent.outcome.value,
-        "said": intent.said[:MAX_SAID],
-        "outcome_at": intent.outcome_at,
-        "passes_main": intent.passes_main,
-        "passes_backfill": intent.passes_backfill,
-    }
-
-
-def _json(value: object) -> str | None:
-    return None if value is None else dump(value)
-
-
-def _decision(text: str | None) -> Decision | None:
-    return None if text is None else load(text, Decision)
+    original = edit.original if isinstance(edit, Pin | Unpin) else None
+    what = {"kind": edit.kind.value, "nodes": pin.nodes, "slots": pin.slots, "partition": pin.partition}
+    outcome = None if intent.outcome is None else intent.outcome.value
+    told = {"number": intent.step, "outcome": outcome, "said": intent.said[:MAX_SAID]}
+    return values(intent, *NOT_SAME) | what | told | {"until": until(edit), "original": original}
 
 
 def _intent(row: Row[Any]) -> Intent:
     return Intent(
+        **{name: getattr(row, name) for name in names(Intent) if name not in NOT_SAME},
         id=row.id,
         submit=row.submit,
         edit=_edit(row),
-        fence=row.fence,
-        written_at=row.written_at,
         outcome=None if row.outcome is None else Outcome(row.outcome),
         said=row.said,
-        outcome_at=row.outcome_at,
-        decision=_decision(row.decision),
-        passes_main=row.passes_main,
-        passes_backfill=row.passes_backfill,
+        decision=row.decision,
         closed=row.closed,
-        operation=row.operation,
         kind=OperationKind(row.meant),
-        plan=load(row.plan, tuple[EditKind, ...]),
+        plan=row.plan,
         step=row.number,
     )
 
@@ -272,9 +240,7 @@ def _intent(row: Row[Any]) -> Intent:
 def _edit(row: Row[Any]) -> Edit:
     match kind := EditKind(row.kind):
         case EditKind.PIN:
-            slots = None if row.slots is None else load(row.slots, tuple[int, ...])
-            nodes = load(row.nodes, tuple[str, ...])
-            return Pin(row.job, row.task, nodes, slots, row.partition, _request(row.original))
+            return Pin(row.job, row.task, row.nodes, row.slots, row.partition, row.original)
         case EditKind.PLAIN:
             return Plain(row.job, row.task)
         case EditKind.RENEW:
@@ -282,14 +248,10 @@ def _edit(row: Row[Any]) -> Edit:
         case EditKind.LEASE:
             return LeaseAgain(row.job, row.task, until=int(row.until))
         case EditKind.UNPIN:
-            return Unpin(row.job, row.task, row.until, _request(row.original))
+            return Unpin(row.job, row.task, row.until, row.original)
     raise StoreError(f"a row of the database can't be read: no edit {kind} is made by this pal-slurm")
 
 
-def _request(text: str | None) -> Request | None:
-    return None if text is None else load(text, Request)
-
-
-def _chunks(values: Sequence[T], size: int = 500) -> Iterable[Sequence[T]]:
+def _chunks(every: Sequence[T], size: int = 500) -> Iterable[Sequence[T]]:
     """Databases bound the number of parameters of one statement."""
-    return (values[i : i + size] for i in range(0, len(values), size))
+    return (every[i : i + size] for i in range(0, len(every), size))

@@ -24,6 +24,7 @@ from sqlalchemy import (
     UniqueConstraint,
 )
 
+from pal_slurm.model import Decision, EditKind, Request
 from pal_slurm.store.rows import Json
 
 HEAD = "0005"  # the newest migration; a test holds it against Alembic's own answer
@@ -231,11 +232,11 @@ operations = Table(
     Column("submit", BigInteger, nullable=False),
     Column("task", Integer),
     Column("kind", String(16), nullable=False),
-    Column("plan", Text, nullable=False),  # JSON list: what each of its steps does, in order
+    Column("plan", Json(tuple[EditKind, ...]), nullable=False),  # what each of its steps does, in order
     Column("step", Integer, nullable=False),  # that it is at; -1: it was refused before its first
     Column("said", Text, nullable=False),  # why it was refused
     Column("begun_at", Double, nullable=False),
-    Column("decision", Text),  # JSON
+    Column("decision", Json(Decision)),
     Column("closed", Boolean, nullable=False),
     Index(None, "cluster", "job", "submit"),
     Index(None, "cluster", "closed"),
@@ -249,11 +250,11 @@ steps = Table(
     Column("operation", _Id, ForeignKey("operations.id", ondelete="CASCADE"), nullable=False),
     Column("number", Integer, nullable=False),
     Column("kind", String(16), nullable=False),
-    Column("nodes", Text, nullable=False),  # JSON list
-    Column("slots", Text),  # JSON list; null: node precision
+    Column("nodes", Json(tuple[str, ...]), nullable=False),
+    Column("slots", Json(tuple[int, ...])),  # null: node precision
     Column("until", BigInteger),
     Column("partition", String(255)),
-    Column("original", Text),  # JSON: the request to restore
+    Column("original", Json(Request)),  # to restore
     Column("fence", BigInteger, nullable=False),
     Column("written_at", Double, nullable=False),
     Column("outcome", String(16)),  # null: open
