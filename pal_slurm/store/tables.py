@@ -23,6 +23,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.schema import SchemaItem
 
 from pal_slurm.model import Decision, EditKind, Request
 from pal_slurm.store.rows import Json
@@ -42,6 +43,10 @@ _EXACT: dict[str, Any] = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_
 _Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself for INTEGER only
 
 
+def _table(name: str, *parts: SchemaItem, **more: Any) -> Table:
+    return Table(name, metadata, *parts, **_EXACT, **more)
+
+
 @dataclass(frozen=True, slots=True)
 class Baseline:
     """Log seconds per step of an application in one shape on median GPUs, as its jobs show it."""
@@ -51,20 +56,17 @@ class Baseline:
     jobs: int
 
 
-gpus = Table(
+gpus = _table(
     "gpus",
-    metadata,
     Column("id", _Id, primary_key=True),
     Column("uuid", String(96), nullable=False, unique=True),
     Column("model", String(64), nullable=False),
     Column("serial", String(64)),  # as printed on the card; null: nobody told
     Column("first_seen", Double, nullable=False),
     Column("last_seen", Double, nullable=False),
-    **_EXACT,
 )
-gpu_slots = Table(
+gpu_slots = _table(
     "gpu_slots",
-    metadata,
     Column("id", _Id, primary_key=True),
     Column("gpu_id", _Id, ForeignKey("gpus.id"), nullable=False),
     Column("node", String(255), nullable=False),
@@ -73,11 +75,9 @@ gpu_slots = Table(
     Column("until", Double),  # null: it is there now
     Index(None, "gpu_id"),
     Index(None, "node", "slot"),
-    **_EXACT,
 )
-runs = Table(
+runs = _table(
     "runs",
-    metadata,
     Column("id", _Id, primary_key=True),
     Column("gpu_id", _Id, ForeignKey("gpus.id"), nullable=False),
     Column("class", String(32), key="cls", nullable=False),
@@ -96,11 +96,9 @@ runs = Table(
     UniqueConstraint("document", "seq"),
     Index(None, "gpu_id", "cls", "night"),
     Index(None, "night"),
-    **_EXACT,
 )
-scores = Table(
+scores = _table(
     "scores",
-    metadata,
     Column("gpu_id", _Id, ForeignKey("gpus.id"), primary_key=True),
     Column("class", String(32), key="cls", primary_key=True),
     Column("score", Double, nullable=False),
@@ -120,11 +118,9 @@ scores = Table(
     Column("profiled_at", Double),
     Column("jobs", Integer),  # observations of jobs since then
     Column("asked", Double),  # what one user's jobs say and nobody else has seen: it waits for a witness
-    **_EXACT,
 )
-nights = Table(
+nights = _table(
     "nights",
-    metadata,
     Column("gpu_id", _Id, ForeignKey("gpus.id"), primary_key=True),
     Column("class", String(32), key="cls", primary_key=True),
     Column("app", String(64), primary_key=True),
@@ -141,21 +137,17 @@ nights = Table(
     Column("setup", String(96), nullable=False),  # driver and power cap, as text
     Column("score", Double),  # that night's own, by the level of the night
     Index(None, "night"),
-    **_EXACT,
 )
-alerts = Table(
+alerts = _table(
     "alerts",
-    metadata,
     Column("id", _Id, primary_key=True),
     Column("key", String(191), nullable=False, unique=True),  # what, where and when: told once
     Column("kind", String(32), nullable=False),
     Column("said", Text, nullable=False),
     Column("raised_at", Double, nullable=False),
-    **_EXACT,
 )
-job_samples = Table(
+job_samples = _table(
     "job_samples",
-    metadata,
     Column("id", _Id, primary_key=True),
     Column("document", String(64), nullable=False, unique=True),
     Column("cluster", String(64), nullable=False),
@@ -174,11 +166,9 @@ job_samples = Table(
     Index(None, "app", "ended_at"),
     Index(None, "cluster", "job"),
     Index(None, "heard", "ended_at"),
-    **_EXACT,
 )
-app_features = Table(
+app_features = _table(
     "app_features",
-    metadata,
     Column("app", String(64), primary_key=True),
     Column("compute", Double),
     Column("memory", Double),
@@ -189,43 +179,35 @@ app_features = Table(
     Column("noise", Double),  # scatter of log step times between jobs of this application
     Column("sure", Double),  # probability that it belongs to its class rather than to the next best
     Column("seen_at", Double, nullable=False),
-    **_EXACT,
 )
-votes = Table(
+votes = _table(
     "votes",
-    metadata,
     Column("gpu_id", _Id, ForeignKey("gpus.id"), primary_key=True),
     Column("class", String(32), key="cls", primary_key=True),
     Column("user", String(64), primary_key=True),
     Column("mean", Double, nullable=False),  # log of the score, by this user's jobs alone
     Column("var", Double, nullable=False),
     Column("heard_at", Double, nullable=False),
-    **_EXACT,
 )
-user_apps = Table(
+user_apps = _table(
     "user_apps",
-    metadata,
     Column("app", String(64), primary_key=True),
     Column("user", String(64), primary_key=True),
     Column("base", Json(dict[str, Baseline]), nullable=False),  # as in app_features, by this user's jobs alone
     Column("noise", Double),
     Column("seen_at", Double, nullable=False),
-    **_EXACT,
 )
-apps = Table(
+apps = _table(
     "apps",
-    metadata,
     Column("name", String(64), primary_key=True),
     Column("class", String(32), key="cls", nullable=False),
     Column("base", Json(dict[str, float]), nullable=False),  # model -> seconds per step
     Column("comm", Json(tuple[float, float, float, float]), nullable=False),  # a factor per tier
     Column("source", String(32), nullable=False),
     Column("set_at", Double, nullable=False),
-    **_EXACT,
 )
-operations = Table(
+operations = _table(
     "operations",
-    metadata,
     Column("id", _Id, primary_key=True),
     Column("cluster", String(64), nullable=False),
     Column("job", BigInteger, nullable=False),
@@ -241,11 +223,9 @@ operations = Table(
     Index(None, "cluster", "job", "submit"),
     Index(None, "cluster", "closed"),
     sqlite_autoincrement=True,  # an id never comes round again, also after old rows are pruned
-    **_EXACT,
 )
-steps = Table(
+steps = _table(
     "steps",
-    metadata,
     Column("id", _Id, primary_key=True),
     Column("operation", _Id, ForeignKey("operations.id", ondelete="CASCADE"), nullable=False),
     Column("number", Integer, nullable=False),
@@ -264,20 +244,16 @@ steps = Table(
     Column("passes_backfill", BigInteger, nullable=False),
     UniqueConstraint("operation", "number"),
     sqlite_autoincrement=True,
-    **_EXACT,
 )
-memory = Table(
+memory = _table(
     "memory",
-    metadata,
     Column("cluster", String(64), primary_key=True),
     Column("fence", BigInteger, nullable=False),
     Column("value", Text, nullable=False),  # JSON, of a version of its own: what the policy remembers between plans
     Column("written_at", Double, nullable=False),
-    **_EXACT,
 )
-decisions = Table(
+decisions = _table(
     "decisions",
-    metadata,
     Column("cluster", String(64), primary_key=True),
     Column("job", BigInteger, primary_key=True, autoincrement=False),
     Column("submit", BigInteger, primary_key=True, autoincrement=False),
@@ -287,20 +263,16 @@ decisions = Table(
     Column("reason", String(32), nullable=False),
     Column("why", Text, nullable=False),  # JSON: what was known and weighed
     Index(None, "cluster", "decided_at"),
-    **_EXACT,
 )
-leader = Table(
+leader = _table(
     "leader",
-    metadata,
     Column("cluster", String(64), primary_key=True),
     Column("owner", String(255), nullable=False),
     Column("fence", BigInteger, nullable=False),
     Column("expires", Double, nullable=False),
-    **_EXACT,
 )
-outcomes = Table(
+outcomes = _table(
     "job_outcomes",
-    metadata,
     Column("cluster", String(64), primary_key=True),
     Column("job", BigInteger, primary_key=True, autoincrement=False),
     Column("submit", BigInteger, primary_key=True, autoincrement=False),
@@ -316,13 +288,10 @@ outcomes = Table(
     Column("step_time", Double),  # predicted for what it got
     Column("slurm_step_time", Double),  # predicted for what Slurm itself would have chosen
     Index(None, "cluster", "start"),
-    **_EXACT,
 )
-state = Table(
+state = _table(
     "state",
-    metadata,
     Column("key", String(64), primary_key=True),
     Column("value", Text, nullable=False),
     Column("written_at", Double, nullable=False),
-    **_EXACT,
 )
