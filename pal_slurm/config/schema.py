@@ -263,12 +263,8 @@ class Config(Section, frozen=True):
         Literal["auto", "slots", "node"],
         why("What a pin names: exact devices where each has a GRES type of its own, or nodes; auto: as found."),
     ] = "auto"
-    canary: Annotated[
-        CanarySection, why("Rollout with `actuator: pin`: which of the leased jobs are placed; the others go plain.")
-    ] = CanarySection()
-    lease: Annotated[LeaseSection, why("The start time a little in the future that lets a job wait for pald.")] = (
-        LeaseSection()
-    )
+    canary: Annotated[CanarySection, why("Which leased jobs are pinned; the others go plain.")] = CanarySection()
+    lease: Annotated[LeaseSection, why("The start time, a little ahead, that a job waits for pald.")] = LeaseSection()
     cycle: Annotated[CycleSection, why("When pald looks and decides.")] = CycleSection()
     budget: Annotated[BudgetSection, why("How much of slurmctld's time pald may take.")] = BudgetSection()
     leader: Annotated[LeaderSection, why("Only one pald writes.")] = LeaderSection()

@@ -268,7 +268,7 @@ while True:
     job += 1
     written = ledger.write([Intent(0, 100, Plain(10 * job + k), 1, 1.0) for k in range(3)])
     os.write(1, b"i %d\\n" % job)
-    ledger.outcome([(i.id, Outcome.DONE, "") for i in written], 2.0)
+    ledger.outcome([(i, Outcome.DONE, "") for i in written], 2.0)
     os.write(1, b"o %d\\n" % job)
 """
 
