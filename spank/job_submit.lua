@@ -343,6 +343,9 @@ function pal.mark(job, lease_end, own)
 	if job.req_nodes and job.req_nodes ~= "" then
 		add("r", "1") -- the user's own node list: one that stands there later is no pin of ours
 	end
+	if not job.script then
+		add("i", "1") -- srun or salloc: srun asks for what its allocation then says of GRES, beside its own options
+	end
 	return "pal1{" .. table.concat(parts, ";") .. "}"
 end
 

@@ -53,6 +53,7 @@ class Shape:
     cpus: int = 1  # least CPUs in total
     mem_per_node_mb: int = 0
     mem_per_cpu_mb: int = 0
+    fewest: bool = False  # a total that Slurm would put on as few nodes as have it free, and its user counts on that
     by_slot: bool = True  # False: slots can't be named without costing it CPUs or steps; a pin names its nodes only
 
     def ways(self, width: int) -> Iterator[tuple[int, int]]:
@@ -101,6 +102,7 @@ class Lease:
     own_nodes: bool = False  # the user gave a node list: one that stands now is not a pin of ours
     not_before: int | None = None  # the user's own begin time: nobody starts it sooner
     moved: bool = False  # its begin time is neither lua's nor ours any more: it is kept as it is until it has come
+    interactive: bool = False  # of srun or salloc
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,13 +68,15 @@ class Ranking:
 
     def _best(self, need: Need, app: App, floor: Floor) -> Candidate | None:
         best: Candidate | None = None
+        fewest = need.shape.fewest
         for site in need.sites:
             for base, models in self._bases(app, floor):
                 for way in need.ways:
-                    if best is not None and way[0] > 1 and best.step <= self._bound(app, floor, base):
+                    more = 0 if best is None or not fewest else way[0] - len(best.rows)
+                    if more > 0 or (best and more == 0 and way[0] > 1 and best.step <= self._bound(app, floor, base)):
                         continue
                     found = self._candidate(floor, app, site, way, base, models)
-                    if found is not None and (best is None or found.merit < best.merit):
+                    if found is not None and (best is None or more < 0 or found.merit < best.merit):
                         best = found
         return best
 

@@ -17,7 +17,9 @@ def read_mark(admin_comment: str) -> Lease | None:
         return None
     # The end differs from job to job, the rest seldom does.
     made = _made("".join(match.group(1, 3)))
-    return Lease(int(match[2]), made.original, made.own_nodes, made.not_before) if made else None
+    if made is None:
+        return None
+    return Lease(int(match[2]), made.original, made.own_nodes, made.not_before, interactive=made.interactive)
 
 
 @lru_cache(maxsize=4096)
@@ -40,4 +42,4 @@ def _made(text: str) -> Lease | None:
         partition=fields.get("P", ""),
         features=fields.get("f", ""),
     )
-    return Lease(0, original, fields.get("r") == "1", not_before)
+    return Lease(0, original, fields.get("r") == "1", not_before, interactive=fields.get("i") == "1")

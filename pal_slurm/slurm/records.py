@@ -85,8 +85,9 @@ def to_job(record: JobRecord) -> Job:
     demand = Demand(
         record.per_node, record.per_job, record.per_task, record.per_socket, record.num_nodes, record.max_nodes,
         record.partition, record.features, lease.original if lease else None, lease is not None and lease.own_nodes,
-        record.required_nodes != "", record.mem_per_gpu, record.cpus_per_gpu, record.ntasks, record.ntasks_per_node,
-        record.cpus_per_task, record.min_cpus_per_node, record.cpus, record.mem_per_node_mb, record.mem_per_cpu_mb,
+        lease is not None and lease.interactive, record.required_nodes != "", record.mem_per_gpu, record.cpus_per_gpu,
+        record.ntasks, record.ntasks_per_node, record.cpus_per_task, record.min_cpus_per_node, record.cpus,
+        record.mem_per_node_mb, record.mem_per_cpu_mb,
     )  # fmt: skip
     asked = asked_of(demand)
     nodes = () if pending else unfold(record.nodes)

@@ -23,6 +23,7 @@ class Demand(NamedTuple):
     features: str
     marked: Request | None  # as our mark has it
     own_nodes: bool
+    interactive: bool
     nodes_named: bool
     mem_per_gpu: str
     cpus_per_gpu: str
@@ -89,6 +90,7 @@ def _shape(request: Request, counts: list[int], demand: Demand) -> Shape | None:
         max_nodes=most,
         gpus_per_node=each or None,
         gpus=None if each else total,
+        fewest=not each,
         cpus_per_node=max(
             demand.min_cpus_per_node or 0,
             (demand.ntasks_per_node or 0) * (demand.cpus_per_task or 1),
@@ -97,8 +99,9 @@ def _shape(request: Request, counts: list[int], demand: Demand) -> Shape | None:
         cpus=max(demand.cpus or 1, gres.amount_per_gpu(demand.cpus_per_gpu) * total),
         mem_per_node_mb=max(demand.mem_per_node_mb or 0, gres.amount_per_gpu(demand.mem_per_gpu) * on_each),
         mem_per_cpu_mb=demand.mem_per_cpu_mb or 0,
-        # By slot, steps would not get the GPUs of their tasks, and Slurm counts the CPUs of one slot only.
-        by_slot=not of_task and (not demand.cpus_per_gpu or max(each, total) == 1),
+        # By slot, steps would not get the GPUs of their tasks, Slurm counts the CPUs of one slot only, and srun asks
+        # for the slots on a node of its allocation beside the --gpus-per-node of its user, which Slurm refuses.
+        by_slot=not (of_task or (demand.cpus_per_gpu and max(each, total) > 1) or (demand.interactive and each)),
     )
 
 

@@ -143,6 +143,12 @@ function cases.the_users_own_node_list_is_marked()
 	same(j.admin_comment, ("pal1{b=%d;n=gres/gpu:2;r=1}"):format(j.begin_time))
 end
 
+function cases.a_job_without_a_script_is_marked()
+	fresh()
+	local j = submit({ script = false })
+	same(j.admin_comment, ("pal1{b=%d;n=gres/gpu:2;i=1}"):format(j.begin_time))
+end
+
 function cases.what_stood_in_the_admin_comment_stays_behind_the_mark()
 	fresh()
 	local j = submit({ admin_comment = "JS1:abc" })

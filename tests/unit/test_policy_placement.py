@@ -158,6 +158,22 @@ def test_where_distance_costs_nothing_one_rack_is_still_preferred() -> None:
     assert where(LV.place(job(2, min_nodes=2, max_nodes=2), app, floor)) == {"n2": (0,), "n3": (0,)}
 
 
+@pytest.mark.parametrize("placement", ["lv", "thrift", "pm-first", "packed", "random(1)"])
+def test_a_total_that_slurm_would_put_on_one_node_is_not_spread_for_faster_gpus(placement: str) -> None:
+    halves = {"left": np.array([True, True, False]), "right": np.array([False, False, True])}
+    cluster = replace(homogeneous(3, 2), partitions=halves)
+    app = replace(A, comm=(1.0, 1.0, 1.0, 1.0))
+    floor = Floor(cluster, table(A=[[0.8, 1.3], [0.8, 1.3], [1.3, 1.3]]))
+    two, place = job(2, max_nodes=2, fewest=True), placements.get(placement).place
+    assert len(where(place(two, app, floor))) == 1
+    for name in ("n1", "n2"):
+        floor.take(job(), Placement((name,), ((1,),), True))
+    assert where(place(two, app, floor)) == {"n3": (0, 1)}
+    assert where(place(replace(two, partitions=("left", "right")), app, floor)) == {"n3": (0, 1)}
+    floor.take(job(), Placement(("n3",), ((1,),), True))
+    assert where(place(replace(two, partitions=("left",)), app, floor)) == {"n1": (0,), "n2": (0,)}
+
+
 @pytest.mark.parametrize("features", ["[a|b]", "a*2", "(a&b)|c", "a&b|c", "!a"])
 def test_feature_expressions_that_a_mask_can_not_express_are_not_pinned(features: str) -> None:
     floor = Floor(homogeneous(1, 1), table(A=[[1.0]]))

@@ -23,7 +23,8 @@ class Random:
             return None
         rng = random.Random(f"{self._seed}:{job.id}")
         tries = [(site, way) for site in need.sites for way in need.ways]
-        for site, way in rng.sample(tries, len(tries)):
+        drawn = rng.sample(tries, len(tries))
+        for site, way in sorted(drawn, key=lambda one: one[1][0]) if need.shape.fewest else drawn:
             found = _draw(rng, floor, site, way)
             if found is not None:
                 return found

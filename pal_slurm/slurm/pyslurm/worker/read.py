@@ -62,6 +62,7 @@ JOB_FIELDS = (
 )
 # The longest comment that can be anybody's hint; what is longer is cut to one more, so that it is seen to be too long.
 MOST_COMMENT = 8193
+ALONE = frozenset({"NO", "USER", "MCS", "TOPO"})  # it shares its nodes with nobody else
 MOST_NAME = 258  # of job and script: they are only held against patterns
 
 _head = attrgetter("id", "submit_time", "state")
@@ -75,7 +76,7 @@ def job_row(job: Any) -> Row:
     number, submit, state = _head(job)
     row = [number, submit or 0, state, user_name(job.user_id)]
     row += _numbers(job)
-    row.append(job.resource_sharing == "NO")
+    row.append(job.resource_sharing in ALONE)
     row += [text or "" for text in _texts(job)]
     row += [text or "" for text in job.tres_texts]
     row.append(_comment(job, "admin_comment") or "")
