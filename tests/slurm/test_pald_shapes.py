@@ -1,55 +1,46 @@
-"""Every odd shape of job gets what it gets without pald: nodes, GPUs, CPUs, tasks, memory, environment, steps (P2)."""
+"""Every shape of job gets what it gets without pald (P2): the rows of tests/slurm/shapes. And what else is odd."""
 
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pal_slurm.model import EditKind, Intent, Outcome
+from pal_slurm.model import EditKind, Outcome
 from tests.slurm.minicluster import Minicluster, wait_for
-from tests.slurm.pald import Pald, mark_of, pin_of, plain
-from tests.slurm.shapes import EVEN, NODES, lines_for, partitions, run_all
+from tests.slurm.pald import Pald, mark_of
+from tests.slurm.shapes.compare import THIRDS, a_third, compare, third
+from tests.slurm.shapes.options import listed
 
 
 @pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
 def test_each_shape_of_job_gets_what_it_gets_without_pald(release: str, tmp_path: Path) -> None:
-    lines = lines_for(release)
-    size = str(NODES * len(lines))
-    cluster = Minicluster.up(
-        f"t{os.getpid()}-shapes-{release}", release, "--nodes", size, "--partitions", partitions(lines)
-    )
-    try:
-        with plain(cluster):
-            _, alone = run_all(cluster, lines, tmp_path / "alone")
-        for backend in ("pyslurm", "cli") if release == "26.05" else ("cli",):
-            with Pald(cluster, tmp_path / backend, {"cluster.backend": backend}) as pald:
-                pald.start()
-                jobs, beside = run_all(cluster, lines, tmp_path / f"beside-{backend}")
-                edits = {line: pald.intents(job) for line, job in jobs.items()}
-                for line, got in beside.items():
-                    if line in EVEN and release != "22.05":
-                        assert got.apart_from_the_split() == alone[line].apart_from_the_split(), line
-                    else:
-                        assert got == alone[line], line
-                for line, made in edits.items():
-                    wanted = "nodes" if release == "22.05" and lines[line] == "slots" else lines[line]
-                    assert (line, how(made)) == (line, wanted)
-    finally:
-        cluster.down()
+    """A third of the rows: PAL_SHAPES_THIRD says which."""
+    which = third()
+    print(f"PAL_SHAPES_THIRD={which}")
+    tmp_path.chmod(0o755)
+    verdicts = list(compare(release, a_third(release, which), tmp_path, f"t{os.getpid()}-shapes-{release}"))
+    assert [verdict for verdict in verdicts if verdict.differs] == []
 
 
-def how(made: list[Intent]) -> str:
-    """How a job was placed: by slots, by nodes, plain, or not at all."""
-    starts = [intent for intent in made if intent.edit.kind is not EditKind.RENEW]
-    assert {intent.outcome for intent in starts} <= {Outcome.DONE}, starts
-    kinds = {intent.edit.kind for intent in starts}
-    if kinds == {EditKind.PIN}:
-        return "nodes" if all(pin_of(intent).slots is None for intent in starts) else "slots"
-    return "plain" if kinds == {EditKind.PLAIN} else "" if not kinds else repr(kinds)
+@pytest.mark.slow
+@pytest.mark.parametrize("turn", range(1, THIRDS))
+def test_so_do_the_shapes_of_the_other_thirds(release: str, turn: int, tmp_path: Path) -> None:
+    which = (third() + turn) % THIRDS
+    tmp_path.chmod(0o755)
+    verdicts = list(compare(release, a_third(release, which), tmp_path, f"t{os.getpid()}-shapes{turn}-{release}"))
+    assert [verdict for verdict in verdicts if verdict.differs] == []
+
+
+@pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
+def test_the_rows_know_every_option_that_the_commands_know(minicluster: Minicluster) -> None:
+    for command in ("sbatch", "salloc", "srun"):
+        told = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", minicluster.client(command, "--help")))
+        assert told - listed(minicluster.release, command) == set(), command
 
 
 @pytest.mark.slurm("26.05", slow=("22.05", "24.11"))

@@ -1,0 +1,164 @@
+"""With pald and without: what differs, how pald treated it. In: rows, a release. Out: a Verdict per row and backend.
+
+`THIRDS`: CI runs a third of the rows, the one that PAL_SHAPES_THIRD names (0, 1, 2), by default the number of commits
+modulo 3, so that they take turns.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pal_slurm.model import NOT_SENT, EditKind, Intent, Outcome
+from tests.slurm.minicluster import PROJECT, Minicluster
+from tests.slurm.pald import Pald, plain
+from tests.slurm.shapes.got import Got, Task
+from tests.slurm.shapes.rows import Row, rows_for
+from tests.slurm.shapes.run import NODES, cluster_for, run_all
+
+THIRDS = 3
+# Named exceptions: a row that bears one may differ so, and in nothing else.
+EXCEPTIONS = {
+    "split": "A total of GPUs over several nodes is split evenly, where Slurm alone fills one node first. All totals "
+    "are the same; no Slurm promises a split ([placement](placement.md)).",
+    "model": "Devices are named by slot, so Slurm alone knows no `gpu:a100` and refuses; job_submit.lua says it as a "
+    "feature, and the job runs.",
+}
+_PER_NODE = frozenset({
+    "SLURM_GPUS_ON_NODE", "SLURM_CPUS_ON_NODE", "SLURM_JOB_CPUS_PER_NODE", "SLURM_TASKS_PER_NODE", "SLURM_JOB_GPUS",
+    "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
+})  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Verdict:
+    release: str
+    backend: str
+    row: str
+    placed: str  # how pald placed it
+    differs: tuple[str, ...]  # beyond its exception
+    exception: str  # that was seen
+    got: str  # in a few words
+    waited: tuple[int, int]  # seconds: without pald, with
+
+
+def backends_of(release: str) -> tuple[str, ...]:
+    return ("pyslurm", "cli") if release == "26.05" else ("cli",)
+
+
+def third() -> int:
+    """Whose turn it is: PAL_SHAPES_THIRD, or the number of commits."""
+    said = os.environ.get("PAL_SHAPES_THIRD", "")
+    if not said:
+        asked = subprocess.run(
+            ["git", "rev-list", "--count", "HEAD"], cwd=PROJECT, capture_output=True, text=True, check=False
+        )
+        said = asked.stdout.strip() or "0"
+    return int(said) % THIRDS
+
+
+def a_third(release: str, which: int) -> list[Row]:
+    return rows_for(release)[which::THIRDS]
+
+
+def compare(release: str, rows: Sequence[Row], home: Path, name: str) -> Iterator[Verdict]:
+    """Each row without pald, then beside one with each backend, on one cluster."""
+    cluster = cluster_for(rows, name, release)
+    try:
+        with plain(cluster):
+            alone = run_all(cluster, rows, home / "alone")
+        for backend in backends_of(release):
+            with Pald(cluster, home / backend, {"cluster.backend": backend}) as pald:
+                pald.start()
+                pald.scores(uneven(cluster), classes=("A", "B", "C"))
+                pald.wait_cycle()
+                beside = run_all(cluster, rows, home / f"beside-{backend}")
+                for row in rows:
+                    mine = [intent for job in beside[row.name].jobs for intent in pald.intents(job)]
+                    yield judge(row, release, backend, alone[row.name], beside[row.name], mine)
+    finally:
+        cluster.down()
+
+
+def uneven(cluster: Minicluster) -> dict[str, float]:
+    """Scores that send jobs where Slurm alone would not: to the last nodes, to the devices with the highest numbers."""
+    return {
+        f"{node}:{slot}": 1.3 - 0.02 * (i % NODES) - 0.05 * slot
+        for i, node in enumerate(cluster.nodes)
+        for slot in range(cluster.gpus)
+    }
+
+
+def judge(row: Row, release: str, backend: str, alone: Got, beside: Got, made: Sequence[Intent]) -> Verdict:
+    placed = how(made)
+    differs = list(differences(alone, beside))
+    seen = ""
+    if differs and row.exception == "split":
+        differs, seen = list(differences(_folded(alone), _folded(beside))), "split"
+    elif row.exception == "model" and not alone.ran and beside.ran:
+        differs, seen = [], "model"
+    if row.placed and placed != row.placed_on(release):
+        differs.append(f"placed by {placed}, not by {row.placed_on(release)}")
+    waited = (alone.waited, beside.waited)
+    return Verdict(release, backend, row.name, placed, tuple(differs), seen, in_words(beside), waited)
+
+
+def how(made: Sequence[Intent]) -> str:
+    """How a job was placed: by slots, by nodes, plain, or not at all."""
+    sent = [intent for intent in made if not intent.said.startswith(NOT_SENT)]  # else: too late, and tried again
+    starts = [intent for intent in sent if intent.edit.kind is not EditKind.RENEW]
+    words = {
+        ("slots" if intent.edit.slots is not None else "nodes")
+        if intent.edit.kind is EditKind.PIN
+        else intent.edit.kind
+        for intent in starts
+    }
+    bad = sorted({str(intent.outcome) for intent in starts} - {Outcome.DONE})
+    return " and ".join(sorted(map(str, words)) + bad) or "none"
+
+
+def differences(alone: Got, beside: Got) -> Iterator[str]:
+    for name in ("refused", "code", "ends", "nodes", "two"):
+        one, two = getattr(alone, name), getattr(beside, name)
+        if one != two:
+            yield f"{name}: {one} -> {two}"
+    if beside.apart < alone.apart:
+        yield f"two steps at once share devices: {alone.apart} sets -> {beside.apart}"
+    yield from _of_tasks("record", alone.facts, beside.facts)
+    yield from _of_tasks("batch", alone.batch, beside.batch)
+    for step in sorted(alone.steps.keys() | beside.steps.keys()):
+        nothing: tuple[str, tuple[Task, ...]] = ("", ())
+        (code, tasks), (code2, tasks2) = alone.steps.get(step, nothing), beside.steps.get(step, nothing)
+        if code != code2:
+            yield f"step {step} ends with: {code} -> {code2}"
+        yield from _of_tasks(f"step {step}", tasks, tasks2)
+
+
+def _of_tasks(what: str, alone: Sequence[Mapping[str, str]], beside: Sequence[Mapping[str, str]]) -> Iterator[str]:
+    if len(alone) != len(beside):
+        yield f"{what}: {len(alone)} of them -> {len(beside)}"
+        return
+    for i, (one, two) in enumerate(zip(alone, beside, strict=True)):
+        for key in sorted(one.keys() | two.keys()):
+            if one.get(key) != two.get(key):
+                yield f"{what} {i}: {key}: {one.get(key)} -> {two.get(key)}"
+
+
+def _folded(got: Got) -> Got:
+    """Apart from how a total is split over the nodes."""
+    total = tuple(map(sum, zip(*got.nodes, strict=True))) or (0, 0, 0)
+    batch = tuple({key: value for key, value in task.items() if key not in _PER_NODE} for task in got.batch)
+    facts = tuple({key: value for key, value in record.items() if key != "ReqTRES"} for record in got.facts)
+    steps = {name: (code, ({"tasks": str(len(tasks))},)) for name, (code, tasks) in got.steps.items()}
+    nodes = ((total[0], total[1], len(got.nodes)),)
+    return replace(got, nodes=nodes, facts=facts, batch=batch, steps=steps, two=(), apart=0)
+
+
+def in_words(got: Got) -> str:
+    if not got.ran:
+        return f"refused: {got.refused}" if got.refused else "does not run"
+    gpus, cpus, memory = map(sum, zip(*got.nodes, strict=True)) if got.nodes else (0, 0, 0)
+    return f"{len(got.nodes)} nodes, {gpus} GPUs, {cpus} CPUs, {memory} MB"

@@ -1,0 +1,184 @@
+"""Submits rows to a real cluster, each in four nodes of its own, and reads what each got. In: rows. Out: Got per row.
+
+All rows run at once and no job sees another: what differs with pald is pald's. Jobs are a user's, not root's.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.slurm.minicluster import Minicluster, wait_for
+from tests.slurm.shapes.got import Got, read
+from tests.slurm.shapes.rows import Row
+
+NODES = 4  # of each partition
+USER = "alice"
+EXIT = 7  # of every script
+_TASK = f"""#!/bin/sh
+env > "$1.$SLURM_PROCID"
+[ "$2" ] || exit 0
+[ "$SLURM_PROCID" != 0 ] || scontrol show job -d $SLURM_JOB_ID > "$2"
+exit {EXIT}
+"""
+# Two steps at once, until both have been seen.
+_HALF = """#!/bin/sh
+echo $CUDA_VISIBLE_DEVICES > "$1"
+for _ in $(seq 20); do [ -s "$1" ] && [ -s "$2" ] && exit; sleep 0.5; done
+"""
+_SCRIPT = """#!/bin/sh
+HEADER
+o=HOME/NUMBER${SLURM_ARRAY_TASK_ID:+-$SLURM_ARRAY_TASK_ID}
+env > $o.batch
+task=${SLURM_ARRAY_TASK_ID:+${SLURM_ARRAY_JOB_ID}_$SLURM_ARRAY_TASK_ID}
+scontrol show job -d ${task:-$SLURM_JOB_ID} > $o.record
+step() { n=$1; shift; timeout 40 srun "$@" HOME/task $o.step$n 2> $o.error$n; echo $? > $o.code$n; }
+STEPS
+mv $o.record $o.job
+exit EXIT
+"""
+_TWO = """
+half() { timeout 40 srun -n1 -N1 --exact HOME/half $o.half$1 $o.half$2 2> /dev/null; }
+(half 1 2 & half 2 1; wait)
+"""
+_USUAL = ("", "-n1 --gres=gpu:1")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where one row runs."""
+
+    number: int
+    home: Path
+
+    @property
+    def job(self) -> str:
+        return f"{self.home.name}-{self.number}"  # its name: one for ever
+
+    @property
+    def partition(self) -> str:
+        return f"p{self.number}"
+
+    def node(self, which: int) -> str:
+        return f"n{NODES * self.number + which}"
+
+    @property
+    def rack(self) -> str:
+        return f"rack{NODES * self.number // 8 + 1}"  # as the mini-cluster names them
+
+
+def partitions(rows: Sequence[Row]) -> str:
+    """For --partitions of the mini-cluster."""
+    nodes = [f"n[{NODES * i + 1}-{NODES * (i + 1)}] OverSubscribe=YES" for i, _ in enumerate(rows)]
+    also = [f"also{i}={nodes[i]}" for i, row in enumerate(rows) if "{also}" in row.text]
+    return ",".join([*(f"p{i}={inside}" for i, inside in enumerate(nodes)), *also])
+
+
+def cluster_for(rows: Sequence[Row], name: str, release: str) -> Minicluster:
+    size = str(NODES * len(rows))
+    options = ("--nodes", size, "--partitions", partitions(rows), "--dbd", "--users", USER)
+    settings = ("--set", "Licenses=matlab:1000", "--set", "TrackWCKey=yes")
+    return Minicluster.up(name, release, *options, *settings)
+
+
+def run_all(cluster: Minicluster, rows: Sequence[Row], home: Path) -> dict[str, Got]:
+    """What each row's job got, by the row's name."""
+    home.mkdir()
+    home.chmod(0o777)
+    for name, text in (("task", _TASK), ("half", _HALF), ("prog", f"* {home}/task {home}/multi-%t\n")):
+        (home / name).write_text(text)
+        (home / name).chmod(0o755)
+    with ExitStack() as stack:
+        running: dict[str, subprocess.Popen[str]] = {}
+        for i, row in enumerate(rows):
+            place = Place(i, home)
+            words = stack.enter_context(_words(cluster, row, place))
+            running[row.name] = _submit(cluster, row, place, words)
+        said = _wait(cluster, running)
+    records = cluster.client("scontrol", "show", "job", "-o")
+    return {row.name: read(home, i, records, *said[row.name]) for i, row in enumerate(rows)}
+
+
+def _wait(cluster: Minicluster, running: dict[str, subprocess.Popen[str]]) -> dict[str, tuple[int, str]]:
+    """Until no job is left, and those that their user held are released; each command's exit code and errors."""
+
+    def all_gone() -> bool:
+        for job in cluster.client("squeue", "-h", "-o", "%i %r").splitlines():
+            if job.endswith(" JobHeldUser"):
+                cluster.client("scontrol", "release", job.split()[0], user=USER)
+        left = cluster.client("squeue", "-h", "-o", "%i").strip()
+        return not left and all(process.poll() is not None for process in running.values())
+
+    try:
+        wait_for(all_gone, f"{cluster.release}: all rows have run", 150)
+    except AssertionError:  # what is left counts as cancelled: a difference, where it is one
+        cluster.run("scancel", *cluster.client("squeue", "-h", "-o", "%i").split())
+        wait_for(all_gone, f"{cluster.release}: no job is left", 60)
+    finally:
+        for process in running.values():
+            process.kill()
+    return {name: (process.returncode, process.communicate()[1].strip()) for name, process in running.items()}
+
+
+@contextmanager
+def _words(cluster: Minicluster, row: Row, place: Place) -> Iterator[list[str]]:
+    """The row's words with its place in them, and what they speak of made."""
+    text = " ".join(row.words)
+    values = {name: place.node(k) for k, name in enumerate(("first", "second", "third"), 1)}
+    values |= {"part": place.partition, "also": f"also{place.number}", "rack": place.rack}
+    reservation = f"r{place.number}"
+    if "{file}" in text:
+        values["file"] = str(place.home / f"{place.number}.nodes")
+        Path(values["file"]).write_text(place.node(2) + "\n")
+    if "{before}" in text:
+        words = ("-p", place.partition, "-o", "/dev/null", "-J", "before", "--wrap", "true")
+        values["before"] = cluster.client("sbatch", "--parsable", *words, user=USER).strip()
+    if "{resv}" in text:
+        values["resv"] = reservation
+        nodes = f"nodes={place.node(1)},{place.node(2)}"
+        what = (f"reservationname={reservation}", "starttime=now", "duration=60", f"users={USER}", nodes)
+        cluster.client("scontrol", "create", "reservation", *what)
+    try:
+        yield text.format(**values).split() if "{" in text else row.words
+    finally:
+        if "{resv}" in text:
+            cluster.client("scontrol", "delete", f"reservation={reservation}")
+
+
+def _submit(cluster: Minicluster, row: Row, place: Place, words: list[str]) -> subprocess.Popen[str]:
+    ours = ["-J", place.job]
+    if not {"-p", "--partition"} & set(words):
+        ours += ["-p", place.partition]
+    if row.command == "sbatch":
+        ours += ["-o", "/dev/null"]
+    script = place.home / f"{place.number}.sh"
+    script.write_text(_script(row, place, [*ours, *words]))
+    script.chmod(0o755)
+    o = f"{place.home}/{place.number}"
+    program = [str(script)] if row.command != "srun" else [f"{place.home}/task", f"{o}.step1", f"{o}.job"]
+    components = [] if row.in_script else [[*ours, *one.split()] for one in " ".join(words).split(" : ")]
+    if row.command == "srun":
+        options = [word for one in components for word in (":", *one, *program)][1:]
+    else:
+        options = [*[word for one in components for word in (":", *one)][1:], *program]
+    entry = [str(cluster.bin / "in-cluster"), "--user", USER, "env", *row.environment]
+    return subprocess.Popen(
+        [*entry, row.command, *options],
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd="/tmp",
+    )  # fmt: skip
+
+
+def _script(row: Row, place: Place, words: list[str]) -> str:
+    steps = [step.replace("{prog}", f"{place.home}/prog") for step in row.steps or _USUAL]
+    text = "\n".join(f"step {n} {step}" for n, step in enumerate(steps, 1)) + ("" if row.steps else _TWO)
+    header = f"#SBATCH {' '.join(words)}" if row.in_script else ""
+    return (
+        _SCRIPT.replace("HEADER", header)
+        .replace("EXIT", str(EXIT))
+        .replace("STEPS", text)
+        .replace("HOME", str(place.home))
+        .replace("NUMBER", str(place.number))
+    )
