@@ -23,7 +23,7 @@ def test_each_shape_of_job_gets_what_it_gets_without_pald(release: str, tmp_path
     which = third()
     print(f"PAL_SHAPES_THIRD={which}")
     tmp_path.chmod(0o755)
-    verdicts = list(compare(release, a_third(release, which), tmp_path, f"t{os.getpid()}-shapes-{release}"))
+    verdicts = compare(release, a_third(release, which), tmp_path, f"t{os.getpid()}-shapes-{release}")
     assert [verdict for verdict in verdicts if verdict.differs] == []
 
 
@@ -32,7 +32,7 @@ def test_each_shape_of_job_gets_what_it_gets_without_pald(release: str, tmp_path
 def test_so_do_the_shapes_of_the_other_thirds(release: str, turn: int, tmp_path: Path) -> None:
     which = (third() + turn) % THIRDS
     tmp_path.chmod(0o755)
-    verdicts = list(compare(release, a_third(release, which), tmp_path, f"t{os.getpid()}-shapes{turn}-{release}"))
+    verdicts = compare(release, a_third(release, which), tmp_path, f"t{os.getpid()}-shapes{turn}-{release}")
     assert [verdict for verdict in verdicts if verdict.differs] == []
 
 

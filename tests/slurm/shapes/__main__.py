@@ -32,7 +32,7 @@ def run(release: str, third: int) -> Batch:
     with tempfile.TemporaryDirectory(prefix="pal-shapes-", ignore_cleanup_errors=True) as home:
         Path(home).chmod(0o755)
         rows = a_third(release, third)
-        found = list(compare(release, rows, Path(home), f"shapes{os.getpid()}-{third}-{release}"))
+        found = compare(release, rows, Path(home), f"shapes{os.getpid()}-{third}-{release}")
     return Batch(release, third, time.monotonic() - began, found)
 
 

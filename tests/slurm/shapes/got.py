@@ -46,7 +46,7 @@ class Got:
         default_factory=dict
     )  # exit code, its tasks' environments
     two: tuple[int, ...] = ()  # GPUs of each of two steps at once
-    apart: int = 0  # how many sets of devices these had
+    apart: int = 0  # how many sets of devices these had; 0: they were never seen to run together
     jobs: tuple[int, ...] = ()  # not compared
     waited: int = 0  # seconds, the longest of its jobs; not compared
 
@@ -72,7 +72,9 @@ def read(home: Path, number: int, records: str, code: int, said: str) -> Got:
         batch=tuple(_environment(path) for path in _files(home, number, "batch")),
         steps={name: (_codes(home, number, name), _tasks(home, number, name)) for name in _names(home, number)},
         two=tuple(sorted(len(devices) for sets in scripts.values() for devices in sets)),
-        apart=max((len(set(sets)) for sets in scripts.values()), default=0),
+        apart=max((len(set(sets)) for sets in scripts.values()), default=0)
+        if _files(home, number, r"half[12]\.together")
+        else 0,
         jobs=tuple(int(r["JobId"]) for r in mine),
         waited=max((_seconds(r) for r in mine), default=0),
     )

@@ -55,6 +55,8 @@ def _summary(verdicts: Sequence[Verdict]) -> Iterator[str]:
     yield ""
     yield from (f"- `{name}`: {why}" for name, why in EXCEPTIONS.items())
     refused = {v.row for v in verdicts if v.got.startswith("refused")}
+    again = sum(v.again for v in verdicts)
+    yield f"- What differs is run once more, as a busy machine may be late: {again} of {len(verdicts)} were."
     yield f"- {len(refused)} of the rows are refused by Slurm somewhere, with the same words with and without pald."
 
 

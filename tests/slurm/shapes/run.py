@@ -27,7 +27,7 @@ exit {EXIT}
 # Two steps at once, until both have been seen.
 _HALF = """#!/bin/sh
 echo $CUDA_VISIBLE_DEVICES > "$1"
-for _ in $(seq 20); do [ -s "$1" ] && [ -s "$2" ] && exit; sleep 0.5; done
+for _ in $(seq 20); do [ -s "$2" ] && exec touch "$1.together"; sleep 0.5; done
 """
 _SCRIPT = """#!/bin/sh
 HEADER
