@@ -8,7 +8,7 @@ from itertools import groupby
 
 from tests.slurm.shapes.compare import EXCEPTIONS, Verdict
 from tests.slurm.shapes.options import APART, RELEASES
-from tests.slurm.shapes.rows import all_rows
+from tests.slurm.shapes.rows import all_rows, rows_for
 
 COMMAND = "python -m tests.slurm.shapes --write docs/shapes.md"
 _HEAD = f"""# Every shape of job, with pald and without
@@ -80,14 +80,14 @@ def _line(name: str, verdicts: Sequence[Verdict]) -> str:
     newest = [v for v in verdicts if v.release == max((v.release for v in verdicts), default="")]
     got = newest[0].got if newest else ""
     placed = ", ".join(sorted({v.placed for v in newest}))
-    cells = [_cell([v for v in verdicts if v.release == release]) for release in RELEASES]
+    cells = [_cell(name, release, [v for v in verdicts if v.release == release]) for release in RELEASES]
     longer = max((v.waited[1] - v.waited[0] for v in verdicts), default=0)
     return f"| {code(name)} | {_safe(got)} | {placed} | {' | '.join(cells)} | {max(longer, 0)} |"
 
 
-def _cell(verdicts: Sequence[Verdict]) -> str:
+def _cell(name: str, release: str, verdicts: Sequence[Verdict]) -> str:
     if not verdicts:
-        return "-"
+        return "not run" if name in {row.name for row in rows_for(release)} else "-"
     words = {"**different**" if v.differs else v.exception or "equal" for v in verdicts}
     return ", ".join(sorted(words))
 
