@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 
 Task = Mapping[str, str]
@@ -66,7 +67,7 @@ def read(home: Path, number: int, records: str, code: int, said: str) -> Got:
         scripts.setdefault(path.stem, []).append(tuple(path.read_text().strip().split(",")))
     return Got(
         code=code,
-        ends=tuple(sorted(f"{r.get('JobState')} {r.get('ExitCode')} {r.get('TimeLimit')}" for r in mine)),
+        ends=tuple(sorted(f"{r.get('JobState')} {r.get('ExitCode')} {_limit(r)}" for r in mine)),
         facts=tuple(_facts(text) for text in running),
         nodes=tuple(sorted(node for text in running for node in _nodes(text))),
         batch=tuple(_environment(path) for path in _files(home, number, "batch")),
@@ -103,8 +104,6 @@ def _words(record: str) -> dict[str, str]:
 
 
 def _seconds(record: Mapping[str, str]) -> int:
-    from datetime import datetime
-
     start, submit = (record.get(key, "Unknown") for key in ("StartTime", "SubmitTime"))
     if "Unknown" in (start, submit):
         return 0
@@ -112,7 +111,15 @@ def _seconds(record: Mapping[str, str]) -> int:
 
 
 def _facts(record: str) -> dict[str, str]:
-    return {key: value for key, value in _words(record).items() if not _NOT_OF_RECORD.fullmatch(key)}
+    words = _words(record)
+    words["TimeLimit"] = _limit(words)
+    return {key: value for key, value in words.items() if not _NOT_OF_RECORD.fullmatch(key)}
+
+
+def _limit(record: Mapping[str, str]) -> str:
+    """With --time-min Slurm's backfill chooses it, its main pass does not: which of them comes first is chance."""
+    least = record.get("TimeMin", "N/A")
+    return record.get("TimeLimit", "") if least == "N/A" else f"{least} or more"
 
 
 def _nodes(record: str) -> Iterable[tuple[int, int, int]]:

@@ -17,9 +17,9 @@ The proof that pald takes nothing from a job. Each line below was submitted by a
 pald did not exist, then with pald beside it, on each release of Slurm and through each backend. Compared are: nodes,
 GPUs, CPUs and memory; all else that Slurm says of the job in its record; states, exit codes and time limits; every
 variable of Slurm's and of the GPUs in the environment of the script and of every task (devices are counted); what
-`srun` inside gets and how it ends; whether two steps at once have GPUs of their own. Left out are ids, times, and the
-names of nodes and devices: these are what pald is there to choose, and the scores are such that it chooses others than
-Slurm alone would.
+`srun` inside gets and how it ends; whether two steps at once have GPUs of their own. Left out are ids, times, which
+limit Slurm's own passes choose with --time-min, and the names of nodes and devices: these are what pald is there to
+choose, and the scores are such that it chooses others than Slurm alone would.
 
 `{COMMAND}` runs all of it and writes this page;
 `tests/slurm/test_pald_shapes.py` runs a third in CI, by turns (`PAL_SHAPES_THIRD=0`, `1` or `2` asks for one), and all
