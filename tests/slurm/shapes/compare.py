@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -71,6 +72,9 @@ def compare(release: str, rows: Sequence[Row], home: Path, name: str) -> list[Ve
     (home / "again").mkdir()
     verdicts = list(_compare(release, rows, home / "once", name))
     wrong = {verdict.row for verdict in verdicts if verdict.differs}
+    for verdict in verdicts:
+        if verdict.differs:
+            print(f"run once more: {verdict.backend}: {verdict.row}: {verdict.differs}", file=sys.stderr)
     rest = [row for row in rows if row.name in wrong]
     second = {(v.row, v.backend): v for v in _compare(release, rest, home / "again", name)} if rest else {}
     return [replace(second.get((v.row, v.backend), v), again=v.row in wrong) for v in verdicts]
