@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pal_slurm.model import NOT_SENT, EditKind, Intent, Outcome
 from tests.slurm.minicluster import PROJECT, Minicluster
-from tests.slurm.pald import Pald, plain
+from tests.slurm.pald import Pald, pin_of, plain
 from tests.slurm.shapes.got import Got, Task
 from tests.slurm.shapes.rows import Row, rows_for
 from tests.slurm.shapes.run import NODES, cluster_for, run_all
@@ -127,7 +127,7 @@ def how(made: Sequence[Intent]) -> str:
     sent = [intent for intent in made if not intent.said.startswith(NOT_SENT)]  # else: too late, and tried again
     starts = [intent for intent in sent if intent.edit.kind is not EditKind.RENEW]
     words = {
-        ("slots" if intent.edit.slots is not None else "nodes") if intent.edit.kind is EditKind.PIN else "plain"
+        ("slots" if pin_of(intent).slots is not None else "nodes") if intent.edit.kind is EditKind.PIN else "plain"
         for intent in starts
         if intent.outcome is Outcome.DONE
     }
