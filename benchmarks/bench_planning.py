@@ -1,6 +1,6 @@
 """How long one plan takes, against its limits: `python benchmarks/bench_planning.py` (exit 1 when a limit is missed).
 
-In: nothing (everything is drawn from a seed). Out: a table; the best of --repeat runs, and the peak memory.
+In: nothing (everything is drawn from a seed). Out: a table; CPU time, the best of --repeat runs, and the peak memory.
 """
 
 from __future__ import annotations
@@ -108,9 +108,10 @@ def best_of(case: Case, repeat: int) -> tuple[float, Plan]:
     known, pal = knowledge(case.snapshot.cluster), compose("pal")
     best = float("inf")
     for _ in range(repeat):
-        begin = time.perf_counter()
+        begin = time.process_time()
         made = plan(case.snapshot, known, pal)
-        best = min(best, time.perf_counter() - begin)
+        assert made.decisions  # why each of them waits is told when it is asked for
+        best = min(best, time.process_time() - begin)
     return best * 1e3, made
 
 

@@ -126,13 +126,19 @@ def _no_address(listen: str) -> str:
 
 def _policy(config: Config) -> Iterator[tuple[str, str]]:
     from pal_slurm.policy.composition import NAMED  # the names that exist are known by the registry alone
-    from pal_slurm.policy.seams import orders, patiences, placements
+    from pal_slurm.policy.seams import BY_PROGRESS, orders, patiences, placements
 
     policy = config.policy
     if policy.name not in NAMED:
         near = difflib.get_close_matches(policy.name, NAMED, n=1)
         hint = f"did you mean `{near[0]}`?" if near else f"choose one of {', '.join(sorted(NAMED))}"
         yield "policy.name", f"there is no policy {policy.name!r}; {hint}"
+    if policy.order in BY_PROGRESS:
+        yield (
+            "policy.order",
+            f"{policy.order} goes by how far jobs have come, and none that waits for pald has; choose slurm or fifo "
+            "(the simulator has it, for policies that stop running jobs)",
+        )
     seams: list[tuple[str, str, Registry[Any]]] = [
         ("policy.order", policy.order, orders),
         ("policy.placement", policy.placement, placements),

@@ -1,6 +1,6 @@
 """The one planner. In: events, or a snapshot. Out: a Plan: who starts now and where, who waits and why.
 
-pald makes one from the snapshot in each cycle; the simulator feeds one for a whole trace. Both give the same plan. Who
+pald makes one from the snapshot in each cycle; one that is fed by events for a whole day gives the same plans. Who
 starts is told with `started`; where nobody else starts jobs, what a plan starts counts as started.
 """
 

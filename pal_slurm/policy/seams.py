@@ -6,7 +6,6 @@ All are pure: no clock, no I/O, no global random numbers. The daemon and the sim
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
@@ -26,9 +25,6 @@ class Progress:
 class Order(Protocol):
     def key(self, job: Job, progress: Progress | None) -> tuple[float, ...]:
         """What the order sorts by. It ends with the job's id; without progress the job never ran."""
-
-    def sort(self, jobs: Sequence[Job], progress: Mapping[int, Progress]) -> list[Job]:
-        """The jobs in the order in which they are considered. `progress` is by job id; a missing one never ran."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +67,10 @@ class Patience(Protocol):
         again when there is a better one for it, or when it has waited for so long.
         """
 
+
+# These go by how far a job has come. Of jobs that wait until they start and then stay, none has come any way: they are
+# of use only where running jobs are stopped for others.
+BY_PROGRESS = frozenset({"las", "srtf"})
 
 orders: Registry[Order] = Registry("order", "pal_slurm.policy.order")
 fills: Registry[Fill] = Registry("fill", "pal_slurm.policy.fill")

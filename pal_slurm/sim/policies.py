@@ -21,7 +21,7 @@ import msgspec
 from pal_slurm.errors import ConfigError
 from pal_slurm.model import Cluster, ScoreTable
 from pal_slurm.policy.composition import NAMED, compose
-from pal_slurm.policy.seams import fills, orders
+from pal_slurm.policy.seams import BY_PROGRESS, fills, orders
 from pal_slurm.scores import alike, binned
 from pal_slurm.sim.admission import FILLS
 from pal_slurm.sim.artifact import ARTIFACT_NAMES
@@ -29,8 +29,6 @@ from pal_slurm.sim.artifact.in_rounds import InRounds
 from pal_slurm.sim.engine import Rules, Scheduler
 from pal_slurm.sim.in_moves import InMoves
 from pal_slurm.sim.in_seams import InSeams
-
-MOVING_ORDERS = frozenset({"las", "srtf"})  # they change while jobs run
 
 
 class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -89,7 +87,7 @@ def scheduler_for(spec: PolicySpec, site: Site, known: ScoreTable, seed: int) ->
     if spec.policy in ARTIFACT_NAMES:
         if spec.placement:
             raise ConfigError(f"{spec.label}: {spec.policy} brings its own placement; leave `placement` out.")
-        moving = spec.order in MOVING_ORDERS
+        moving = spec.order in BY_PROGRESS
         artifact = InRounds(
             spec.policy, site.cluster, known, site.locality, order, fill=spec.fill or "none", moving=moving
         )
@@ -104,7 +102,7 @@ def scheduler_for(spec: PolicySpec, site: Site, known: ScoreTable, seed: int) ->
             order,
             move_cost_s=site.rules.restart_cost_s,
             fill=spec.fill or "easy",
-            moving=spec.order in MOVING_ORDERS,
+            moving=spec.order in BY_PROGRESS,
         )
     if spec.fill == "holes":
         raise ConfigError(f"{spec.label}: fill `holes` stops jobs again; only artifact/* and a moving `pal` can.")

@@ -35,6 +35,8 @@ TYPOS = [
     ("policy:\n  name: pall\n", 2, "policy.name", "did you mean `pal`"),
     ("policy:\n  placement: lvv\n", 2, "policy.placement", "choose one of"),
     ("policy:\n  backfill: maybe\n", 2, "policy.backfill", "must be true or false or null"),
+    ("policy:\n  order: las\n", 2, "policy.order", "none that waits for pald has; choose slurm or fifo"),
+    ("policy:\n  order: srtf\n", 2, "policy.order", "none that waits for pald has; choose slurm or fifo"),
     ("state_dir: var/lib\n", 1, "state_dir", "absolute path"),
     ("classes:\n  names: [A, b]\n", 2, "classes.names[1]", "must match"),
     ("classes:\n  names: [A, A]\n", 2, "classes.names[1]", "A is named twice; keep one"),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from pal_slurm.model import Job
 from pal_slurm.policy.seams import Progress, orders
 
@@ -11,9 +9,6 @@ from pal_slurm.policy.seams import Progress, orders
 class Fifo:
     def key(self, job: Job, progress: Progress | None) -> tuple[float, ...]:
         return (job.submit, job.id)
-
-    def sort(self, jobs: Sequence[Job], progress: Mapping[int, Progress]) -> list[Job]:
-        return sorted(jobs, key=lambda job: self.key(job, progress.get(job.id)))
 
 
 orders.register("fifo", lambda _: Fifo())

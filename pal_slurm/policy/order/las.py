@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-
 from pal_slurm.model import Job
 from pal_slurm.policy.seams import Progress, orders
 
@@ -13,9 +11,6 @@ NEVER_RAN = Progress()
 class LeastAttained:
     def key(self, job: Job, progress: Progress | None) -> tuple[float, ...]:
         return ((progress or NEVER_RAN).attained_s, job.submit, job.id)
-
-    def sort(self, jobs: Sequence[Job], progress: Mapping[int, Progress]) -> list[Job]:
-        return sorted(jobs, key=lambda job: self.key(job, progress.get(job.id)))
 
 
 orders.register("las", lambda _: LeastAttained())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 
 from pal_slurm.model import Job
 from pal_slurm.policy.seams import Progress, orders
@@ -12,9 +11,6 @@ from pal_slurm.policy.seams import Progress, orders
 class ShortestRemaining:
     def key(self, job: Job, progress: Progress | None) -> tuple[float, ...]:
         return (_remaining(job, progress), job.submit, job.id)
-
-    def sort(self, jobs: Sequence[Job], progress: Mapping[int, Progress]) -> list[Job]:
-        return sorted(jobs, key=lambda job: self.key(job, progress.get(job.id)))
 
 
 def _remaining(job: Job, progress: Progress | None) -> float:
