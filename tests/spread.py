@@ -1,8 +1,8 @@
 """Who runs which test when pytest runs in several processes (`-n`). In: node ids. Out: an order for each worker.
 
-Tests on real Slurm mostly wait, so there are more workers than cores. One worker runs what needs the CPU and the
-databases, with low priority, so that it never makes a Slurm late; the others run real Slurm, what takes longest first.
-Who has nothing left to do takes from the rest.
+Tests on real Slurm mostly wait, so there are more workers than cores. One worker runs all that needs no Slurm, and what
+only computes with low priority, so that it never makes a Slurm late; the others run real Slurm, what takes longest
+first. Who has nothing left to do takes from the rest.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
 LIVE = "tests/slurm/"
+HEAVY = ("tests/property/", "tests/conformance/", "tests/golden/", "tests/docs/", "tests/packaging/")
 _RELEASE = re.compile(r"\[(\d\d\.\d\d)\b")
 _LONG = re.compile(r"/test_(pald|profile)_")
 
@@ -63,8 +64,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeSch
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    """Beside real Slurm, all that does not talk to one stands back. Only root may come forward again."""
+    """What only computes stands back. Only root may come forward again."""
     if "PYTEST_XDIST_WORKER" in os.environ and os.geteuid() == 0:
         with suppress(PermissionError):
-            os.setpriority(os.PRIO_PROCESS, 0, 0 if item.nodeid.startswith(LIVE) else 10)
+            os.setpriority(os.PRIO_PROCESS, 0, 10 if item.nodeid.startswith(HEAVY) else 0)
     return (yield)

@@ -110,11 +110,11 @@ def test_a_gpu_that_gets_lost_in_the_middle_is_a_sentence(node: Node) -> None:
 
 
 @pytest.mark.parametrize(
-    ("trouble", "said"), [("hang", "gave no answer within 1 s"), ("crash", "was killed by SIGABRT")]
+    ("trouble", "said"), [("hang", "gave no answer within 6 s"), ("crash", "was killed by SIGABRT")]
 )
 def test_a_driver_that_hangs_or_crashes_costs_one_gpu(node: Node, trouble: str, said: str) -> None:
     node.say(f"0.{trouble}.nvmlDeviceGetEccMode=1")
-    document = node.inventory("--patience", "1")
+    document = node.inventory("--patience", "6")  # a busy machine, too, lists them in that time
     assert [device["uuid"] for device in document["devices"]] == ["GPU-1"]
     assert len(document["faults"]) == 1
     assert faults_of(document)[0].startswith(f"device number 0 of 2 can't be asked: it {said}")

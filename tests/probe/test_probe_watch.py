@@ -336,7 +336,7 @@ def test_fake_devices_of_a_mini_cluster_are_as_busy_as_the_app_makes_them(tmp_pa
         "0.2",
     ]
     env = {"SLURM_CONF": str(tmp_path / "etc/slurm.conf"), "SLURMD_NODENAME": "n1", "PAL_APP": "resnet"}
-    assert probe("watch", *words, "--", "sleep", "0.5", env=env).returncode == 0
+    assert probe("watch", *words, "--", "sleep", "3", env=env).returncode == 0
     [path] = (tmp_path / "spool").iterdir()
     part = read(path.read_bytes(), time.time()).part
     assert part is not None

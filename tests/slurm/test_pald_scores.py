@@ -35,7 +35,8 @@ def test_scores_of_nodes_that_slurm_lacks_and_nodes_without_scores_do_no_harm(
         jobs = [minicluster.submit("--gres=gpu:4", "--comment=app:resnet") for _ in minicluster.nodes]
         for job in jobs:  # all of the cluster is used, and nothing waits for what is not there
             minicluster.wait_state(job, "RUNNING", within=60)
-        nodes = [node for job in jobs for i in pald.intents(job, EditKind.PIN) for node in pin_of(i).nodes or ()]
+        # The first pin of each: a busy Slurm may take so long that one is undone and made anew.
+        nodes = [node for job in jobs for node in pin_of(pald.intents(job, EditKind.PIN)[0]).nodes or ()]
         assert sorted(nodes) == sorted(minicluster.nodes)
         assert set(nodes[:6]) == set(minicluster.nodes) - {"n1", "n2"}  # unknown counts as 1.0, which beats 1.04
 
