@@ -11,6 +11,7 @@ from dataclasses import replace
 
 import pytest
 
+from pal_slurm.model import Waits
 from pal_slurm.slurm.port import Slurm
 from tests.slurm.backends import FORMS, LATER, ThroughCli, ThroughPyslurm, asked_for, backend_of
 from tests.slurm.minicluster import Minicluster, wait_for
@@ -94,7 +95,7 @@ class Reading:
         assert (job.hint.app, job.hint.off) == ("resnet", False)
         assert (jobs[off].hint.app, jobs[off].hint.off) == ("bert", True)
         assert not jobs[off].exclusive and not jobs[off].requeue
-        assert jobs[first].priority == 0 and jobs[first].reason == "JobHeldUser"
+        assert jobs[first].priority == 0 and jobs[first].why is Waits.HELD and jobs[first].reason == "JobHeldUser"
         assert jobs[off].user == "root" and jobs[off].partitions == ("gpu",)
         assert 3500 < (jobs[off].eligible or 0) - jobs[off].submit < 3700
 

@@ -71,6 +71,8 @@ class Edits:
         job = minicluster.submit(LATER, *FORMS[form])
         before = slurm.jobs([job])[job]
         assert pin(slurm, before, "n6", (1, 3)).outcome is Outcome.DONE
+        stands = slurm.jobs([job])[job]
+        assert before.slots == () and stands.slots == (1, 3) and stands.asks_for(("n6",), (1, 3))
         moved = pin(slurm, before, "n6", (0, 2))
         assert moved.outcome is (Outcome.DONE if able.repin else Outcome.REFUSED)
         assert moved.said or able.repin
@@ -81,6 +83,7 @@ class Edits:
         if able.restore_untyped:
             assert undone.outcome is Outcome.DONE, undone.said
             assert asked_for(after) == asked_for(before) and after.shape == before.shape
+            assert after.slots == ()
         else:
             assert undone.outcome is Outcome.PARTIAL and undone.said
 
