@@ -80,6 +80,8 @@ def _shape(request: Request, counts: list[int], demand: Demand) -> Shape | None:
         return None  # said in two ways, or by slot, which is the user's own word
     least, max_nodes = request.min_nodes, request.max_nodes
     if of_task:
+        if demand.cpus and demand.cpus < (demand.ntasks or 1):
+            return None  # -O: 22.05 gives each task a CPU as soon as its nodes are named
         total = of_task * (demand.ntasks or 1)
     # Without -N Slurm takes the fewest nodes that do; a per-node request must not grow with their number.
     most = max(least, max_nodes or (least if each else min(total, demand.ntasks or total)))

@@ -111,6 +111,7 @@ def test_a_pinned_job_keeps_the_shape_that_its_user_asked_for() -> None:
         ({"per_node": "gres/gpu:2", "admin_comment": "pal1{b=1;n=gres/gpu:2;i=1}"}, False),
         ({"per_job": "gres/gpu:2", "admin_comment": "pal1{b=1;j=gres/gpu:2;i=1}"}, True),
         ({"per_task": "cpu=2,gres/gpu=1", "ntasks": 2}, False),
+        ({"per_task": "gres/gpu=1", "ntasks": 2, "cpus": 1}, None),  # overcommitted
         ({"per_node": "gres/gpu:4", "per_job": "gres/gpu:8"}, None),
         ({"per_job": "gres/gpu:4", "per_task": "gres/gpu=2", "ntasks": 2}, None),
         ({"per_socket": "gres/gpu:1"}, None),

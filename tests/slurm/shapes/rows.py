@@ -79,6 +79,7 @@ TABLE = """
 --gpus=2 -c 20 -n3 -> plain
 --gres=gpu:1 --mincpus=6 -> slots
 --gpus=2 -O -n3 -> slots
+-n2 --gpus-per-task=1 -C {rack} -O -> plain
 -B 1:2:1 --gres=gpu:1 -n2 -> slots
 --gpus=2 --threads-per-core=1 -c 2 -> slots
 --gres=gpu:1 --ntasks-per-socket=1 -n2 -> slots
