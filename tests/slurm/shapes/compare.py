@@ -123,7 +123,8 @@ def judge(row: Row, release: str, backend: str, alone: Got, beside: Got, made: S
 
 
 def how(made: Sequence[Intent]) -> str:
-    """How a job was placed: by slots, by nodes, plain, or not at all. `late`: it began by itself at its lease's end."""
+    """How a job was placed: by slots, by nodes, plain, or not at all. `late`: it had begun, or was over, before
+    anybody saw what came of the edit."""
     sent = [intent for intent in made if not intent.said.startswith(NOT_SENT)]  # else: too late, and tried again
     starts = [intent for intent in sent if intent.edit.kind is not EditKind.RENEW]
     words = {
@@ -131,7 +132,7 @@ def how(made: Sequence[Intent]) -> str:
         for intent in starts
         if intent.outcome is Outcome.DONE
     }
-    bad = sorted({str(intent.outcome) for intent in starts} - {Outcome.DONE, Outcome.STARTED})
+    bad = sorted({str(intent.outcome) for intent in starts} - {Outcome.DONE, Outcome.STARTED, Outcome.GONE})
     return " and ".join(sorted(words) + bad) or ("late" if starts else "none")
 
 

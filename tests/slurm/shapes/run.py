@@ -106,11 +106,12 @@ def _wait(cluster: Minicluster, running: dict[str, subprocess.Popen[str]]) -> di
     """Until no job is left, and those that their user held are released; each command's exit code and errors."""
 
     def all_gone() -> bool:
+        ended = all(process.poll() is not None for process in running.values())  # first: one may submit meanwhile
         for job in cluster.client("squeue", "-h", "-o", "%i %r").splitlines():
             if job.endswith(" JobHeldUser"):
                 cluster.client("scontrol", "release", job.split()[0], user=USER)
         left = cluster.client("squeue", "-h", "-o", "%i").strip()
-        return not left and all(process.poll() is not None for process in running.values())
+        return ended and not left
 
     try:
         wait_for(all_gone, f"{cluster.release}: all rows have run", 150)
