@@ -46,7 +46,7 @@ def test_bugs_beside_the_plan_keep_no_job_from_its_place(minicluster: Minicluste
         ("pal_slurm.daemon.observe", "Observer", "look"),
         ("pal_slurm.daemon.learning", "Learner", "look"),
         ("pal_slurm.daemon.forgetting", "Forgetter", "look"),
-        ("pal_slurm.daemon.reasons", "Reasons", "new"),
+        ("pal_slurm.daemon.cycle", "", "news"),
         ("pal_slurm.daemon.wake", "Waker", "wait"),
         ("pal_slurm.daemon.main", "", "_alive"),
     )
@@ -54,7 +54,7 @@ def test_bugs_beside_the_plan_keep_no_job_from_its_place(minicluster: Minicluste
         pald.start(env=env)
         job = minicluster.submit("--gres=gpu:2")
         minicluster.wait_state(job, "RUNNING")
-        assert [i.outcome for i in pald.intents(job, EditKind.PIN)] == [Outcome.DONE]
+        wait_for(lambda: [i.outcome for i in pald.intents(job, EditKind.PIN)] == [Outcome.DONE], "its pin is judged")
         for where in ("observing", "learning", "forgetting", "reasons", "bell", "alive"):
             pald.wait_said(rf"<3>{where}: a fault of ours, RuntimeError: \[2J\w+ \(bugs\.py:\d+\)")
             wait_for(lambda w=where: counted(port, w) > 1, f"{where} is counted")  # type: ignore[misc]
@@ -94,7 +94,7 @@ def test_a_bug_in_the_plan_holds_no_job_and_pald_places_again_when_it_is_over(
         wait_for(pald.alive.exists, "it gives leases again")
         placed = minicluster.submit("--gres=gpu:1")
         minicluster.wait_state(placed, "RUNNING")
-        assert [i.outcome for i in pald.intents(placed, EditKind.PIN)] == [Outcome.DONE]
+        wait_for(lambda: [i.outcome for i in pald.intents(placed, EditKind.PIN)] == [Outcome.DONE], "its pin is judged")
         assert "cycles fail" not in pald.palctl("status")
         assert pald.stop() == 0
         assert pald.said().count("Traceback") == 1
