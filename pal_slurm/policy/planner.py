@@ -146,15 +146,8 @@ class Planner:
         memory: Memory = NO_MEMORY,
     ) -> Planner:
         """All that a snapshot tells."""
-        made = cls(
-            composition,
-            snapshot.cluster,
-            knowledge,
-            now=snapshot.taken,
-            reservations=snapshot.reservations,
-            facts=facts,
-            memory=memory,
-        )
+        now, windows = snapshot.taken, snapshot.reservations
+        made = cls(composition, snapshot.cluster, knowledge, now=now, reservations=windows, facts=facts, memory=memory)
         for job in snapshot.running:
             made._holds(job, Placement(job.nodes, job.gpus, False), math.inf if job.end is None else float(job.end))
         for job in snapshot.pending:
