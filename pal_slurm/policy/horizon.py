@@ -60,8 +60,11 @@ class Horizon:
     def keep(self, job: Job, spots: dict[int, int], end: float) -> dict[int, list[int]]:
         """Reserved until `end`. Until it starts its share counts as taken too: an earlier hole is nobody's promise."""
         times, taken = self.times(), {}
+        numbers = np.arange(self.floor.cluster.width)
+        # Where slots can't be asked for, Slurm gives others a node's lowest: what is kept are the last of it.
+        ties = numbers if self.floor.cluster.slots else -numbers
         for row, gpus in spots.items():
-            slots = np.argsort(np.where(self.floor.usable[row], times[row], math.inf), kind="stable")[:gpus]
+            slots = np.lexsort((ties, np.where(self.floor.usable[row], times[row], math.inf)))[:gpus]
             taken[row] = sorted(slots.tolist())
             self._kept.append((row, taken[row], max(end, self.now + 1.0)))
             cpus, mem_mb = self._kept_room.get(row, (0, 0))
