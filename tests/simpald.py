@@ -101,7 +101,7 @@ class House:
     def another(self, name: str = "pald") -> SimPald:
         """A pald of its own host: the same database, another lock."""
         lock = {"leader": {"lock_file": str(self.home / f"{name}.lock")}}
-        return SimPald(self.slurm, settings(self.home, **{**lock, **self.keys}), self.knowledge)
+        return SimPald(self.slurm, settings(self.home, {**lock, **self.keys}), self.knowledge)
 
     def restart(self) -> SimPald:
         """A new pald, after the old one was killed."""

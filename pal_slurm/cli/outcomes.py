@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from pal_slurm.sim.compare import Column, Interval
     from pal_slurm.sim.engine import Progress
     from pal_slurm.sim.policies import Site
+    from pal_slurm.sim.with_daemon import Beside
     from pal_slurm.sim.worlds import World
 
 
@@ -69,6 +70,18 @@ def print_columns(columns: Sequence[Column], site: Site, world: World) -> None:
         rows.append([title, *(f"{column.figures()[name] / scale:.{digits}f}" for column in columns)])
     for name, title in (("avg_jct_s", "average JCT / first"), ("makespan_s", "makespan / first")):
         rows.append([title, *(ratio(column.ratio_to(columns[0], name)) for column in columns)])
+    print_table(rows)
+
+
+def print_beside(found: Sequence[Beside]) -> None:
+    """What pald costs over the bare policy, and what it did for that."""
+    from pal_slurm.sim.with_daemon import FACTS
+
+    rows = [["", *(beside.column.spec.label for beside in found)]]
+    for name, title in (("avg_jct_s", "average JCT, lost"), ("makespan_s", "makespan, lost")):
+        rows.append([title, *(f"{beside.loss(name):+.2f} %" for beside in found)])
+    rows += [[title, *(f"{beside.facts()[name]:.0f}" for beside in found)] for name, title in FACTS.items()]
+    click.echo()
     print_table(rows)
 
 

@@ -77,11 +77,11 @@ def compare(
             before = 1000 * (i * len(specs) + j)
             scheduler = scheduler_for(spec, site, drawn.known, seed)
             engine = Engine(site.cluster, drawn.truth, drawn.load, scheduler, site.rules)
-            outcomes[j].append(engine.run(_share(progress, before, total)))
+            outcomes[j].append(engine.run(share(progress, before, total)))
     return [Column(spec, tuple(ran)) for spec, ran in zip(specs, outcomes, strict=True)]
 
 
-def _share(progress: Progress | None, before: int, total: int) -> Progress | None:
+def share(progress: Progress | None, before: int, total: int) -> Progress | None:
     """One run's progress as its share of the whole."""
     if progress is None:
         return None

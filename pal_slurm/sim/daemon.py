@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from pal_slurm.daemon.beside import Beside
 from pal_slurm.daemon.build import Pald, build
 from pal_slurm.daemon.main import TROUBLE, least_gap, next_look
 from pal_slurm.daemon.outcome import CycleReport
+from pal_slurm.errors import ConfigError
 from pal_slurm.learning.knowledge import KnowledgeKeeper
 from pal_slurm.model import Cluster, EditKind, Knowledge, Outcome
 from pal_slurm.sim.slurm.backend import SimSlurm
@@ -46,15 +47,18 @@ class Told(KnowledgeKeeper):
         return self.told
 
 
-def settings(home: Path, **changes: object) -> Config:
-    """pal.yaml for a simulated cluster: no file to watch, and jobs all wait for their cycle."""
+def settings(home: Path, keys: Mapping[str, Any]) -> Config:
+    """pal.yaml for a simulated cluster: no file to watch, no job passes. `keys`: section by section."""
     fixed: dict[str, Any] = {
         "actuator": "pin", "state_dir": str(home), "cycle": {"wake_file": "", "alive_file": ""},
         "lease": {"let_through": False}, "metrics": {"listen": ""}, "learning": {"enabled": False},
     }  # fmt: skip
-    for key, value in changes.items():
-        fixed[key] = {**fixed.get(key, {}), **value} if isinstance(value, dict) else value
-    return msgspec.convert(fixed, Config)
+    for key, value in keys.items():
+        fixed[key] = {**fixed.get(key, {}), **value} if isinstance(value, Mapping) else value
+    try:
+        return msgspec.convert(fixed, Config, strict=False)
+    except msgspec.ValidationError as error:
+        raise ConfigError(f"{error}.") from error
 
 
 @dataclass
@@ -83,6 +87,7 @@ class SimPald:
         self.slurm, self.clock, self.config = slurm, SimClock(slurm.controller), config
         self.effort = Effort()
         self.beat = -math.inf
+        self._idle = False  # sleeping, where pald would make one empty cycle after the other
         self.pald: Pald = build(config, self.clock, slurm)
         books = self.pald.cycle.books
         books.forgetter.beside, books.learner.beside = AtOnce("forgetting"), AtOnce("learning")
@@ -92,7 +97,7 @@ class SimPald:
             books.knowledge = keeper
 
     def alive(self, now: float) -> bool:
-        return now - self.beat <= ALIVE_FOR_S
+        return self._idle or now - self.beat <= ALIVE_FOR_S
 
     def cycle(self) -> CycleReport:
         """One cycle, and its sign of life."""
@@ -115,8 +120,10 @@ class SimPald:
             pause = max(self.pald.faults.pause_s(interval), self.pald.cycle.pace.gap_s(least) - report.took_s)
             seen = c.version if not report.edits else seen
             c.run_until(min(when, c.now + max(pause, 0.0)))
-            most = math.inf if not (c.pending or quiet) else begun + max(pause, next_look(report, interval))
+            self._idle = report.end == "ok" and not c.pending
+            most = math.inf if self._idle else begun + max(pause, next_look(report, interval))
             self._sleep(seen, min(when, most), stop)
+            self._idle = False
 
     def _sleep(self, seen: int, until: float, stop: Callable[[], bool]) -> None:
         c = self.slurm.controller

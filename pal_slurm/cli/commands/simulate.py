@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from pal_slurm.cli.numbers import Number, Whole
-from pal_slurm.cli.outcomes import print_columns, progress_bar, write_json
+from pal_slurm.cli.outcomes import print_beside, print_columns, progress_bar, write_json
 from pal_slurm.words import digits
 
 if TYPE_CHECKING:
@@ -46,6 +46,8 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
 @click.option("--tracked", default="", metavar="N|all", help="Jobs that count; 160 with artifact/*, else all.")
 @click.option("--seed", default=0, type=Whole(0), help="Of everything that is drawn.")
 @click.option("--repeat", default=1, type=Whole(1, 10_000), help="Seeds; gives 95 % intervals.")
+@click.option("--daemon", is_flag=True, help="Beside each policy: the same under pald, on a simulated Slurm.")
+@click.option("--set", "keys", multiple=True, metavar="KEY=VALUE", help="For --daemon: cycle.interval_s=30, say.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write a list, one object per policy.")
 @click.option("--plot", "plot_file", type=click.Path(path_type=Path), help="Write a PNG (first seed).")
 def command(
@@ -70,6 +72,8 @@ def command(
     tracked: str,
     seed: int,
     repeat: int,
+    daemon: bool,
+    keys: tuple[str, ...],
     json_file: Path | None,
     plot_file: Path | None,
 ) -> None:
@@ -85,6 +89,7 @@ def command(
     from pal_slurm.sim.plots import plot
     from pal_slurm.sim.policies import Site
     from pal_slurm.sim.traces import Options
+    from pal_slurm.sim.with_daemon import under_pald
     from pal_slurm.sim.worlds import Sources, Worlds
 
     for path in filter(None, (json_file, plot_file)):  # said now, and not after hours of simulating
@@ -102,18 +107,30 @@ def command(
         profiles=dict(map(_profile, profiles)),
     )
     worlds = Worlds(sources, cluster, seed)
-    movable = worlds.kind != "sacct" if moves is None else moves
+    if keys and not daemon:
+        raise click.UsageError("--set is for --daemon.")
+    if daemon and moves:
+        raise click.UsageError("pald moves no running jobs yet: --daemon compares with --no-moves.")
+    movable = worlds.kind != "sacct" and not daemon if moves is None else moves
     site = Site(cluster, locality, Rules(round_s, restart_cost, checkpoint_s=checkpoint), movable)
     seeds = range(seed, seed + repeat)
     gc.disable()  # a run makes no cycles, and looking for some among a long trace's jobs costs a tenth of the time
     try:
         with progress_bar("simulating") as progress:
             columns = compare(specs, site, worlds, seeds, progress)
+        with progress_bar("simulating pald") as progress:
+            beside = under_pald(columns, site, worlds, seeds, _keys(keys), progress) if daemon else []
     finally:
         gc.enable()
+    columns += [found.column for found in beside]
     print_columns(columns, site, worlds(seed))
+    if beside:
+        print_beside(beside)
     if json_file is not None:
-        write_json(json_file, as_json(columns, site, seeds))
+        entries = as_json(columns, site, seeds)
+        for entry, found in zip(entries[len(specs) :], beside, strict=True):
+            entry["daemon"] = found.as_json()
+        write_json(json_file, entries)
     if plot_file is not None:
         plot([column.outcomes[0] for column in columns], plot_file)
 
@@ -141,6 +158,13 @@ def _tracked(text: str, published: bool) -> int | None:
             raise click.BadParameter("a number of jobs, or all", param_hint="--tracked")
         return int(text)
     return ARTIFACT_TRACKS if published else None
+
+
+def _keys(texts: Sequence[str]) -> dict[str, str]:
+    pairs = [text.partition("=") for text in texts]
+    if not all(sign and "." in key for key, sign, _ in pairs):
+        raise click.BadParameter("SECTION.KEY=VALUE, as cycle.interval_s=30", param_hint="--set")
+    return {key: value for key, _, value in pairs}
 
 
 def _profile(text: str) -> tuple[str, Path]:

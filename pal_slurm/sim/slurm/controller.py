@@ -211,7 +211,7 @@ class Controller:
 
     def _gone(self, job: SimJob, state: str) -> None:
         number = job.record.id
-        job.record.state, job.record.end = state, int(self.now)
+        job.record.state, job.record.end, job.ended = state, int(self.now), self.now
         (self.pending.pop(number, None) or self.running.pop(number)).changed()
         self.ended[number] = state
         self.done.append(job)

@@ -30,6 +30,7 @@ class SimJob:
     typed: bool = False  # asked for by type, once: 22.05 never forgets that
     parts: tuple[Part, ...] = ()
     started: float = 0.0
+    ended: float = 0.0
     starts: int = 0  # an end belongs to one of them
     _job: Job | None = field(default=None, repr=False)
     _ask: Ask | None = field(default=None, repr=False)
