@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from pal_slurm.sim.compare import Column, Interval
     from pal_slurm.sim.engine import Progress
     from pal_slurm.sim.policies import Site
-    from pal_slurm.sim.with_daemon import Beside
+    from pal_slurm.sim.with_daemon import UnderPald
     from pal_slurm.sim.worlds import World
 
 
@@ -73,7 +73,7 @@ def print_columns(columns: Sequence[Column], site: Site, world: World) -> None:
     print_table(rows)
 
 
-def print_beside(found: Sequence[Beside]) -> None:
+def print_beside(found: Sequence[UnderPald]) -> None:
     """What pald costs over the bare policy, and what it did for that."""
     from pal_slurm.sim.with_daemon import FACTS
 

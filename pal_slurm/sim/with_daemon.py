@@ -29,7 +29,7 @@ from pal_slurm.sim.engine import Progress
 from pal_slurm.sim.outcome import Outcome, Timeline
 from pal_slurm.sim.policies import PolicySpec, Site
 from pal_slurm.sim.slurm.backend import SimSlurm
-from pal_slurm.sim.slurm.controller import Controller, Setup
+from pal_slurm.sim.slurm.controller import Controller, SlurmSetup
 from pal_slurm.sim.slurm.jobs import SimJob
 from pal_slurm.sim.slurm.leasing import Leasing
 from pal_slurm.sim.slurm.machine import bits, nodes_of
@@ -50,7 +50,7 @@ FACTS: Mapping[str, str] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class UnderPald:
     """One policy under pald: the column of its outcomes, and what pald did, seed by seed."""
 
     column: Column
@@ -86,7 +86,7 @@ def under_pald(
     seeds: Sequence[int],
     keys: Mapping[str, str],
     progress: Progress | None = None,
-) -> list[Beside]:
+) -> list[UnderPald]:
     """Each of these columns once more, with pald between the policy and the cluster."""
     found = []
     total = 1000 * len(columns) * len(seeds)
@@ -96,7 +96,7 @@ def under_pald(
             part = share(progress, 1000 * (i * len(seeds) + j), total)
             ran.append(run(bare.spec, site, world(seed), keys, part))
         spec = msgspec.structs.replace(bare.spec, name=labelled(bare.spec))
-        found.append(Beside(Column(spec, tuple(o for o, _ in ran)), bare, tuple(effort for _, effort in ran)))
+        found.append(UnderPald(Column(spec, tuple(o for o, _ in ran)), bare, tuple(effort for _, effort in ran)))
     return found
 
 
@@ -110,7 +110,9 @@ def run(
     """`keys`: of pal.yaml, by dotted name."""
     began = time.process_time()
     load = world.load.fitting(site.cluster.n_gpus)
-    controller = Controller(nodes_of(site.cluster), {"gpu": site.cluster.node_names}, Setup(limits_kill=False), START)
+    controller = Controller(
+        nodes_of(site.cluster), {"gpu": site.cluster.node_names}, SlurmSetup(limits_kill=False), START
+    )
     names = _names(load.works)
     known = binned(world.known.classes, world.known.score, world.known.known, alike)
     knowledge = Knowledge(known, Apps({names[work.app.name]: work.app for work in load.works}))
