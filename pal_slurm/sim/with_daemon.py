@@ -30,7 +30,7 @@ from pal_slurm.sim.outcome import Outcome, Timeline
 from pal_slurm.sim.policies import PolicySpec, Site
 from pal_slurm.sim.slurm.backend import SimSlurm
 from pal_slurm.sim.slurm.controller import Controller, SlurmSetup
-from pal_slurm.sim.slurm.jobs import SimJob
+from pal_slurm.sim.slurm.jobs import SimJob, with_gpus
 from pal_slurm.sim.slurm.leasing import Leasing
 from pal_slurm.sim.slurm.machine import bits, nodes_of
 from pal_slurm.sim.truth import Truth
@@ -187,12 +187,7 @@ def _record(work: Work, app: str) -> JobRecord:
     record = JobRecord(0, 0, "PENDING", work.user or "u", ntasks=1, cpus=1, comment=f"app:{app}", requeue=work.requeue)
     if work.limit_s is not None:
         record.time_limit_min = math.ceil(work.limit_s / 60)
-    if work.per_node:
-        record.per_node, record.num_nodes = f"gres/gpu:{work.per_node}", work.gpus // work.per_node
-        record.max_nodes = record.num_nodes
-    else:
-        record.per_job, record.num_nodes, record.max_nodes = f"gres/gpu:{work.gpus}", 1, work.gpus
-    return record
+    return with_gpus(record, work.gpus, work.per_node)
 
 
 def _lasts(work: Work, truth: Truth, width: int, job: SimJob) -> float:

@@ -5,9 +5,14 @@ What it does not model is skipped by name, with the reason; none of these counts
 
 from __future__ import annotations
 
+import random
+
+import numpy as np
 import pytest
 
+from pal_slurm.sim.slurm.backend import SimSlurm
 from tests.simcluster import SimCluster, SteppingSlurm
+from tests.slurm.backends import SITE
 from tests.slurm.test_contract import Reading
 from tests.slurm.test_contract_edits import Edits
 from tests.slurm.test_contract_shapes import Shapes
@@ -53,3 +58,22 @@ def test_what_is_skipped_is_there() -> None:
     """A suite's test that was renamed must not be skipped for ever."""
     suites = (Reading, Edits, Shapes)
     assert all(any(hasattr(suite, name) for suite in suites) for name in NOT_MODELLED)
+
+
+def test_a_cluster_read_in_part_is_the_one_read_whole() -> None:
+    """SimSlurm reads only the nodes anew whose jobs came or went."""
+    cluster = SimCluster(count=3)
+    rng, jobs = random.Random(7), []
+    for _ in range(60):
+        if rng.random() < 0.6:
+            jobs.append(cluster.submit(f"--gpus={rng.randrange(1, 6)}", f"-n{rng.randrange(1, 4)}", "-N1-3"))
+        elif jobs:
+            cluster.client("scancel", str(jobs.pop(rng.randrange(len(jobs)))))
+        cluster.pass_time(2.5)
+        part, whole = cluster.slurm.inner.snapshot().cluster, SimSlurm(cluster.controller, SITE).snapshot().cluster
+        for name, value in vars(whole).items():
+            same = getattr(part, name)
+            if name == "partitions":
+                assert all((value[key] == same[key]).all() for key in value)
+            else:
+                assert (value == same).all() if isinstance(value, np.ndarray) else value == same, name

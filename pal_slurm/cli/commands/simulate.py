@@ -118,10 +118,10 @@ def command(
     try:
         with progress_bar("simulating") as progress:
             columns = compare(specs, site, worlds, seeds, progress)
-        with progress_bar("simulating pald") as progress:
-            beside = under_pald(columns, site, worlds, seeds, _keys(keys), progress) if daemon else []
     finally:
         gc.enable()
+    with progress_bar("simulating pald") as progress:
+        beside = under_pald(columns, site, worlds, seeds, _keys(keys), progress) if daemon else []
     columns += [found.column for found in beside]
     print_columns(columns, site, worlds(seed))
     if beside:

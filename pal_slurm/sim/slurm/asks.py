@@ -1,4 +1,4 @@
-"""What a job asks for, and where it fits. In: a JobRecord, what nodes have to give. Out: Ask; the parts it would get.
+"""What a job asks for, and where it fits. In: a JobRecord, what nodes have to give. Out: Want; the parts it would get.
 
 As select/cons_tres does it on equal nodes: as few nodes as will do, the lowest first, on each the lowest free devices.
 """
@@ -16,7 +16,7 @@ DEFAULT_MB_PER_CPU = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
+class Want:
     least: int  # nodes
     most: int
     each: int = 0  # GPUs on each node, whichever
@@ -44,7 +44,7 @@ class Ask:
         return Part(row, slots, cpus, mem) if cpus <= free.cpus and mem <= free.mem_mb else None
 
 
-def ask_of(record: JobRecord) -> Ask:
+def ask_of(record: JobRecord) -> Want:
     node, job, task = (gres.gpus_in(text) for text in (record.per_node, record.per_job, record.per_task))
     least, most = record.num_nodes or 1, record.max_nodes or 0
     tasks = record.ntasks or 1
@@ -59,7 +59,7 @@ def ask_of(record: JobRecord) -> Ask:
     if not most:
         most = max(least, min(total, tasks) if total else tasks)
     per_gpu_mem = gres.amount_per_gpu(record.mem_per_gpu)
-    return Ask(
+    return Want(
         least=least,
         most=least if each or typed else max(least, most),
         each=each,
@@ -79,7 +79,7 @@ def ask_of(record: JobRecord) -> Ask:
 Frees = Callable[[int], Free]
 
 
-def choose(ask: Ask, rows: Sequence[int], must: Collection[int], free: Frees, idle: Frees) -> tuple[Part, ...] | None:
+def choose(ask: Want, rows: Sequence[int], must: Collection[int], free: Frees, idle: Frees) -> tuple[Part, ...] | None:
     """The parts that it would get of these nodes, all of `must` among them; None: it does not fit."""
     if ask.never or not set(must) <= set(rows):
         return None
@@ -100,7 +100,9 @@ def choose(ask: Ask, rows: Sequence[int], must: Collection[int], free: Frees, id
     return None
 
 
-def _spread(ask: Ask, rows: Sequence[int], least: int, musts: int, free: Frees, idle: Frees) -> tuple[Part, ...] | None:
+def _spread(
+    ask: Want, rows: Sequence[int], least: int, musts: int, free: Frees, idle: Frees
+) -> tuple[Part, ...] | None:
     """A total, split as it comes: as much as there is on the first nodes, at least one GPU on each."""
     there = {row: free(row).slots.bit_count() for row in rows}
     for nodes in range(least, min(max(least, ask.most), len(rows)) + 1):
@@ -120,7 +122,7 @@ def _spread(ask: Ask, rows: Sequence[int], least: int, musts: int, free: Frees, 
     return None
 
 
-def _share(ask: Ask, order: Sequence[int], there: dict[int, int], free: Frees, idle: Frees) -> tuple[Part, ...] | None:
+def _share(ask: Want, order: Sequence[int], there: dict[int, int], free: Frees, idle: Frees) -> tuple[Part, ...] | None:
     left, found = ask.total, []
     for place, row in enumerate(order):
         n = min(there[row], left - (len(order) - place - 1))

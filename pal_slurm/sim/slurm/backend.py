@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Cluster, Edit, EditResult, Job, JobState, Snapshot
 from pal_slurm.sim.slurm.controller import Controller
+from pal_slurm.sim.slurm.machine import Node
 from pal_slurm.sim.slurm.trouble import AnswerFate, Trouble
 from pal_slurm.sim.slurm.updates import update
 from pal_slurm.slurm.capabilities import capabilities_of
@@ -134,9 +136,22 @@ class SimSlurm:
         return update(c, item.target, item.asked) if fate is AnswerFate.TWICE else said
 
     def _machine(self) -> Cluster:
+        """Made anew when nodes or reservations change; else only nodes whose jobs came or went are read anew."""
         c = self.controller
         if self._cluster is None or self._cluster[0] != c.machine or c.reservations:
             nodes = [node.record() for node in c.nodes]
             closed = tuple(map(to_reservation, c.reservations))
             self._cluster = (c.machine, to_cluster(nodes, c.partitions, closed, self._site, c.now))
+        elif c.touched:
+            self._cluster = (c.machine, _with_rows(self._cluster[1], c.nodes, sorted(c.touched)))
+        c.touched.clear()
         return self._cluster[1]
+
+
+def _with_rows(cluster: Cluster, nodes: Sequence[Node], rows: Sequence[int]) -> Cluster:
+    slots, cpus, memory = cluster.gpu_free.copy(), cluster.cpus_free.copy(), cluster.mem_free_mb.copy()
+    for row in rows:
+        free = nodes[row].free
+        slots[row] = [free.slots >> slot & 1 for slot in range(cluster.width)]
+        cpus[row], memory[row] = max(free.cpus, 0), max(free.mem_mb, 0)
+    return replace(cluster, gpu_free=slots, cpus_free=cpus, mem_free_mb=memory)

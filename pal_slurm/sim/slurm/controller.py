@@ -61,7 +61,8 @@ class Controller:
         self.began = now
         self.main_passes = self.backfill_passes = 0
         self.version = 0  # of the queue: one more with all that anybody could see
-        self.machine = 0  # of the nodes
+        self.machine = 0  # of the nodes: what they are, and whether they may start jobs
+        self.touched: set[int] = set()  # nodes of which something was taken, or given back
         self._rows: dict[tuple[str, str, str, bool], tuple[int, ...]] = {}
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._number, self._next_job, self._priority = count(), 1, FIRST_PRIORITY
@@ -162,7 +163,7 @@ class Controller:
     def start(self, job: SimJob, parts: tuple[Part, ...], partition: str) -> None:
         for part in parts:
             self.nodes[part.row].hold(part)
-        self.machine += 1
+            self.touched.add(part.row)
         names = [self.nodes[part.row].name for part in parts]
         details = [detail(part.slots) for part in parts] if any(part.slots for part in parts) else [""] * len(parts)
         job.begins(self.now, parts, fold(names), details, partition)
@@ -206,8 +207,8 @@ class Controller:
     def _free(self, job: SimJob) -> None:
         for part in job.parts:
             self.nodes[part.row].hold(part, -1)
+            self.touched.add(part.row)
         job.parts = ()
-        self.machine += 1
 
     def _gone(self, job: SimJob, state: str) -> None:
         number = job.record.id

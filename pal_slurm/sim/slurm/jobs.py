@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from pal_slurm.model import Job
-from pal_slurm.sim.slurm.asks import Ask, ask_of
+from pal_slurm.sim.slurm.asks import Want, ask_of
 from pal_slurm.sim.slurm.machine import Part
 from pal_slurm.slurm.nodeset import expand
 from pal_slurm.slurm.records import JobRecord, to_job
@@ -33,7 +33,7 @@ class SimJob:
     ended: float = 0.0
     starts: int = 0  # an end belongs to one of them
     _job: Job | None = field(default=None, repr=False)
-    _ask: Ask | None = field(default=None, repr=False)
+    _ask: Want | None = field(default=None, repr=False)
     _before: JobRecord | None = field(default=None, repr=False)  # as it waited
 
     @property
@@ -45,7 +45,7 @@ class SimJob:
         return bool(self.parts)
 
     @property
-    def ask(self) -> Ask:
+    def ask(self) -> Want:
         if self._ask is None:
             self._ask = ask_of(self.record)
         return self._ask
@@ -100,3 +100,14 @@ class SimJob:
         """The same job by another id."""
         record = msgspec.structs.replace(self.record, id=number, gres_detail=[])
         return SimJob(record, self.lasts, self.begin, self.held, self.waits_for, self.recounts, self.typed)
+
+
+def with_gpus(record: JobRecord, gpus: int, per_node: int) -> JobRecord:
+    """It asks for so many GPUs: `per_node` on each of its nodes, or (0) in all, on as many nodes as may be."""
+    if per_node:
+        record.per_node = f"gres/gpu:{per_node}"
+        record.num_nodes = record.max_nodes = gpus // per_node
+    else:
+        record.per_job = f"gres/gpu:{gpus}"
+        record.num_nodes, record.max_nodes = 1, gpus
+    return record
