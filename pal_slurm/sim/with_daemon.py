@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pal_slurm.errors import BadInput, ConfigError, PalError
-from pal_slurm.model import Apps, EditKind, Knowledge
+from pal_slurm.model import Apps, EditKind, Knowledge, Speeds
 from pal_slurm.model.app import APP_NAME
 from pal_slurm.scores import alike, binned
 from pal_slurm.sim.compare import RATIOS, Column, share
@@ -33,7 +33,6 @@ from pal_slurm.sim.slurm.controller import Controller, SlurmSetup
 from pal_slurm.sim.slurm.jobs import SimJob, with_gpus
 from pal_slurm.sim.slurm.leasing import Leasing
 from pal_slurm.sim.slurm.machine import bits, nodes_of
-from pal_slurm.sim.truth import Truth
 from pal_slurm.sim.workload import Work
 from pal_slurm.sim.worlds import World
 from pal_slurm.slurm.records import JobRecord
@@ -116,7 +115,7 @@ def run(
     names = _names(load.works)
     known = binned(world.known.classes, world.known.score, world.known.known, alike)
     knowledge = Knowledge(known, Apps({names[work.app.name]: work.app for work in load.works}))
-    truth = Truth(site.cluster, world.truth)
+    truth = Speeds(site.cluster, world.truth)
     jobs: dict[int, SimJob] = {}
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as home:
         pald = SimPald(SimSlurm(controller), settings(Path(home), _of(spec) | _nested(keys)), knowledge)
@@ -190,7 +189,7 @@ def _record(work: Work, app: str) -> JobRecord:
     return with_gpus(record, work.gpus, work.per_node)
 
 
-def _lasts(work: Work, truth: Truth, width: int, job: SimJob) -> float:
+def _lasts(work: Work, truth: Speeds, width: int, job: SimJob) -> float:
     gpus = tuple(sorted(part.row * width + slot for part in job.parts for slot in bits(part.slots)))
     return work.steps * truth.step(work.app, gpus)
 

@@ -9,13 +9,12 @@ import pytest
 from click.testing import CliRunner
 
 from pal_slurm.cli.palctl import palctl
-from pal_slurm.model import Cluster, EditKind
+from pal_slurm.model import Cluster, EditKind, Speeds
 from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.sim.daemon import Effort
 from pal_slurm.sim.engine import Rules
 from pal_slurm.sim.outcome import Outcome
 from pal_slurm.sim.policies import PolicySpec, Site
-from pal_slurm.sim.truth import Truth
 from pal_slurm.sim.with_daemon import run
 from pal_slurm.sim.worlds import Sources, World, Worlds
 
@@ -36,7 +35,7 @@ def under_pald(**keys: str) -> tuple[Outcome, Effort]:
 def test_every_job_runs_once_and_not_faster_than_its_gpus_can() -> None:
     outcome, effort = under_pald()
     drawn = world()
-    truth = Truth(CLUSTER, drawn.truth)
+    truth = Speeds(CLUSTER, drawn.truth)
     best = [work.steps * min(truth.step(work.app, (g,)) for g in range(16)) for work in drawn.load.works]
     assert outcome.job_ids.size == 25
     assert (outcome.start_s >= outcome.submit_s).all()
