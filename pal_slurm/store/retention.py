@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Table, delete, func, select, true, tuple_
 from pal_slurm.model import OperationKind
 from pal_slurm.store.engine import Store
 from pal_slurm.store.learned import JOB
-from pal_slurm.store.tables import decisions, job_samples, operations, outcomes, runs, state, user_apps, votes
+from pal_slurm.store.tables import decisions, job_samples, metadata, operations, outcomes, runs, state, user_apps, votes
 
 RENEWALS_S = 86_400.0
 SOME = 5_000  # rows per transaction: some tens of milliseconds
@@ -34,6 +34,17 @@ class Rule:
     what: str
     kept_s: float
     old: ColumnElement[bool]
+
+    @property
+    def tables(self) -> set[str]:
+        """Those that lose rows: its own, and those whose rows go with it."""
+        going = {
+            key.parent.table.name
+            for table in metadata.tables.values()
+            for key in table.foreign_keys
+            if key.column.table is self.table and key.ondelete == "CASCADE"
+        }
+        return {self.table.name} | going
 
 
 def rules(keep: Keep, now: float, cluster: str | None = None) -> list[Rule]:

@@ -133,7 +133,7 @@ def test_a_disk_that_is_really_full_is_said_to_be_full(tmp_path: Path) -> None:
         "from pal_slurm.model import *\n"
         "from pal_slurm.store import *\n"
         "ledger = Ledger(open_store(sys.argv[1], create=True), 'c')\n"
-        "many = [Intent(0, 1, Plain(j, nodes=('n' * 200,)), 1, 1.0) for j in range(500)]\n"
+        "many = [Intent(0, 1, Pin(j, nodes=('n' * 200,)), 1, 1.0) for j in range(500)]\n"
         "held = 0\n"
         "try:\n"
         "    while True: held += len(ledger.write(many))\n"

@@ -94,7 +94,7 @@ def fill_hostile(store: Store, spool: Path, now: float) -> None:
         for name in names:
             db.execute(
                 insert(app_features).values(
-                    app=name, compute=0.5, memory=0.5, compute_error=0.1, memory_error=0.1, jobs=1, base="{}",
+                    app=name, compute=0.5, memory=0.5, compute_error=0.1, memory_error=0.1, jobs=1, base={},
                     sure=0.9, seen_at=now,
                 )
             )  # fmt: skip

@@ -85,7 +85,7 @@ def vacuum(palctl: Palctl, dry_run: bool, full: bool, as_json: bool) -> None:
         with progress_bar("rows") as tell:
             for n, rule in enumerate(which):
                 rows[n] = sweep(store, rule, partial(_tell_rows, tell, sum(rows[:n]), sum(rows)))
-        touched = {rule.table.name for rule, removed in zip(which, rows, strict=True) if removed}
+        touched = {name for rule, removed in zip(which, rows, strict=True) if removed for name in rule.tables}
         with progress_bar("space") as tell:
             tables = set(metadata.tables) if full else touched
             given = give_back(store, tables, full=full, tell=tell or (lambda done, total: None))
