@@ -201,7 +201,7 @@ class Cycle:
             outside=outside(pending, self.config),
             refused=self._starts.refused(view),
         )
-        memory = self.books.memory.of(round.fence)
+        memory = self.books.memory.of(round.fence, round.now)
         made = planned(
             view, lambda seen: plan(seen, round.knowledge, self.composition, known, memory), self.entries, self.faults
         )
@@ -230,13 +230,16 @@ class Cycle:
             self.writer.write(instead, round)
 
     def _renew(self, round: Round) -> None:
-        """Keep the leases of those that stay; the last to get what is left of the write budget."""
+        """Keep the leases of those that stay; the last to get what is left of the write budget.
+
+        An odd job's lease runs out, whatever becomes of its start.
+        """
         over = {(r.edit.job, r.edit.task) for r in round.results if r.edit.kind is not EditKind.UNPIN and let_go(r)}
         rank = {d.job: d.rank for d in reversed(round.decisions)}
         stay = [
             (rank.get(job.id, number), job)
             for number, job in enumerate(round.view.pending)
-            if job.is_leased(round.now) and (job.id, None) not in over
+            if job.is_leased(round.now) and (job.id, None) not in over and not self.entries.odd(job)
         ]
         ends, rate = self.entries.lease_ends(job for _, job in stay), RENEWALS * self.writer.budget.rate
         submit = {job.id: job.submit for _, job in stay}

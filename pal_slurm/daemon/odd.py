@@ -39,7 +39,8 @@ def planned(view: Snapshot, planning: Planning, entries: Entries, faults: Faults
         said, named = faults.happened("deciding", error), ", ".join(str(job.id) for job in found[:10])
         log.error("%s; only with job %s: Slurm starts it as it was submitted, others are placed", said, named)
     odd = [job for job in view.pending if entries.odd(job) and job.waits_for_us(view.taken)]
-    plain = [Decision(job.id, None, Action.PLAIN, Reason.PALD_FAULT) for job in odd]
+    tasks = [(job, task) for job in odd for task in job.array_tasks or (job.array_task,)]
+    plain = [Decision(job.id, task, Action.PLAIN, Reason.PALD_FAULT) for job, task in tasks]
     return made.behind(plain)
 
 

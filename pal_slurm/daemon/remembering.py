@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 
+from pal_slurm.errors import StoreError, StoreGone
 from pal_slurm.policy.memory import NO_MEMORY, Memory, memory_of
 from pal_slurm.store import MemoryRepo
 
@@ -23,16 +24,21 @@ class Remembering:
     _kept: Memory = NO_MEMORY
     _kept_at: float = 0.0
 
-    def of(self, fence: int) -> Memory:
+    def of(self, fence: int, now: float) -> Memory:
         if fence != self._fence:
-            self._memory, self._fence = self._stored(), fence
+            self._memory, self._fence = self._stored().as_of(now), fence
         return self._memory
 
     def keep(self, memory: Memory, fence: int, now: float) -> None:
         self._memory, self._fence = memory, fence
         if memory != self._kept and not self._kept_at <= now < self._kept_at + EVERY_S:
-            self.repo.keep(memory.plain(), fence, now)
             self._kept, self._kept_at = memory, now
+            try:
+                self.repo.keep(memory.plain(), fence, now)
+            except StoreGone:
+                raise
+            except StoreError as error:  # nobody is placed worse without it; without the ledger nothing is written
+                log.warning("what the policy remembers can't be kept: %s", error)
 
     def _stored(self) -> Memory:
         plain = self.repo.stored()

@@ -71,7 +71,9 @@ class Easy:
         if need in self._hopeless:
             return None
         odd = job.exclusive or not need.ways
-        spot = self._horizon.earliest_odd(job) if odd or (plain and job.shape is None) else self._horizon.earliest(need)
+        spot = None if odd or (plain and job.shape is None) else self._horizon.earliest(need)
+        if spot is None:
+            spot = self._horizon.earliest_odd(job)  # it may fit only unevenly over its nodes: Slurm gives that too
         if spot is None and not odd:
             spot = self._horizon.roomiest(need)
         if spot is None:

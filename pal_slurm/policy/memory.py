@@ -43,6 +43,13 @@ class Memory:
             return float(job.submit)
         return since
 
+    def as_of(self, now: float) -> Memory:
+        """Without what a clock that was ahead has written: nobody waits for a time that has not come."""
+        if self.begun is not None and self.begun > now:
+            return NO_MEMORY
+        declining = {key: since for key, since in self.declining.items() if since <= now}
+        return Memory(self.begun, declining, {key: head for key, head in self.heads.items() if head.since <= now})
+
     def plain(self) -> dict[str, object]:
         """For JSON."""
         return {
@@ -66,7 +73,7 @@ def memory_of(plain: object) -> Memory:
         rows = map(_numbers, plain["heads"])
         heads = {JobRef(int(job), int(submit)): Head(since, until) for job, submit, since, until in rows}
         return Memory(None if begun is None else float(begun), declining, heads)
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         return NO_MEMORY
 
 

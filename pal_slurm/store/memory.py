@@ -34,5 +34,5 @@ class MemoryRepo:
             return None
         try:
             return msgspec.json.decode(text)
-        except (msgspec.DecodeError, ValueError):
+        except (msgspec.DecodeError, ValueError, RecursionError):
             return text

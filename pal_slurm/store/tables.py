@@ -23,6 +23,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
 )
+from sqlalchemy.dialects import mysql
 from sqlalchemy.schema import SchemaItem
 
 from pal_slurm.model import Decision, EditKind, Request
@@ -40,6 +41,7 @@ metadata = MetaData(
 )
 # MariaDB takes "Bert" for "bert" by default; names of nodes, cards and applications are not to be mixed up
 _EXACT: dict[str, Any] = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
+_LongText = Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")  # there Text is 64 KB
 _Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself for INTEGER only
 
 
@@ -249,7 +251,7 @@ memory = _table(
     "memory",
     Column("cluster", String(64), primary_key=True),
     Column("fence", BigInteger, nullable=False),
-    Column("value", Text, nullable=False),  # JSON, of a version of its own: what the policy remembers between plans
+    Column("value", _LongText, nullable=False),  # JSON, of a version of its own: what the policy remembers
     Column("written_at", Double, nullable=False),
 )
 decisions = _table(

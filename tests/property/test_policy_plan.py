@@ -77,9 +77,13 @@ def test_every_start_can_be_asked_for_when_those_before_it_have_taken_theirs(
     for job, decision in zip(queue, made.decisions, strict=True):
         if decision.action is Action.PIN:
             assert decision.placement in set(askable(world, job))
-        where = decision.placement or decision.slurm_placement  # one that goes plain takes what Slurm gives it
-        if where is not None:
-            world = World(taken(world.cluster, job, where), world.knowledge)
+            assert decision.placement is not None
+            world = World(taken(world.cluster, job, decision.placement), world.knowledge)
+        elif decision.slurm_placement is not None:  # it goes plain, and takes the GPUs that Slurm gives it
+            free = world.cluster.gpu_free.copy()
+            for name, slots in zip(decision.slurm_placement.nodes, decision.slurm_placement.gpus, strict=True):
+                free[world.cluster.node_index[name], list(slots)] = False
+            world = World(replace(world.cluster, gpu_free=free), world.knowledge)
 
 
 @given(busy_worlds, queues())

@@ -5,15 +5,28 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 import pytest
 
+from pal_slurm.daemon import starts
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.odd import MOST_TRIES, planned
 from pal_slurm.errors import StoreError
 from pal_slurm.guard import Permit, Rules, check
-from pal_slurm.model import Action, App, Job, Knowledge, Placement, Reason, Snapshot, homogeneous, neutral_scores
+from pal_slurm.model import (
+    Action,
+    App,
+    Decision,
+    Job,
+    Knowledge,
+    Placement,
+    Reason,
+    Snapshot,
+    homogeneous,
+    neutral_scores,
+)
 from pal_slurm.policy import Plan, compose, plan
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.needs import Need, Needs
@@ -80,6 +93,36 @@ def test_it_is_looked_for_once_and_forgotten_when_it_has_left_the_queue() -> Non
     assert (planner.asked, faults.total) == (before + 1, 1)
     entries.keep(snapshot(QUEUE[0], cluster=CLUSTER))
     assert not any(map(entries.odd, QUEUE))
+
+
+def test_each_task_of_an_odd_array_goes_plain() -> None:
+    """The guard lets tasks pass, not the record of several."""
+    array = leased(7, array_id=7, array_tasks=(0, 1, 2))
+    made = planned(snapshot(array, leased(2), cluster=CLUSTER), Planner({7}), Entries(), Faults())
+    plain = [d for d in made.decisions if d.reason is Reason.PALD_FAULT]
+    assert [d.task for d in plain] == [0, 1, 2]
+    verdicts = check(plain, snapshot(array, leased(2), cluster=CLUSTER), Rules(disable_job_shrink=True))
+    assert all(isinstance(verdict, Permit) for verdict in verdicts)
+
+
+def test_an_odd_jobs_lease_runs_out_also_where_the_guard_never_lets_it_go(
+    house: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    odd = house.submit("--gres=gpu:2")
+    sound_of, sound_permitted = Needs.of, starts.permitted
+
+    def of(self: Needs, job: Job) -> Need | None:
+        if job.id == odd:
+            raise IndexError
+        return sound_of(self, job)
+
+    def permitted(decisions: Iterable[Decision], *others: Any) -> Any:
+        return sound_permitted([d for d in decisions if d.job != odd], *others)
+
+    monkeypatch.setattr(Needs, "of", of)
+    monkeypatch.setattr(starts, "permitted", permitted)
+    house.live(120)
+    assert house.state(odd) == "RUNNING"
 
 
 def test_whom_nobody_of_us_holds_is_left_alone() -> None:

@@ -11,26 +11,28 @@ from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
 from pal_slurm.store import MemoryRepo, Store
 
 NOW = 1000.0
+DAY = 86400.0
+HUGE = '{"version": 1, "begun": 1.0, "declining": [[1, 1, 1' + "0" * 400 + ']], "heads": []}'
 MEMORY = Memory(NOW - 50, {JobRef(7, 100): 950.0}, {JobRef(8, 100): Head(960.0, 1200.0)})
 
 
-def stored(store: Store) -> Memory:
-    return Remembering(MemoryRepo(store, "c")).of(1)
+def stored(store: Store, now: float = NOW + DAY) -> Memory:
+    return Remembering(MemoryRepo(store, "c")).of(1, now)
 
 
 def test_it_is_there_after_a_restart_and_for_the_next_leader(store: Store) -> None:
     ours = Remembering(MemoryRepo(store, "c"))
-    assert ours.of(1) == NO_MEMORY
+    assert ours.of(1, NOW) == NO_MEMORY
     ours.keep(MEMORY, 1, NOW)
-    assert ours.of(1) == MEMORY == stored(store)
-    assert Remembering(MemoryRepo(store, "other")).of(1) == NO_MEMORY
+    assert ours.of(1, NOW) == MEMORY == stored(store)
+    assert Remembering(MemoryRepo(store, "other")).of(1, NOW) == NO_MEMORY
 
 
 def test_one_that_changes_in_every_cycle_is_written_now_and_then(store: Store) -> None:
     ours = Remembering(MemoryRepo(store, "c"))
     for n in range(3):
         ours.keep(Memory(NOW + n), 1, NOW + n)
-    assert ours.of(1) == Memory(NOW + 2) and stored(store) == Memory(NOW)
+    assert ours.of(1, NOW) == Memory(NOW + 2) and stored(store) == Memory(NOW)
     ours.keep(Memory(NOW + 3), 1, NOW + EVERY_S)
     assert stored(store) == Memory(NOW + 3)
     ours.keep(Memory(NOW + 4), 1, NOW - 3600)  # the clock was set back
@@ -51,12 +53,23 @@ def test_a_leader_that_was_replaced_writes_nothing_and_one_that_leads_again_read
     new.keep(MEMORY, 2, NOW + 10)
     old.keep(Memory(NOW + 20), 1, NOW + 20)
     assert stored(store) == MEMORY
-    assert old.of(3) == MEMORY
+    assert old.of(3, NOW) == MEMORY
 
 
 @pytest.mark.parametrize(
     "value",
-    ["", "{", "[]", "7", '"torn', '{"version": 999, "begun": 1.0}', '{"version": 1}', '{"version": 1, "begun": "x"}'],
+    [
+        "",
+        "{",
+        "[]",
+        "7",
+        "[" * 5000,
+        '{"version": 1, "begun": 1.0, "declining": [[1, 1, 1' + "0" * 400 + ']], "heads": []}',
+        '"torn',
+        '{"version": 999, "begun": 1.0}',
+        '{"version": 1}',
+        '{"version": 1, "begun": "x"}',
+    ],
 )
 def test_a_row_that_is_torn_or_newer_is_forgotten_with_a_sentence(
     store: Store, value: str, caplog: pytest.LogCaptureFixture
@@ -69,3 +82,29 @@ def test_a_row_that_is_torn_or_newer_is_forgotten_with_a_sentence(
     assert "can't be read by this pald, and is forgotten" in caplog.text
     ours.keep(Memory(NOW + 90), 1, NOW + 90)
     assert stored(store) == Memory(NOW + 90)
+
+
+def test_times_that_have_not_come_are_forgotten(store: Store) -> None:
+    """The leader that wrote them had a clock that was ahead."""
+    repo = MemoryRepo(store, "c")
+    ahead = Memory(
+        NOW - 50, {JobRef(6, 100): NOW + 9, JobRef(7, 100): 950.0}, {JobRef(8, 100): Head(NOW + 9, NOW + 99)}
+    )
+    repo.keep(ahead.plain(), 1, NOW)
+    assert stored(store, NOW) == Memory(NOW - 50, {JobRef(7, 100): 950.0})
+    repo.keep(Memory(NOW + 1, ahead.declining).plain(), 1, NOW)
+    assert stored(store, NOW) == NO_MEMORY
+
+
+def test_a_large_one_fits(store: Store) -> None:
+    many = Memory(NOW, {JobRef(number, 1_700_000_000): 999.123456 for number in range(10_000)})
+    Remembering(MemoryRepo(store, "c")).keep(many, 1, NOW)
+    assert stored(store) == many
+
+
+def test_one_that_can_not_be_kept_is_told_and_stops_nothing(store: Store, caplog: pytest.LogCaptureFixture) -> None:
+    ours = Remembering(MemoryRepo(store, "c"))
+    with store.writing() as db:
+        db.execute(text("DROP TABLE memory"))
+    ours.keep(MEMORY, 1, NOW)
+    assert "can't be kept" in caplog.text

@@ -5,6 +5,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.dialects import mysql
 
 from pal_slurm.store.migrations.steps import ID, create_index, create_table
 
@@ -69,7 +70,7 @@ def upgrade() -> None:
         "memory",
         sa.Column("cluster", sa.String(length=64), nullable=False),
         sa.Column("fence", sa.BigInteger(), nullable=False),
-        sa.Column("value", sa.Text(), nullable=False),
+        sa.Column("value", sa.Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb"), nullable=False),
         sa.Column("written_at", sa.Double(), nullable=False),
         sa.PrimaryKeyConstraint("cluster", name=op.f("pk_memory")),
     )
