@@ -71,11 +71,10 @@ class Easy:
         if need in self._hopeless:
             return None
         odd = job.exclusive or not need.ways
-        spot = None if odd or (plain and job.shape is None) else self._horizon.earliest(need)
-        if spot is None:
-            spot = self._horizon.earliest_odd(job)  # it may fit only unevenly over its nodes: Slurm gives that too
+        spot = self._horizon.earliest_odd(job) if odd or (plain and job.shape is None) else self._horizon.earliest(need)
         if spot is None and not odd:
-            spot = self._horizon.roomiest(need)
+            # Where no even split fits on the empty cluster either, Slurm gives an uneven one.
+            spot = self._horizon.roomiest(need) or self._horizon.earliest_odd(job)
         if spot is None:
             self._hopeless.add(need)
             return None

@@ -77,6 +77,8 @@ def _whole_nodes(floor: Floor, need: Need, site: Site) -> Placement | None:
     if site.mask is not None:
         idle &= site.mask
     idle &= cluster.gpus_per_node >= (shape.gpus_per_node or 1)
+    for row, (_, cpus, mem_mb) in floor.kept.items():  # all of a node, or nothing of it, is kept for others
+        idle[row] &= cpus >= cluster.cpus[row] and mem_mb >= cluster.mem_mb[row]
     rows = idle.nonzero()[0]
     have = np.cumsum(cluster.gpus_per_node[rows])
     enough = np.flatnonzero(have >= shape.least_gpus)

@@ -31,7 +31,7 @@ class Horizon:
     def begin(self, now: float) -> None:
         """A new plan: nothing is kept for anybody."""
         self.now = now
-        self._kept: list[tuple[int, list[int], float]] = []  # row, slots, until
+        self._kept: list[tuple[int, int, float]] = []  # row, GPUs, until
         self._kept_room: dict[int, tuple[int, int]] = {}  # CPUs and MB by row
         self._times: tuple[int, FloatArray] | None = None
 
@@ -39,6 +39,7 @@ class Horizon:
         """It holds these GPUs until then."""
         gpus = placement.gpus or ((),) * len(placement.nodes)
         index, nodes = self.floor.cluster.node_index, len(placement.nodes)
+        self._times = None
         for name, slots in zip(placement.nodes, gpus, strict=True):
             row = index.get(name)
             if row is None:
@@ -66,7 +67,7 @@ class Horizon:
         for row, gpus in spots.items():
             slots = np.lexsort((ties, np.where(self.floor.usable[row], times[row], math.inf)))[:gpus]
             taken[row] = sorted(slots.tolist())
-            self._kept.append((row, taken[row], max(end, self.now + 1.0)))
+            self._kept.append((row, gpus, max(end, self.now + 1.0)))
             cpus, mem_mb = self._kept_room.get(row, (0, 0))
             more_cpus, more_mb = self.floor.demand(job, len(spots), row)
             self._kept_room[row] = (cpus + more_cpus, mem_mb + more_mb)
@@ -98,8 +99,9 @@ class Horizon:
             at: FloatArray = np.where(self.floor.free, self.now, np.maximum(self._gpu_at, self.now + 1.0))
             if self._away is not None:
                 at[self._away] = math.inf
-            for row, slots, until in self._kept:
-                at[row, slots] = until
+            for row, gpus, until in self._kept:  # whichever are free first: others may take any, if they leave as many
+                first = np.argsort(np.where(self.floor.usable[row], at[row], math.inf), kind="stable")[:gpus]
+                at[row, first] = until
             self._times = (len(self.floor.changed), at)
         return self._times[1]
 

@@ -10,6 +10,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from heapq import heapify, heappop, heappush, heapreplace
@@ -49,6 +50,7 @@ class Walk:
         self._free = int(self.floor.n_free.sum())  # at most
         self._at: Key = ()  # whose turn it was last
         self._heap: list[tuple[Key, int, Group | Waiting]] = []  # whose turn comes, at soonest
+        self._due: dict[Group, Key] = {}  # with which of its entries there a kind comes next; older ones are void
         self._short: set[Group] = set()  # only its short jobs may still start
         self._full: set[Group] = set()  # nobody of it may
         self._why: dict[Group, list[tuple[Key, Reason]]] = {}  # why those from there on wait
@@ -61,7 +63,8 @@ class Walk:
                 group.ask_all()
         heap = self._heap
         if self._free or not alone:
-            heap += [(group.line[0].key, group.number, group) for group in planner.groups.values()]
+            self._due = {group: group.line[0].key for group in planner.groups.values()}
+            heap += [(key, group.number, group) for group, key in self._due.items()]
         heap += [(entry.place.key, -1, entry) for entry in self.odd.entries()]
         heapify(heap)
         while heap:
@@ -71,11 +74,16 @@ class Walk:
                 self._at = key
                 self.odd.decide(which)
                 continue
+            if self._due.get(which) != key:
+                heappop(heap)
+                continue
             place = self._candidate(which)
             if place is None:
                 heappop(heap)
+                del self._due[which]
             elif place.key != key:
                 heapreplace(heap, (place.key, number, which))
+                self._due[which] = place.key
             else:
                 self._at = key
                 self._ask(which, place)
@@ -84,8 +92,11 @@ class Walk:
     def _look_again(self) -> None:
         """The floor is another: what is offered to those who declined may be better now."""
         for group in self.planner.groups.values():
-            if group.refused and (first := group.first(self._at)) is not None:
+            if not group.refused or group in self._full or (first := group.first(self._at)) is None:
+                continue
+            if group not in self._due or first.key < self._due[group]:
                 heappush(self._heap, (first.key, group.number, group))
+                self._due[group] = first.key
 
     def _candidate(self, group: Group) -> InLine | None:
         """Who of this kind is the next to be asked."""
@@ -192,7 +203,7 @@ class Walk:
             self.planner.clear(who, clear)
         self.closed |= self.composition.fill.strict and kept is not None
         self._look_again()
-        return None if kept is None else kept.start
+        return None if kept is None or math.isinf(kept.start) else kept.start
 
     def start(
         self, job: Job, app: App, where: Placement, action: Action, why: Reason, state: Floor, task: int | None = None
