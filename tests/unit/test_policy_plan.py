@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -27,8 +28,10 @@ from pal_slurm.model import (
     neutral_scores,
 )
 from pal_slurm.policy import Circumstances, Composition, Plan, compose, plan
+from pal_slurm.policy.line import Group, InLine
 from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
 from pal_slurm.policy.seams import Fill
+from pal_slurm.policy.walk import Walk
 from tests.builders import NOW, leased, running, snapshot
 
 PAL = compose("pal")
@@ -275,6 +278,49 @@ def test_what_slurm_planned_for_a_foreign_job_is_respected() -> None:
     ]
     cpu_job = replace(foreign, gpu_job=False, shape=None)
     assert told(made(ONE, [cpu_job, long_, short])) == [(2, "wait", "behind-head"), (3, "pin", "best-span")]
+
+
+def test_a_job_that_wants_whole_nodes_leaves_those_that_slurm_planned_for_a_cpu_job() -> None:
+    cpu_job = waiting(
+        1, gpu_job=False, shape=None, lease=None, eligible=NOW - 5, why=Waits.ROOM, planned_nodes="n1", start=NOW + 600
+    )
+    whole = waiting(2, shape=Shape(gpus_per_node=4), exclusive=True, time_limit_s=7200)
+    assert told(made(ONE, [cpu_job, whole])) == [(2, "wait", "behind-head")]
+    assert told(made(ONE, [cpu_job, replace(whole, time_limit_s=600)])) == [(2, "plain", "cant-pin")]
+
+
+def test_a_later_head_is_promised_no_gpu_that_somebody_holds_longer() -> None:
+    """The first keeps a GPU of n2, whichever: the second job may take the very one, and another is kept then."""
+    parts = {"gpu": np.array([True, True]), "x": np.array([False, True])}
+    busy = [running(8, {"n1": (0, 1, 2, 3)}, NOW + 100, cpus_alloc=4)]
+    both = waiting(1, shape=Shape(gpus_per_node=1, min_nodes=2, max_nodes=2), time_limit_s=1000, partitions=("gpu",))
+    day = waiting(2, 1, time_limit_s=86400, partitions=("x", "gpu"))
+    result = made(replace(TWO, partitions=parts), [both, day, waiting(3, 4, partitions=("x",))], busy)
+    assert told(result)[1] == (2, "pin", "best-span")
+    assert [(kept.job, kept.start) for kept in result.reserved] == [(1, NOW + 100), (3, NOW + 86400)]
+
+
+def test_kinds_that_decline_are_not_asked_anew_for_every_start_of_every_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Work grows with jobs, not with jobs times starts."""
+    cluster = homogeneous(250, 8)
+    scores = np.full((1, 250, 8), 1.4)
+    scores[0, ::8, 0] = 1.0
+    knowledge = Knowledge(
+        ScoreTable(("A",), scores, (scores > 1.2).astype(np.int16), np.ones(scores.shape, dtype=np.bool_)), Apps()
+    )
+    queue = [waiting(n, 1 + n % 8, shape=Shape(gpus=1 + n % 8, cpus=n % 3)) for n in range(1, 2001)]
+    asked, candidate = Counter[str](), Walk._candidate
+
+    def counted(walk: Walk, group: Group) -> InLine | None:
+        asked["times"] += 1
+        return candidate(walk, group)
+
+    monkeypatch.setattr(Walk, "_candidate", counted)
+    result = plan(snapshot(*queue, cluster=cluster), knowledge, PAL, memory=Memory(begun=0.0))
+    starts = sum(d.action is Action.PIN for d in result.decisions)
+    declined = sum(d.reason is Reason.BETTER_GPUS_SOON for d in result.decisions)
+    assert starts > 20 and declined > 20
+    assert asked["times"] < 2 * len(queue)
 
 
 def test_a_job_whose_lease_ran_out_is_leased_again_only_where_slurm_neither_starts_nor_plans_it_soon() -> None:
