@@ -32,9 +32,10 @@ class Remembering:
     def keep(self, memory: Memory, fence: int, now: float) -> None:
         self._memory, self._fence = memory, fence
         if memory != self._kept and not self._kept_at <= now < self._kept_at + EVERY_S:
-            self._kept, self._kept_at = memory, now
+            self._kept_at = now
             try:
                 self.repo.keep(memory.plain(), fence, now)
+                self._kept = memory
             except StoreGone:
                 raise
             except StoreError as error:  # nobody is placed worse without it; without the ledger nothing is written

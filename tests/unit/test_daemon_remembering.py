@@ -104,7 +104,16 @@ def test_a_large_one_fits(store: Store) -> None:
 
 def test_one_that_can_not_be_kept_is_told_and_stops_nothing(store: Store, caplog: pytest.LogCaptureFixture) -> None:
     ours = Remembering(MemoryRepo(store, "c"))
-    with store.writing() as db:
-        db.execute(text("DROP TABLE memory"))
-    ours.keep(MEMORY, 1, NOW)
+    rename(store, "memory", "away")
+    try:
+        ours.keep(MEMORY, 1, NOW)
+    finally:
+        rename(store, "away", "memory")  # servers are there for all tests
     assert "can't be kept" in caplog.text
+    ours.keep(MEMORY, 1, NOW + EVERY_S)
+    assert stored(store) == MEMORY
+
+
+def rename(store: Store, table: str, name: str) -> None:
+    with store.writing() as db:
+        db.execute(text(f"ALTER TABLE {table} RENAME TO {name}"))
