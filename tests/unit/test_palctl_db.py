@@ -82,14 +82,17 @@ def test_full_rewrites_every_table(store: Store, config: Path) -> None:
 
 def test_others_write_while_it_works(store: Store, store_url: str, config: Path) -> None:
     fill(store, 400, 6_000)
-    over, written = threading.Event(), 0
+    over, written, clashes = threading.Event(), 0, 0
     other = open_store(store_url)
 
     def write() -> None:
-        nonlocal written
+        nonlocal written, clashes
         while True:
-            Ledger(other, "c").write([Intent(0, 100, Plain(2), 1, time.time())])
-            written += 1
+            try:
+                Ledger(other, "c").write([Intent(0, 100, Plain(2), 1, time.time())])
+                written += 1
+            except StoreError:  # MariaDB ends one of two that wait for each other: pald's next cycle writes it
+                clashes += 1
             if over.wait(0.02):
                 return
 
@@ -101,6 +104,7 @@ def test_others_write_while_it_works(store: Store, store_url: str, config: Path)
     other.close()
     assert done.exit_code == 0, done.output
     assert row_counts(store)["steps"] == written
+    assert clashes <= (3 if store.engine.dialect.name in ("mysql", "mariadb") else 0)
 
 
 # A file only
