@@ -19,8 +19,8 @@ from pal_slurm.model import ScoreTable, homogeneous
 from pal_slurm.scores import binned
 from pal_slurm.sim.artifact import Ask, Board, rounds_named
 from pal_slurm.sim.artifact.in_rounds import published
-from pal_slurm.sim.engine import Engine, Rules
-from pal_slurm.sim.policies import PolicySpec, Site, scheduler_for
+from pal_slurm.sim.engine import ClusterRules, Engine
+from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
 from pal_slurm.sim.profiles import read_scores
 from pal_slurm.sim.synthetic import synthetic_scores
 from pal_slurm.sim.traces import Options, read_trace
@@ -35,11 +35,13 @@ def sixteen_runs() -> float:
     began = time.process_time()
     cluster = homogeneous(16, 4)
     scores = read_scores(DATA / "pal/artifact_seed42_scores.csv", 16, 4)
-    site = Site(cluster, 1.7, Rules(360.0), True)
+    setting = Setting(cluster, 1.7, ClusterRules(360.0), True)
     for w in range(1, 5):
         load = read_trace(DATA / f"pal/traces/artifact_jobs_w{w}.csv").counting(160)
         for policy in PUBLISHED:
-            Engine(cluster, scores, load, scheduler_for(PolicySpec(policy=policy), site, scores, 0), site.rules).run()
+            Engine(
+                cluster, scores, load, scheduler_for(PolicySpec(policy=policy), setting, scores, 0), setting.rules
+            ).run()
     return time.process_time() - began
 
 
@@ -70,9 +72,9 @@ def philly(policy: str) -> float:
     load = read_trace(DATA / "traces/philly.csv", options=Options(limit_factor=2.0))
     cluster = homogeneous(64, 8)
     scores = binned(("A",), synthetic_scores(64, 8, 1, ("A",)))
-    site = Site(cluster, 1.7, Rules(), requeue=False)
+    setting = Setting(cluster, 1.7, ClusterRules(), requeue=False)
     spec = PolicySpec(policy=policy, order="fifo", fill="easy")
-    outcome = Engine(cluster, scores, load, scheduler_for(spec, site, scores, 0)).run()
+    outcome = Engine(cluster, scores, load, scheduler_for(spec, setting, scores, 0)).run()
     return len(load.works) / outcome.cpu_s
 
 

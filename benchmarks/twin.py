@@ -28,10 +28,10 @@ import demo_lib.workload
 
 from pal_slurm.model import App
 from pal_slurm.sim.clusters import parse_cluster
-from pal_slurm.sim.engine import Engine, Rules
+from pal_slurm.sim.engine import ClusterRules, Engine
 from pal_slurm.sim.gain import table_for
-from pal_slurm.sim.outcome import Outcome
-from pal_slurm.sim.policies import PolicySpec, Site, scheduler_for
+from pal_slurm.sim.outcome import TraceOutcome
+from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
 from pal_slurm.sim.workload import Work, workload
 
 NODES, GPUS, RACK = 16, 4, 8
@@ -39,7 +39,7 @@ COMM = (1.0, 1.0, 1.1, 1.3)  # what palwork charges for a node, a rack, the clus
 NEAR = 0.05
 
 
-def simulated(jobs: Sequence[Any], speeds: Any, launch_s: float, policy: str) -> Outcome:
+def simulated(jobs: Sequence[Any], speeds: Any, launch_s: float, policy: str) -> TraceOutcome:
     """The same jobs in the simulator."""
     cluster = parse_cluster(f"{NODES}x{GPUS}/{RACK}")
     placed = {(node, int(slot[1:])): dict(row) for node, slots in speeds.items() for slot, row in slots.items()}
@@ -52,9 +52,9 @@ def simulated(jobs: Sequence[Any], speeds: Any, launch_s: float, policy: str) ->
         Work(j.number, j.at, j.gpus, j.steps, apps[j.app], 60.0 * -(-j.ideal_s * 2.5 // 60), per_node=min(j.gpus, GPUS))
         for j in jobs
     ]
-    site = Site(cluster, 1.0, Rules(launch_s=launch_s), requeue=False)
+    setting = Setting(cluster, 1.0, ClusterRules(launch_s=launch_s), requeue=False)
     spec = PolicySpec(policy=policy, order="fifo", fill="easy")
-    return Engine(cluster, table, workload(works), scheduler_for(spec, site, table, 0), site.rules).run()
+    return Engine(cluster, table, workload(works), scheduler_for(spec, setting, table, 0), setting.rules).run()
 
 
 def main() -> None:

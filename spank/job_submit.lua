@@ -269,7 +269,7 @@ local function managed(job, s, partitions)
 	return false
 end
 
--- pald's sign of life and what stands beside it (pal_slurm/daemon/alive.py); nil when pald does not live.
+-- pald's sign of life and what stands beside it (pal_slurm/daemon/leases/alive.py); nil when pald does not live.
 local function sign_of_life(s, now)
 	if not s.alive_file then
 		return ""

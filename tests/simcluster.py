@@ -19,7 +19,7 @@ from pal_slurm.sim.slurm.controller import Controller, SlurmSetup
 from pal_slurm.sim.slurm.leasing import Leasing
 from pal_slurm.sim.slurm.machine import Node, bits
 from pal_slurm.slurm.capabilities import parse_release
-from pal_slurm.slurm.nodes import ReservationRecord, Site
+from pal_slurm.slurm.nodes import ReservationRecord, SiteWords
 from pal_slurm.slurm.nodeset import expand, fold
 from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
 from pal_slurm.slurm.records import JobRecord
@@ -151,7 +151,7 @@ class SteppingSlurm:
     def __init__(self, cluster: SimCluster) -> None:
         self.name = "sim"
         self._cluster = cluster
-        self.inner = SimSlurm(cluster.controller, Site(models=("a100", "v100")))
+        self.inner = SimSlurm(cluster.controller, SiteWords(models=("a100", "v100")))
 
     def capabilities(self) -> Capabilities:
         return self.inner.capabilities()

@@ -12,7 +12,7 @@ import numpy as np
 from paper_worlds import LOCALITY, markdown, medians, need_data, raw_rows, run
 
 from pal_slurm.model import App, ScoreTable, homogeneous
-from pal_slurm.sim.outcome import Outcome
+from pal_slurm.sim.outcome import TraceOutcome
 from pal_slurm.sim.synthetic import PHILLY_SIZES
 from pal_slurm.sim.workload import Work, Workload
 
@@ -48,7 +48,7 @@ def main() -> None:
         for seed in range(options.seeds):
             work = jobs(per_hour, seed)
 
-            def go(policy: str, cost: float, work: Workload = work) -> Outcome:
+            def go(policy: str, cost: float, work: Workload = work) -> TraceOutcome:
                 round_s = ROUND_S if policy.startswith("artifact/") else 0.0
                 return run(policy, work, table, cost=cost, round_s=round_s, cluster=CLUSTER)
 

@@ -13,7 +13,7 @@ import numpy as np
 from paper_worlds import CLUSTER, geomean, markdown, run, spread_of
 
 from pal_slurm.scores import binned
-from pal_slurm.sim.outcome import Outcome
+from pal_slurm.sim.outcome import TraceOutcome
 from pal_slurm.sim.synthetic import parse_recipe, synthetic_scores, synthetic_workload
 from pal_slurm.sim.traces import Options
 
@@ -27,7 +27,7 @@ PARTS = {
 }
 
 
-def against(ours: Outcome, packed: Outcome) -> tuple[float, float]:
+def against(ours: TraceOutcome, packed: TraceOutcome) -> tuple[float, float]:
     return ours.avg_jct_s / packed.avg_jct_s, ours.makespan_s / packed.makespan_s
 
 

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 
 from pal_slurm.model import Cluster, ScoreTable, homogeneous
 from pal_slurm.scores import binned
-from pal_slurm.sim.engine import Engine, Rules
-from pal_slurm.sim.outcome import Outcome
-from pal_slurm.sim.policies import PolicySpec, Site, scheduler_for
+from pal_slurm.sim.engine import ClusterRules, Engine
+from pal_slurm.sim.outcome import TraceOutcome
+from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
 from pal_slurm.sim.profiles import draw_nodes, draw_rows, read_runs, run_times
 from pal_slurm.sim.traces import Options, read_trace
 from pal_slurm.sim.workload import Workload
@@ -90,14 +90,14 @@ def run(
     cluster: Cluster = CLUSTER,
     moves: bool = True,
     seed: int = 0,
-) -> Outcome:
+) -> TraceOutcome:
     """One policy on one world. Published policies act in rounds, ours at once, unless told otherwise."""
     if round_s is None:
         round_s = ROUND_S if policy.startswith("artifact/") else 0.0
-    site = Site(cluster, locality, Rules(round_s, cost), moves)
+    setting = Setting(cluster, locality, ClusterRules(round_s, cost), moves)
     spec = PolicySpec(policy=policy, order=order, placement=placement, patience=patience, fill=fill)
-    scheduler = scheduler_for(spec, site, truth if known is None else known, seed)
-    return Engine(cluster, truth, work, scheduler, site.rules).run()
+    scheduler = scheduler_for(spec, setting, truth if known is None else known, seed)
+    return Engine(cluster, truth, work, scheduler, setting.rules).run()
 
 
 def jittered(work: Workload, seed: int) -> Workload:

@@ -14,14 +14,14 @@ from pal_slurm.cli.say import say
 
 if TYPE_CHECKING:
     from pal_slurm.sim.compare import Column, Interval
-    from pal_slurm.sim.engine import Progress
-    from pal_slurm.sim.policies import Site
+    from pal_slurm.sim.engine import OnProgress
+    from pal_slurm.sim.policies import Setting
     from pal_slurm.sim.with_daemon import UnderPald
     from pal_slurm.sim.worlds import World
 
 
 @contextmanager
-def progress_bar(what: str) -> Iterator[Progress | None]:
+def progress_bar(what: str) -> Iterator[OnProgress | None]:
     """A bar on a terminal's standard error; nothing elsewhere."""
     if not sys.stderr.isatty():
         yield None
@@ -42,15 +42,15 @@ def progress_bar(what: str) -> Iterator[Progress | None]:
         yield tell
 
 
-def print_columns(columns: Sequence[Column], site: Site, world: World) -> None:
+def print_columns(columns: Sequence[Column], setting: Setting, world: World) -> None:
     """One policy per column; ratios to the first, with 95 % intervals where there are several seeds."""
     load = world.load
     seeds = len(columns[0].outcomes)
-    rules = site.rules
+    rules = setting.rules
     rounds = f"rounds of {rules.round_s:g} s" if rules.round_s else "no rounds"
     click.echo(
         f"{len(load.works)} jobs ({len(load.tracked)} count), "
-        f"{site.cluster.n_gpus} GPUs on {site.cluster.n_nodes} nodes, {rounds}, "
+        f"{setting.cluster.n_gpus} GPUs on {setting.cluster.n_nodes} nodes, {rounds}, "
         f"restart cost {rules.restart_cost_s:g} s, {seeds} seed{'s' * (seeds > 1)}"
     )
     for note in (*load.notes, *([f"{load.skipped} rows left out"] if load.skipped else [])):

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pal_slurm.config import Config, database_url
-from pal_slurm.daemon.alive import Alive
 from pal_slurm.daemon.bell import Bell
+from pal_slurm.daemon.beside.forgetting import Forgetter
+from pal_slurm.daemon.beside.learning import Learner
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.daemon.connect import commands_of, connect
 from pal_slurm.daemon.cycle import Books, Cycle
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.faults import Faults
-from pal_slurm.daemon.figures import Figures
-from pal_slurm.daemon.forgetting import Forgetter
+from pal_slurm.daemon.figures.metrics import Metrics
+from pal_slurm.daemon.figures.serving import Figures
 from pal_slurm.daemon.leader import Leader
-from pal_slurm.daemon.learning import Learner
-from pal_slurm.daemon.leases import LeaseRules
-from pal_slurm.daemon.metrics import Metrics
+from pal_slurm.daemon.leases.alive import Alive
+from pal_slurm.daemon.leases.keeping import LeaseRules
+from pal_slurm.daemon.leases.qos import Preempting
 from pal_slurm.daemon.observe import Observer
 from pal_slurm.daemon.pace import ReadPace, StartBudget, WriteBudget
-from pal_slurm.daemon.qos import Preempting
 from pal_slurm.daemon.remembering import Remembering
 from pal_slurm.daemon.wake import Waker
 from pal_slurm.daemon.writer import Writer

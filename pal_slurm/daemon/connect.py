@@ -12,7 +12,7 @@ from pal_slurm.config import Config
 from pal_slurm.errors import SlurmError
 from pal_slurm.slurm.commands.backend import CliSlurm
 from pal_slurm.slurm.commands.run import Commands
-from pal_slurm.slurm.nodes import Site
+from pal_slurm.slurm.nodes import SiteWords
 from pal_slurm.slurm.port import Slurm
 from pal_slurm.slurm.pyslurm.backend import PyslurmSlurm
 
@@ -46,5 +46,5 @@ def commands_of(config: Config) -> Commands:
     return Commands(Path(config.cluster.bin_dir) if config.cluster.bin_dir else None, config.cluster.timeout_s)
 
 
-def _site(config: Config) -> Site:
-    return Site(models=config.cluster.models)
+def _site(config: Config) -> SiteWords:
+    return SiteWords(models=config.cluster.models)

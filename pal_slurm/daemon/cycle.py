@@ -11,19 +11,19 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from pal_slurm.config import Config
-from pal_slurm.daemon.begins import lapsed, told
+from pal_slurm.daemon.beside.forgetting import Forgetter
+from pal_slurm.daemon.beside.learning import Learner
 from pal_slurm.daemon.canary import outside
 from pal_slurm.daemon.edits import let_go as hands_off
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.faults import Faults
-from pal_slurm.daemon.forgetting import Forgetter
-from pal_slurm.daemon.learning import Learner
-from pal_slurm.daemon.leases import LeaseRules, lease_again, renewals
+from pal_slurm.daemon.leases.begins import lapsed, told
+from pal_slurm.daemon.leases.keeping import LeaseRules, lease_again, renewals
+from pal_slurm.daemon.leases.passing import Known
 from pal_slurm.daemon.observe import Observer
 from pal_slurm.daemon.odd import planned
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import ReadPace
-from pal_slurm.daemon.passing import Known
 from pal_slurm.daemon.past import Past, pins_of
 from pal_slurm.daemon.pausing import paused
 from pal_slurm.daemon.reasons import news
@@ -180,11 +180,11 @@ class Cycle:
         round.snapshot, round.knowledge = found, knowledge
         round.report.scores_known = knowledge.scores.share_known(found.cluster)
         with self.faults.contained("observing"):
-            books.observer.look(found.running, found.cluster, knowledge, pins_of(round.fates), found.taken)
+            books.observer.record_changes(found.running, found.cluster, knowledge, pins_of(round.fates), found.taken)
         with self.faults.contained("learning"):
-            books.learner.look(found.cluster, found.taken)
+            books.learner.begin_when_due(found.cluster, found.taken)
         with self.faults.contained("forgetting"):
-            books.forgetter.look(found.taken, keep_of(self.config))
+            books.forgetter.begin_when_due(found.taken, keep_of(self.config))
 
     def _plan(self, round: Round) -> Known:
         """Decisions about those that are not undone just now."""
@@ -193,7 +193,7 @@ class Cycle:
         round.view = view = replace(round.snapshot, pending=pending)
         passing = Known(view, round.knowledge, self.composition, self.config)
         ran_out = passing.worth_leasing(lapsed(view, self.entries, self.books.ledger))
-        self.rivals.look(view, ran_out)
+        self.rivals.take_in(view, ran_out)
         known = Circumstances(
             released=round.expected,
             rivals=watched(self.rivals, view.cluster),

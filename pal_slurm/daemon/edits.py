@@ -13,7 +13,7 @@ def address(job: Job, task: int | None) -> tuple[int, int | None]:
 
 
 def start(decision: Decision, job: Job) -> Pin | Plain:
-    """PIN or PLAIN, as decided. What an undo restores is the request as it stands now: its user may have changed it."""
+    """As decided. What an undo restores is the request as it stands now: its user may have changed it."""
     number, task = address(job, decision.task)
     if decision.action is Action.PLAIN or decision.placement is None:
         return Plain(number, task, seen=job)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 
-from pal_slurm.daemon.leases import LeaseRules
+from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.model import Job, JobRef, Snapshot
 from pal_slurm.store import Ledger
 

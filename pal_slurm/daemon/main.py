@@ -16,8 +16,8 @@ from types import FrameType
 from pal_slurm.config import Config, load
 from pal_slurm.daemon.build import Pald, build
 from pal_slurm.daemon.clock import Clock, SystemClock
+from pal_slurm.daemon.leases.passing import SETTLED_S
 from pal_slurm.daemon.outcome import CycleReport
-from pal_slurm.daemon.passing import SETTLED_S
 from pal_slurm.daemon.ready import warnings
 from pal_slurm.daemon.sdnotify import notify
 from pal_slurm.daemon.wake import TICK_S
@@ -58,7 +58,7 @@ def serve(path: Path, *, once: bool = False, dry_run: bool = False) -> int:
     try:
         if once:
             return _once(pald)
-        pald.figures.look()
+        pald.figures.keep_serving()
         notify("READY=1")
         log.info("started: %s", pald.describe())
         for said in warnings(pald.setup, pald.config):
@@ -103,7 +103,7 @@ def _loop(pald: Pald, flags: Flags, path: Path, dry_run: bool, clock: Clock) -> 
 def _tell(pald: Pald, report: CycleReport, clock: Clock) -> None:
     """Whoever is to know how the cycle was; none of them is worth the next cycle."""
     with pald.faults.contained("figures"):
-        pald.figures.look()
+        pald.figures.keep_serving()
         report.aside = pald.figures.trouble
         pald.metrics.observe(report)
     with pald.faults.contained("sentence"):
@@ -179,7 +179,7 @@ def _alive(pald: Pald, report: CycleReport, clock: Clock) -> None:
     if report.end == "denied":
         pald.cycle.writer.alive.gone()
     elif report.leader and not report.shadow and report.end == "ok":
-        pald.cycle.writer.alive.preempting = pald.preempting.look(clock.monotonic())
+        pald.cycle.writer.alive.preempting = pald.preempting.heard(clock.monotonic())
         pald.cycle.writer.alive.beat(clock.now(), report.passing)
 
 

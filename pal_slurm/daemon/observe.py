@@ -28,7 +28,9 @@ class Observer:
     outcomes: OutcomeRepo
     _running: set[tuple[int, int, int]] | None = field(default=None)  # job, submit, start
 
-    def look(self, running: tuple[Job, ...], cluster: Cluster, knowledge: Knowledge, pins: Pins, now: float) -> int:
+    def record_changes(
+        self, running: tuple[Job, ...], cluster: Cluster, knowledge: Knowledge, pins: Pins, now: float
+    ) -> int:
         """Write down starts and ends since the last look; how many of each together."""
         if self._running is None:  # starts that an earlier pald wrote down
             self._running = {(kept.job, kept.submit, kept.start) for kept in self.outcomes.running()}

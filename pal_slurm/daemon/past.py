@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from pal_slurm.daemon.edits import address, give_back
 from pal_slurm.daemon.entries import Entries
-from pal_slurm.daemon.leases import LeaseRules
+from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.daemon.observe import Pins
 from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, find, judge, orphans
 from pal_slurm.daemon.round import Wish

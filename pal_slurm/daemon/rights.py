@@ -21,7 +21,7 @@ AGAIN_S = 600.0
 class Rights:
     _until: float = float("-inf")  # on the monotonic clock
 
-    def look(self, results: Sequence[EditResult], monotonic: float) -> None:
+    def learn_from(self, results: Sequence[EditResult], monotonic: float) -> None:
         """After a batch of edits: all were refused for who we are."""
         if results and all(r.outcome is Outcome.REFUSED and r.said.startswith(NOT_ALLOWED) for r in results):
             self._until = monotonic + AGAIN_S

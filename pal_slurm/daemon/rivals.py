@@ -52,7 +52,7 @@ class Rivals:
     _begun: tuple[Rival, ...] = ()
     _near: dict[tuple[str, ...], tuple[_Near, _Near]] = field(default_factory=dict)
 
-    def look(self, snapshot: Snapshot, lapsed: frozenset[int]) -> None:
+    def take_in(self, snapshot: Snapshot, lapsed: frozenset[int]) -> None:
         """`lapsed`: whose lease only ran out: they are leased again."""
         now, cluster = snapshot.taken, snapshot.cluster
         self._first = now if self._first is None else max(self._first, now - KEPT_S)

@@ -48,7 +48,7 @@ class Starts:
     def wishes(self, round: Round) -> list[Wish]:
         """The starts that the guard lets pass, in order; a job that it will never let be pinned goes plain."""
         jobs, held_back = {job.id: job for job in round.view.pending}, self.entries.held_back(round.now)
-        starts = (d for d in round.decisions if d.action in (Action.PIN, Action.PLAIN))
+        starts = (d for d in round.decisions if d.action in (Action.START, Action.PLAIN))
         wanted = [d for d in starts if jobs[d.job].key not in held_back]
         wishes, unfit = permitted(wanted, round.view, self.rules, round.expected, round.report)
         return wishes + self._plain(unfit, round)
@@ -105,7 +105,7 @@ def permitted(
     for decision, verdict in zip(wanted, check(wanted, view, rules, released), strict=True):
         if isinstance(verdict, Refusal):
             report.refusals[verdict.reason] += 1
-            if verdict.reason in DISAGREE and decision.action is Action.PIN:
+            if verdict.reason in DISAGREE and decision.action is Action.START:
                 unfit.append(decision)
             continue
         job = jobs[decision.job]

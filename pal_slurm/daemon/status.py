@@ -56,7 +56,7 @@ class Status:
         yield "ledger", f"{self.open_intents} intents without a known outcome"
 
 
-def look(config: Config, slurm: Slurm, store: Store) -> Status:
+def status_of(config: Config, slurm: Slurm, store: Store) -> Status:
     setup = slurm.setup()
     snapshot = slurm.snapshot()
     term = Leadership(store, setup.cluster_name).current()

@@ -11,10 +11,10 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pal_slurm.daemon.alive import Alive
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.leader import Leader
+from pal_slurm.daemon.leases.alive import Alive
 from pal_slurm.daemon.pace import EDIT, PUT_OFF, START, StartBudget, WriteBudget, within
 from pal_slurm.daemon.rights import Rights
 from pal_slurm.daemon.round import Round, Wish, let_go
@@ -57,7 +57,7 @@ class Writer:
         for result, wish in zip(results, sent, strict=False):
             if until(result.edit) is None and let_go(result):
                 self.entries[wish.key].started = True
-        self.rights.look(results, self.clock.monotonic())
+        self.rights.learn_from(results, self.clock.monotonic())
         if denied := self.rights.denied(self.clock.monotonic()):
             round.report.end, round.report.note = "denied", denied
         round.results += results

@@ -72,7 +72,7 @@ class _Batch:
             job = self._job(decision)
             self._check_ours(job)
             self._check_task(job, decision)
-            if decision.action is Action.PIN:
+            if decision.action is Action.START:
                 self._check_pin(job, decision.placement)
         except No as no:
             return Refusal(decision, no.cause, f"job {decision.job}: {no.said}")
@@ -95,7 +95,7 @@ class _Batch:
         raise No(Cause.NOT_BUILT, OF_RUNNING[decision.action])
 
     def _job(self, decision: Decision) -> Job:
-        if decision.action not in (Action.PIN, Action.PLAIN):
+        if decision.action not in (Action.START, Action.PLAIN):
             raise No(Cause.NOT_A_START, f"{decision.action} starts nothing")
         job = self.jobs.get(decision.job)
         if job is None:
@@ -219,7 +219,7 @@ class _Batch:
         self.started.add((job.id, decision.task))
         if job.array_id is not None:
             self.tasks[job.array_id] += 1
-        if decision.action is not Action.PIN or decision.placement is None or job.shape is None:
+        if decision.action is not Action.START or decision.placement is None or job.shape is None:
             return
         nodes = len(decision.placement.nodes)
         self.count_released(decision.placement)

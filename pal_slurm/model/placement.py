@@ -27,7 +27,7 @@ class Placement:
 
 
 class Action(StrEnum):
-    PIN = "pin"  # rewrite nodes (and slots) and start now
+    START = "pin"  # start it now, there (its word in databases and --json since the first version)
     PLAIN = "plain"  # let Slurm start it now, where it likes
     WAIT = "wait"  # keep the lease
     LEAVE = "leave"  # not ours to touch

@@ -81,8 +81,8 @@ class _Room:
             fits = self._ok & (self._gpus >= gpus) & (self._cpus >= cpus) & (self._mem >= mem)
             if exclusive:
                 fits &= self._cpus == self._all_cpus
-            for site in need.sites:
-                rows = np.flatnonzero(fits if site.mask is None else fits & site.mask)
+            for area in need.areas:
+                rows = np.flatnonzero(fits if area.mask is None else fits & area.mask)
                 if rows.size >= nodes:
                     self._take(rows, nodes, gpus, cpus, mem)
                     return

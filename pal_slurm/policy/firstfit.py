@@ -10,7 +10,7 @@ import numpy as np
 
 from pal_slurm.model import BoolArray, IntArray, Job, Placement
 from pal_slurm.policy.floor import Floor
-from pal_slurm.policy.needs import Need, Site
+from pal_slurm.policy.needs import Area, Need
 
 
 def first_fit(job: Job, floor: Floor) -> Placement | None:
@@ -20,43 +20,43 @@ def first_fit(job: Job, floor: Floor) -> Placement | None:
         need = floor.needs.guess(job)
     if need in floor.nowhere:
         return None
-    for site in need.sites:
-        found = _whole_nodes(floor, need, site) if job.exclusive else _even(floor, need, site)
+    for area in need.areas:
+        found = _whole_nodes(floor, need, area) if job.exclusive else _even(floor, need, area)
         if found is None and not job.exclusive and need.shape.gpus is not None and need.shape.max_nodes > 1:
-            found = _uneven(floor, need, site)
+            found = _uneven(floor, need, area)
         if found is not None:
             return found
     floor.nowhere.add(need)
     return None
 
 
-def _even(floor: Floor, need: Need, site: Site) -> Placement | None:
+def _even(floor: Floor, need: Need, area: Area) -> Placement | None:
     for nodes, gpus, cpus, mem_mb in need.ways:
         if nodes == 1:
             enough = floor.n_free >= gpus
             row = int(enough.argmax())
             if not enough[row]:
                 continue
-            allowed = site.mask is None or site.mask[row]
+            allowed = area.mask is None or area.mask[row]
             if allowed and floor.has_room(row, gpus, cpus, mem_mb):
-                return _lowest(floor, [row], [gpus], site)
-        rows = floor.room(site.mask, gpus, cpus, mem_mb).nonzero()[0][:nodes]
+                return _lowest(floor, [row], [gpus], area)
+        rows = floor.room(area.mask, gpus, cpus, mem_mb).nonzero()[0][:nodes]
         if len(rows) == nodes:
-            return _lowest(floor, rows.tolist(), [gpus] * nodes, site)
+            return _lowest(floor, rows.tolist(), [gpus] * nodes, area)
     return None
 
 
-def _uneven(floor: Floor, need: Need, site: Site) -> Placement | None:
+def _uneven(floor: Floor, need: Need, area: Area) -> Placement | None:
     """Slurm splits a total as it comes: as much as there is on the first nodes, at least one on each."""
     shape = need.shape
     total = shape.least_gpus
-    rows = floor.room(site.mask, 1, shape.cpus_per_node, shape.mem_per_node_mb).nonzero()[0]
+    rows = floor.room(area.mask, 1, shape.cpus_per_node, shape.mem_per_node_mb).nonzero()[0]
     free = floor.open_gpus()
     roomiest = rows[np.argsort(-free[rows], kind="stable")]
     for order in (rows, roomiest):
         counts = _share(free[order[: shape.max_nodes]], total, shape.min_nodes)
         if counts is not None:
-            return _lowest(floor, order[: len(counts)].tolist(), counts, site)
+            return _lowest(floor, order[: len(counts)].tolist(), counts, area)
     return None
 
 
@@ -71,11 +71,11 @@ def _share(free: IntArray, total: int, least_nodes: int) -> list[int] | None:
     return counts if sum(counts) == total and len(counts) >= least_nodes else None
 
 
-def _whole_nodes(floor: Floor, need: Need, site: Site) -> Placement | None:
+def _whole_nodes(floor: Floor, need: Need, area: Area) -> Placement | None:
     shape, cluster = need.shape, floor.cluster
     idle: BoolArray = (floor.open_gpus() == cluster.gpus_per_node) & (floor.cpus_free >= cluster.cpus)
-    if site.mask is not None:
-        idle &= site.mask
+    if area.mask is not None:
+        idle &= area.mask
     idle &= cluster.gpus_per_node >= (shape.gpus_per_node or 1)
     for row, (_, cpus, mem_mb) in floor.kept.items():  # all of a node, or nothing of it, is kept for others
         idle[row] &= cpus >= cluster.cpus[row] and mem_mb >= cluster.mem_mb[row]
@@ -88,10 +88,10 @@ def _whole_nodes(floor: Floor, need: Need, site: Site) -> Placement | None:
     if nodes > shape.max_nodes or nodes > len(rows):
         return None
     taken = rows[:nodes].tolist()
-    return _lowest(floor, taken, cluster.gpus_per_node[taken].tolist(), site)
+    return _lowest(floor, taken, cluster.gpus_per_node[taken].tolist(), area)
 
 
-def _lowest(floor: Floor, rows: list[int], counts: list[int], site: Site) -> Placement:
+def _lowest(floor: Floor, rows: list[int], counts: list[int], area: Area) -> Placement:
     names = floor.cluster.node_names
     gpus = tuple(tuple(floor.free[row].nonzero()[0][:n].tolist()) for row, n in zip(rows, counts, strict=True))
-    return Placement(tuple(names[row] for row in rows), gpus, False, site.partition)
+    return Placement(tuple(names[row] for row in rows), gpus, False, area.partition)

@@ -213,7 +213,7 @@ class Floor:
         for kept in (self._worths, self._sorted, self._tables, self.found):
             kept.clear()
 
-    def look(self, needs: Needs) -> None:
+    def ask_by(self, needs: Needs) -> None:
         """Reservations are nearer: jobs are of other kinds."""
         self.needs = needs
         self.unfit.clear()

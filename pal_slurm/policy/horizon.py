@@ -130,11 +130,11 @@ class Horizon:
         """When and where a job of this kind first fits, on as few nodes as do then; None: within no known limit."""
         by_gpus = np.sort(self.times(), axis=1)
         best: tuple[float, FloatArray, int, int] | None = None
-        for site in need.sites:
+        for area in need.areas:
             for nodes, gpus, cpus, mem_mb in need.ways:
                 ready = self._roomy(by_gpus[:, gpus - 1], cpus, mem_mb)
-                if site.mask is not None:
-                    ready = np.where(site.mask, ready, math.inf)
+                if area.mask is not None:
+                    ready = np.where(area.mask, ready, math.inf)
                 if len(ready) >= nodes:
                     start = float(np.partition(ready, nodes - 1)[nodes - 1])
                     if start < math.inf and (best is None or start < best[0]):
@@ -191,9 +191,9 @@ class Horizon:
     def roomiest(self, need: Need) -> Spot | None:
         """The nodes on which it lacks least, for a job whose start nobody can tell: they are kept clear for it."""
         floor, whole, endless = self.floor, self.floor.emptied(), np.isinf(self.times())
-        for site in need.sites:
+        for area in need.areas:
             for nodes, gpus, cpus, mem_mb in need.ways:
-                rows = whole.room(site.mask, gpus, cpus, mem_mb).nonzero()[0]
+                rows = whole.room(area.mask, gpus, cpus, mem_mb).nonzero()[0]
                 if len(rows) < nodes:
                     continue
                 free = (floor.free & floor.usable)[rows].sum(axis=1)

@@ -17,7 +17,7 @@ from pal_slurm.policy.features import feature_mask
 
 
 @dataclass(frozen=True, eq=False)
-class Site:
+class Area:
     """Nodes that one choice of partition allows. `mask` None: all of them."""
 
     partition: str | None
@@ -31,7 +31,7 @@ class Need:
 
     shape: Shape
     ways: tuple[tuple[int, int, int, int], ...]  # (nodes, GPUs, CPUs, MB on each)
-    sites: tuple[Site, ...]
+    areas: tuple[Area, ...]
     narrowest: Tier  # the span that it would have on an idle cluster
 
 
@@ -94,26 +94,26 @@ class Needs:
         return sum(1 for r in self._windows if r.start < end)
 
     def _work_out(self, job: Job, shape: Shape, common: BoolArray) -> Need:
-        sites: list[Site] = []
+        areas: list[Area] = []
         for name in job.partitions or ("",):
             allowed = self._cluster.partitions.get(name)
             if name and allowed is None:
                 continue  # that partition is down or unknown; another may do
             mask = common if allowed is None else common & allowed
-            if any(s.mask is not None and bool((s.mask == mask).all()) for s in sites):
+            if any(s.mask is not None and bool((s.mask == mask).all()) for s in areas):
                 continue  # the partition named first serves the same nodes
             by_slot = self._cluster.slots and shape.by_slot
-            sites.append(Site(name if len(job.partitions) > 1 else None, mask, by_slot))
+            areas.append(Area(name if len(job.partitions) > 1 else None, mask, by_slot))
         ways = usual_ways(shape, self._cluster.width, self._cluster.n_nodes)
-        return Need(shape, ways, tuple(map(_simplify, sites)), self._narrowest(ways, sites))
+        return Need(shape, ways, tuple(map(_simplify, areas)), self._narrowest(ways, areas))
 
-    def _narrowest(self, ways: Sequence[tuple[int, int, int, int]], sites: Sequence[Site]) -> Tier:
+    def _narrowest(self, ways: Sequence[tuple[int, int, int, int]], areas: Sequence[Area]) -> Tier:
         """Counts GPUs only; CPUs and memory that never suffice are for those who look for a place."""
         cluster, best = self._cluster, Tier.CLUSTER
         have = np.where(cluster.node_ok, cluster.gpu_exists.sum(axis=1), 0)
-        for site in sites:
+        for area in areas:
             for nodes, gpus, _, _ in ways:
-                fits = have >= gpus if site.mask is None else (have >= gpus) & site.mask
+                fits = have >= gpus if area.mask is None else (have >= gpus) & area.mask
                 if nodes == 1 and fits.any():
                     return Tier.GPU if gpus == 1 else Tier.NODE
                 racks = cluster.rack[fits]
@@ -148,5 +148,5 @@ def _texts(job: Job) -> tuple[str, str, str]:
     return job.features, job.excluded_nodes, job.required_nodes
 
 
-def _simplify(site: Site) -> Site:
-    return replace(site, mask=None) if site.mask is not None and bool(site.mask.all()) else site
+def _simplify(area: Area) -> Area:
+    return replace(area, mask=None) if area.mask is not None and bool(area.mask.all()) else area

@@ -135,7 +135,7 @@ class OddJobs:
                 waiting = None if job.array_tasks else task
                 walk.tell(Decision(job.id, waiting, Action.WAIT, wait.reason, step_time=step, until=wait.until))
                 return False
-        action = Action.PIN if turn is Turn.PLACE else Action.PLAIN
+        action = Action.START if turn is Turn.PLACE else Action.PLAIN
         walk.start(job, app, where, action, reason, state, task)
         return True
 

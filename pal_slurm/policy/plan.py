@@ -55,4 +55,4 @@ class Plan:
         return self._memory()
 
 
-START = (Action.PIN, Action.PLAIN)
+STARTS = (Action.START, Action.PLAIN)

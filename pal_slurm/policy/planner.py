@@ -257,7 +257,7 @@ class Planner:
         nearer = bool(self.reservations) and self._planned_for != self.now
         if nearer:
             self._planned_for = self.now
-            self.floor.look(Needs(self.cluster, self.reservations, self.now))
+            self.floor.ask_by(Needs(self.cluster, self.reservations, self.now))
             self.offered.clear()
             self._best.clear()
         if not nearer and self.now < self._next_turn:

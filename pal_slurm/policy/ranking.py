@@ -16,7 +16,7 @@ import numpy as np
 
 from pal_slurm.model import App, Job, Placement, Tier, base_of, comm_of, step_time
 from pal_slurm.policy.floor import Floor, Models
-from pal_slurm.policy.needs import Need, Site
+from pal_slurm.policy.needs import Area, Need
 from pal_slurm.policy.spans import Gang, best_gang
 from pal_slurm.policy.tables import COST_MASK, NEVER, RANK_SHIFT
 
@@ -69,13 +69,13 @@ class Ranking:
     def _best(self, need: Need, app: App, floor: Floor) -> Candidate | None:
         best: Candidate | None = None
         fewest = need.shape.fewest
-        for site in need.sites:
+        for area in need.areas:
             for base, models in self._bases(app, floor):
                 for way in need.ways:
                     more = 0 if best is None or not fewest else way[0] - len(best.rows)
                     if more > 0 or (best and more == 0 and way[0] > 1 and best.step <= self._bound(app, floor, base)):
                         continue
-                    found = self._candidate(floor, app, site, way, base, models)
+                    found = self._candidate(floor, app, area, way, base, models)
                     if found is not None and (best is None or more < 0 or found.merit < best.merit):
                         best = found
         return best
@@ -100,23 +100,23 @@ class Ranking:
         levels = floor.merit(app.cls if self.scores else None).levels
         return step_time(base, levels[0], self._comm(app, Tier.RACK))
 
-    def _candidate(self, floor: Floor, app: App, site: Site, way: Way, base: float, models: Models) -> Candidate | None:
+    def _candidate(self, floor: Floor, app: App, area: Area, way: Way, base: float, models: Models) -> Candidate | None:
         nodes, gpus, cpus, mem_mb = way
         cls = app.cls if self.scores else None
         levels = floor.merit(cls).levels
         if nodes > 1:
-            gang = self._gang(floor, app, site, way, models)
+            gang = self._gang(floor, app, area, way, models)
             if gang is None:
                 return None
             step = step_time(base, levels[gang.rank], self._comm(app, gang.tier))
-            return Candidate(step, gang.tier, gang.cost, gang.rows, gang.slots, gang.exact, site.partition)
-        table = floor.node_table(cls, gpus, models, site.slots)
+            return Candidate(step, gang.tier, gang.cost, gang.rows, gang.slots, gang.exact, area.partition)
+        table = floor.node_table(cls, gpus, models, area.slots)
         row = int(table.key.argmin())
         if table.key[row] == NEVER:
             return None
-        allowed = site.mask is None or site.mask[row]
+        allowed = area.mask is None or area.mask[row]
         if not allowed or not floor.has_room(row, gpus, cpus, mem_mb):
-            keys = np.where(floor.room(site.mask, gpus, cpus, mem_mb), table.key, NEVER)
+            keys = np.where(floor.room(area.mask, gpus, cpus, mem_mb), table.key, NEVER)
             row = int(keys.argmin())
             if keys[row] == NEVER:
                 return None
@@ -124,14 +124,14 @@ class Ranking:
         tier = Tier.GPU if gpus == 1 else Tier.NODE
         step = step_time(base, levels[key >> RANK_SHIFT], self._comm(app, tier))
         slots = (table.slots(floor, row),)
-        return Candidate(step, tier, key & COST_MASK, (row,), slots, site.slots, site.partition)
+        return Candidate(step, tier, key & COST_MASK, (row,), slots, area.slots, area.partition)
 
-    def _gang(self, floor: Floor, app: App, site: Site, way: Way, models: Models) -> Gang | None:
+    def _gang(self, floor: Floor, app: App, area: Area, way: Way, models: Models) -> Gang | None:
         nodes, gpus, cpus, mem_mb = way
-        room = floor.room(site.mask, gpus, cpus, mem_mb)
+        room = floor.room(area.mask, gpus, cpus, mem_mb)
         if np.count_nonzero(room) < nodes:
             return None
-        table = floor.set_table(app.cls if self.scores else None, gpus, models, site.slots)
+        table = floor.set_table(app.cls if self.scores else None, gpus, models, area.slots)
         levels = floor.merit(app.cls if self.scores else None).levels
         comm = (self._comm(app, Tier.RACK), self._comm(app, Tier.CLUSTER))
         return best_gang(floor, table, room, nodes, levels, comm)

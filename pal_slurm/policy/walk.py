@@ -24,7 +24,7 @@ from pal_slurm.policy.line import Group, InLine, Key, TurnedDown, Waiting
 from pal_slurm.policy.needs import Need
 from pal_slurm.policy.oddjobs import OddJobs
 from pal_slurm.policy.offers import Offers
-from pal_slurm.policy.plan import START, Plan, nobody
+from pal_slurm.policy.plan import STARTS, Plan, nobody
 from pal_slurm.policy.ranking import Ranking
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Walk:
             return
         wait = self.offers.declines(job, group.need, app, where)
         if wait is None:
-            self.start(job, app, where, Action.PIN, Reason.BEST_SPAN, state)
+            self.start(job, app, where, Action.START, Reason.BEST_SPAN, state)
             return
         slowdown = self.offers.of(group.need, app, where).slowdown
         group.refuse(TurnedDown(place, slowdown, wait.reason, wait.until))
@@ -208,7 +208,7 @@ class Walk:
     def start(
         self, job: Job, app: App, where: Placement, action: Action, why: Reason, state: Floor, task: int | None = None
     ) -> None:
-        decision = Decision(job.id, task, action, why, where if action is Action.PIN else None)
+        decision = Decision(job.id, task, action, why, where if action is Action.START else None)
         if not self.facts.alone:
             decision = self._beside_slurms(decision, job, app, where, state)
         self.take(job.id if task is None else (job.id, task), job, where)
@@ -222,7 +222,7 @@ class Walk:
         slurms = first_fit(job, state)
         theirs = None if slurms is None else predict(app, slurms, cluster, scores)
         ours, why = theirs, decision.reason
-        if decision.action is Action.PIN:
+        if decision.action is Action.START:
             ours = predict(app, where, cluster, scores)
             if not state.merit(app.cls).informed:
                 why = Reason.NEUTRAL
@@ -237,7 +237,7 @@ class Walk:
 
     def tell(self, decision: Decision) -> None:
         self.told.setdefault(decision.job, []).append(decision)
-        if decision.action in START:
+        if decision.action in STARTS:
             self.starts.append(decision)
 
     # the plan

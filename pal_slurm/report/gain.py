@@ -40,7 +40,7 @@ class Gained:
 
 def gained(decided: Iterable[Why], got: Iterable[JobOutcome], now: float) -> list[Gained]:
     """One entry per job of which both step times are known; jobs without scores gain nothing and count."""
-    plans = {w.ref: w for w in decided if w.decision.action is Action.PIN}
+    plans = {w.ref: w for w in decided if w.decision.action is Action.START}
     found = []
     for outcome in got:
         real = outcome.step_time

@@ -140,12 +140,12 @@ def _what_it_is(why: Why) -> str:
 
 def _verdict(why: Why) -> str:
     decision = why.decision
-    if decision.action is Action.PIN and decision.placement is not None:
+    if decision.action is Action.START and decision.placement is not None:
         verb = "is placed" if why.actuator == "pin" else "would be placed (shadow: nothing was changed)"
         how = "exactly these devices" if decision.placement.exact else "these nodes; Slurm takes the devices"
         return f"It {verb} on {where(decision.placement)} ({how})."
     return {
-        Action.PIN: "It is placed.",
+        Action.START: "It is placed.",
         Action.PLAIN: "It is released as it is.",
         Action.WAIT: "It waits.",
         Action.LEAVE: "It is left alone.",

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pal_slurm.sim.engine import Engine, Progress
-from pal_slurm.sim.outcome import DEFINITIONS, Outcome
-from pal_slurm.sim.policies import PolicySpec, Site, scheduler_for
+from pal_slurm.sim.engine import Engine, OnProgress
+from pal_slurm.sim.outcome import DEFINITIONS, TraceOutcome
+from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
 from pal_slurm.sim.worlds import World
 
 # two-sided 95 % quantiles of Student's t for 1, 2 ... 30 degrees of freedom
@@ -38,7 +38,7 @@ class Column:
     """One policy's outcomes, one per seed."""
 
     spec: PolicySpec
-    outcomes: tuple[Outcome, ...]
+    outcomes: tuple[TraceOutcome, ...]
 
     def figures(self) -> Mapping[str, float]:
         """Every figure, averaged over the seeds."""
@@ -63,32 +63,32 @@ def interval(values: Sequence[float]) -> Interval:
 
 def compare(
     specs: Sequence[PolicySpec],
-    site: Site,
+    setting: Setting,
     world: Callable[[int], World],
     seeds: Sequence[int],
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> list[Column]:
     """Every policy on every seed."""
-    outcomes: list[list[Outcome]] = [[] for _ in specs]
+    outcomes: list[list[TraceOutcome]] = [[] for _ in specs]
     total = 1000 * len(specs) * len(seeds)
     for i, seed in enumerate(seeds):
         drawn = world(seed)
         for j, spec in enumerate(specs):
             before = 1000 * (i * len(specs) + j)
-            scheduler = scheduler_for(spec, site, drawn.known, seed)
-            engine = Engine(site.cluster, drawn.truth, drawn.load, scheduler, site.rules)
+            scheduler = scheduler_for(spec, setting, drawn.known, seed)
+            engine = Engine(setting.cluster, drawn.truth, drawn.load, scheduler, setting.rules)
             outcomes[j].append(engine.run(share(progress, before, total)))
     return [Column(spec, tuple(ran)) for spec, ran in zip(specs, outcomes, strict=True)]
 
 
-def share(progress: Progress | None, before: int, total: int) -> Progress | None:
+def share(progress: OnProgress | None, before: int, total: int) -> OnProgress | None:
     """One run's progress as its share of the whole."""
     if progress is None:
         return None
     return lambda done, of: progress(before + 1000 * done // max(of, 1), total)
 
 
-def as_json(columns: Sequence[Column], site: Site, seeds: Sequence[int]) -> list[dict[str, object]]:
+def as_json(columns: Sequence[Column], setting: Setting, seeds: Sequence[int]) -> list[dict[str, object]]:
     """The list that --json writes: one object per policy; figures are means over the seeds."""
     out: list[dict[str, object]] = []
     for column in columns:
@@ -102,7 +102,7 @@ def as_json(columns: Sequence[Column], site: Site, seeds: Sequence[int]) -> list
         }
         entry["ci95"] = {name: column.interval(name).reach for name in figures if name != "jobs"}
         entry["seeds"] = list(seeds)
-        entry["gpus"] = site.cluster.n_gpus
+        entry["gpus"] = setting.cluster.n_gpus
         entry["order"] = column.spec.order or "fifo"
         entry["fill"] = column.spec.fill
         entry["definitions"] = dict(DEFINITIONS)

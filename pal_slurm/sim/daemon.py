@@ -16,7 +16,7 @@ from typing import Any
 import msgspec
 
 from pal_slurm.config import Config
-from pal_slurm.daemon.beside import Beside
+from pal_slurm.daemon.beside.thread import Beside
 from pal_slurm.daemon.build import Pald, build
 from pal_slurm.daemon.main import TROUBLE, least_gap, next_look
 from pal_slurm.daemon.outcome import CycleReport

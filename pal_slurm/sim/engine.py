@@ -1,4 +1,4 @@
-"""The event loop. In: a workload, the true scores and a scheduler. Out: an Outcome.
+"""The event loop. In: a workload, the true scores and a scheduler. Out: a TraceOutcome.
 
 Time jumps from event to event: an arrival, an end, a change of the scores. With rounds, events take effect at the next
 multiple of the round, and rounds in which nothing can change are skipped. There is no wall clock and no global RNG.
@@ -17,7 +17,7 @@ import numpy as np
 
 from pal_slurm.errors import PalError
 from pal_slurm.model import Cluster, Gpus, Job, ScoreTable, Speeds
-from pal_slurm.sim.outcome import Outcome, Timeline
+from pal_slurm.sim.outcome import Timeline, TraceOutcome
 from pal_slurm.sim.workload import Work, Workload
 
 NEVER = math.inf
@@ -25,7 +25,7 @@ SLACK = 1e-9  # of a round: what floating point may add to a job that ends exact
 
 
 @dataclass(frozen=True, slots=True)
-class Rules:
+class ClusterRules:
     """How the simulated cluster treats jobs."""
 
     round_s: float = 0.0  # 0: act at once
@@ -110,7 +110,7 @@ class Engine:
         truth: ScoreTable,
         load: Workload,
         scheduler: Scheduler,
-        rules: Rules | None = None,
+        rules: ClusterRules | None = None,
         changes: Sequence[Change] = (),
     ) -> None:
         self.now = 0.0
@@ -118,7 +118,7 @@ class Engine:
         self._truth = Speeds(cluster, truth)
         self._load = load.fitting(cluster.n_gpus)
         self._scheduler = scheduler
-        self._rules = rules or Rules()
+        self._rules = rules or ClusterRules()
         self._changes = sorted(changes, key=lambda change: change.at)
         self._next_change = 0
         self._next_arrival = 0
@@ -133,7 +133,7 @@ class Engine:
         self._restarts = 0
         self._timeline = Timeline()
 
-    def run(self, progress: Progress | None = None) -> Outcome:
+    def run(self, progress: OnProgress | None = None) -> TraceOutcome:
         began = time.process_time()
         scheduler = self._scheduler
         total = len(self._left)
@@ -267,9 +267,9 @@ class Engine:
         line.queued.append(self._waiting)
         line.busy.append(self._busy)
 
-    def _outcome(self, cpu_s: float) -> Outcome:
+    def _outcome(self, cpu_s: float) -> TraceOutcome:
         runs = [self._runs[i] for i in self._load.tracked]
-        return Outcome(
+        return TraceOutcome(
             policy=self._scheduler.name,
             job_ids=np.array([run.work.id for run in runs], dtype=np.int64),
             submit_s=np.array([run.work.submit for run in runs]),
@@ -284,5 +284,5 @@ class Engine:
         )
 
 
-class Progress(Protocol):
+class OnProgress(Protocol):
     def __call__(self, done: int, total: int) -> None: ...

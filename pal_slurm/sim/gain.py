@@ -20,8 +20,8 @@ from pal_slurm.model import App, Apps, Cluster, ScoreTable, comm_of, homogeneous
 from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.scores import binned
 from pal_slurm.sim.compare import Interval, compare, interval
-from pal_slurm.sim.engine import Progress, Rules
-from pal_slurm.sim.policies import PolicySpec, Site
+from pal_slurm.sim.engine import ClusterRules, OnProgress
+from pal_slurm.sim.policies import PolicySpec, Setting
 from pal_slurm.sim.traces.sacct import Ran
 from pal_slurm.sim.workload import Work, Workload, workload
 from pal_slurm.sim.worlds import World
@@ -136,17 +136,17 @@ def estimate(
     locality: float,
     replays: int,
     seed: int,
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> GainReport:
     """Replay the month both ways."""
     load = works_of(rans, cluster, scores, apps, (1.0, 1.0, locality, locality)).fitting(cluster.n_gpus)
-    site = Site(cluster, locality, Rules(), requeue=False)
+    setting = Setting(cluster, locality, ClusterRules(), requeue=False)
     specs = [
         PolicySpec(policy="packed", order="fifo", fill="easy"),
         PolicySpec(policy="pal", order="fifo", fill="easy"),
     ]
     packed, ours = compare(
-        specs, site, lambda s: World(_shifted(load, s), scores, scores), range(seed, seed + replays), progress
+        specs, setting, lambda s: World(_shifted(load, s), scores, scores), range(seed, seed + replays), progress
     )
     used = sum(ran.gpus * (ran.end - ran.start) for ran in rans)
     hours = interval([1.0 - outcome.gpu_seconds / used for outcome in ours.outcomes])

@@ -35,7 +35,7 @@ class Release(NamedTuple):
     nodes: tuple[tuple[int, int], ...]  # (row, GPUs there)
 
 
-class Refused(NamedTuple):
+class DeclinedOffer(NamedTuple):
     """An offer that a job declined."""
 
     app: App
@@ -50,7 +50,7 @@ class Held(NamedTuple):
     release: Release
 
 
-class Reserved(NamedTuple):
+class HeadReservation(NamedTuple):
     """The head's reservation: from when, and what is free on each node then."""
 
     at: float
@@ -58,14 +58,14 @@ class Reserved(NamedTuple):
     tally: list[int]  # how many nodes have no GPU free, how many one ...
     spare: int  # GPUs beyond those that the head needs
 
-    def less(self, nodes: Iterable[tuple[int, int]], gpus: int) -> Reserved:
+    def less(self, nodes: Iterable[tuple[int, int]], gpus: int) -> HeadReservation:
         """When somebody who stays beyond it takes these (row, GPUs)."""
         free, tally = self.free.copy(), self.tally.copy()
         for row, taken in nodes:
             tally[free[row]] -= 1
             free[row] -= taken
             tally[free[row]] += 1
-        return Reserved(self.at, free, tally, self.spare - gpus)
+        return HeadReservation(self.at, free, tally, self.spare - gpus)
 
 
 class InSeams:
@@ -81,7 +81,7 @@ class InSeams:
         self._patient = not composition.fill.strict and not isinstance(composition.patience, NoPatience)
         self._known = Speeds(cluster, known)
         self._since: dict[int, float] = {}  # when each job first declined one
-        self._refused: dict[Key, Refused] = {}  # who declined and is not to be asked now
+        self._refused: dict[Key, DeclinedOffer] = {}  # who declined and is not to be asked now
         self._soonest = NEVER  # when the first of them gives in
         self._offered: tuple[Placement, App, Tier, float, float, int] | None = None  # last, and what it is worth there
         self._freed: list[int] = []  # GPUs that came free since
@@ -195,7 +195,7 @@ class InSeams:
         until = math.ceil((since + wait.most_s) / LOOK_S) * LOOK_S
         apart = span_cost > 1.0
         together = run.work.gpus if apart and run.work.gpus <= self._cluster.width else 0
-        self._refused[place.key] = Refused(app, math.inf if apart else worst, together, until)
+        self._refused[place.key] = DeclinedOffer(app, math.inf if apart else worst, together, until)
         self._soonest = min(self._soonest, until)
         return True
 
@@ -209,7 +209,7 @@ class InSeams:
             self._best[kind] = math.inf if placement is None else self._known.step(app, self._flat(placement))
         return self._best[kind]
 
-    def _reserve(self, head: Work, now: float) -> Reserved:
+    def _reserve(self, head: Work, now: float) -> HeadReservation:
         """The first moment at which the head fits if every running job uses its whole time limit."""
         free: list[int] = self._floor.n_free.tolist()
         tally: list[int] = np.bincount(self._floor.n_free, minlength=self._cluster.width + 1).tolist()
@@ -223,8 +223,8 @@ class InSeams:
                 count += gpus
             together = i + 1 < len(self._releases) and self._releases[i + 1].at == release.at
             if count >= need and not together and self._fits(head, tally):
-                return Reserved(max(release.at, now), free, tally, count - need)
-        return Reserved(math.inf, free, tally, 0)
+                return HeadReservation(max(release.at, now), free, tally, count - need)
+        return HeadReservation(math.inf, free, tally, 0)
 
     def _fits(self, work: Work, tally: list[int]) -> bool:
         """Whether the job's GPUs can be asked for: equal numbers on some nodes."""

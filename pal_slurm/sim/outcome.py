@@ -24,7 +24,7 @@ class Timeline:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TraceOutcome:
     """One policy on one trace with one seed."""
 
     policy: str

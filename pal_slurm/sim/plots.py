@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 
 from pal_slurm.errors import ConfigError
-from pal_slurm.sim.outcome import Outcome
+from pal_slurm.sim.outcome import TraceOutcome
 
 POINTS = 4000  # per line; more than a picture is wide
 
 
-def plot(outcomes: Sequence[Outcome], path: Path) -> None:
+def plot(outcomes: Sequence[TraceOutcome], path: Path) -> None:
     try:
         from matplotlib.backends.backend_agg import FigureCanvasAgg
         from matplotlib.figure import Figure

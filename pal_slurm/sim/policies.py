@@ -26,7 +26,7 @@ from pal_slurm.scores import alike, binned
 from pal_slurm.sim.admission import FILLS
 from pal_slurm.sim.artifact import ARTIFACT_NAMES
 from pal_slurm.sim.artifact.in_rounds import InRounds
-from pal_slurm.sim.engine import Rules, Scheduler
+from pal_slurm.sim.engine import ClusterRules, Scheduler
 from pal_slurm.sim.in_moves import InMoves
 from pal_slurm.sim.in_seams import InSeams
 
@@ -48,12 +48,12 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class Setting:
     """What every policy of a comparison is given alike."""
 
     cluster: Cluster
     locality: float
-    rules: Rules
+    rules: ClusterRules
     requeue: bool  # jobs may be stopped and moved
 
 
@@ -79,7 +79,7 @@ def read_policy(text: str) -> PolicySpec:
     return spec if spec.name else msgspec.structs.replace(spec, name=path.stem)
 
 
-def scheduler_for(spec: PolicySpec, site: Site, known: ScoreTable, seed: int) -> Scheduler:
+def scheduler_for(spec: PolicySpec, setting: Setting, known: ScoreTable, seed: int) -> Scheduler:
     """The scheduler of a policy; errors name what does not go together."""
     if spec.fill and spec.fill not in FILLS:
         raise ConfigError(f"{spec.label}: there is no fill {spec.fill!r}; choose one of {', '.join(FILLS)}.")
@@ -89,18 +89,18 @@ def scheduler_for(spec: PolicySpec, site: Site, known: ScoreTable, seed: int) ->
             raise ConfigError(f"{spec.label}: {spec.policy} brings its own placement; leave `placement` out.")
         moving = spec.order in BY_PROGRESS
         artifact = InRounds(
-            spec.policy, site.cluster, known, site.locality, order, fill=spec.fill or "none", moving=moving
+            spec.policy, setting.cluster, known, setting.locality, order, fill=spec.fill or "none", moving=moving
         )
         artifact.name = spec.label
         return artifact
-    moves = site.requeue if spec.moves is None else spec.moves
+    moves = setting.requeue if spec.moves is None else spec.moves
     if spec.policy == "pal" and not spec.placement and moves:
         return InMoves(
             spec.label,
-            site.cluster,
+            setting.cluster,
             known,
             order,
-            move_cost_s=site.rules.restart_cost_s,
+            move_cost_s=setting.rules.restart_cost_s,
             fill=spec.fill or "easy",
             moving=spec.order in BY_PROGRESS,
         )
@@ -113,4 +113,4 @@ def scheduler_for(spec: PolicySpec, site: Site, known: ScoreTable, seed: int) ->
     if spec.fill:
         composition = replace(composition, fill=fills.get(spec.fill))
     ties = binned(known.classes, known.score, known.known, alike)  # as pald sees its scores
-    return InSeams(spec.label, site.cluster, ties, composition)
+    return InSeams(spec.label, setting.cluster, ties, composition)

@@ -1,4 +1,4 @@
-"""A trace through pald: what leases, cycles and budgets cost. In: a world, a policy. Out: an Outcome, pald's effort.
+"""A trace through pald: what leases, cycles and budgets cost. In: a world, a policy. Out: a TraceOutcome, its Effort.
 
 Jobs are submitted to a SimSlurm with a lease, as job_submit.lua gives it, and pald places them by the same policy and
 the same scores as the bare simulation. They run as fast as the true scores say, from when Slurm starts them.
@@ -25,9 +25,9 @@ from pal_slurm.model.app import APP_NAME
 from pal_slurm.scores import alike, binned
 from pal_slurm.sim.compare import RATIOS, Column, share
 from pal_slurm.sim.daemon import Effort, SimPald, settings
-from pal_slurm.sim.engine import Progress
-from pal_slurm.sim.outcome import Outcome, Timeline
-from pal_slurm.sim.policies import PolicySpec, Site
+from pal_slurm.sim.engine import OnProgress
+from pal_slurm.sim.outcome import Timeline, TraceOutcome
+from pal_slurm.sim.policies import PolicySpec, Setting
 from pal_slurm.sim.slurm.backend import SimSlurm
 from pal_slurm.sim.slurm.controller import Controller, SlurmSetup
 from pal_slurm.sim.slurm.jobs import SimJob, with_gpus
@@ -80,11 +80,11 @@ class UnderPald:
 
 def under_pald(
     columns: Sequence[Column],
-    site: Site,
+    setting: Setting,
     world: Callable[[int], World],
     seeds: Sequence[int],
     keys: Mapping[str, str],
-    progress: Progress | None = None,
+    progress: OnProgress | None = None,
 ) -> list[UnderPald]:
     """Each of these columns once more, with pald between the policy and the cluster."""
     found = []
@@ -93,7 +93,7 @@ def under_pald(
         ran = []
         for j, seed in enumerate(seeds):
             part = share(progress, 1000 * (i * len(seeds) + j), total)
-            ran.append(run(bare.spec, site, world(seed), keys, part))
+            ran.append(run(bare.spec, setting, world(seed), keys, part))
         spec = msgspec.structs.replace(bare.spec, name=labelled(bare.spec))
         found.append(UnderPald(Column(spec, tuple(o for o, _ in ran)), bare, tuple(effort for _, effort in ran)))
     return found
@@ -104,25 +104,25 @@ def labelled(spec: PolicySpec) -> str:
 
 
 def run(
-    spec: PolicySpec, site: Site, world: World, keys: Mapping[str, str], progress: Progress | None = None
-) -> tuple[Outcome, Effort]:
+    spec: PolicySpec, setting: Setting, world: World, keys: Mapping[str, str], progress: OnProgress | None = None
+) -> tuple[TraceOutcome, Effort]:
     """`keys`: of pal.yaml, by dotted name."""
     began = time.process_time()
-    load = world.load.fitting(site.cluster.n_gpus)
+    load = world.load.fitting(setting.cluster.n_gpus)
     controller = Controller(
-        nodes_of(site.cluster), {"gpu": site.cluster.node_names}, SlurmSetup(limits_kill=False), START
+        nodes_of(setting.cluster), {"gpu": setting.cluster.node_names}, SlurmSetup(limits_kill=False), START
     )
     names = _names(load.works)
     known = binned(world.known.classes, world.known.score, world.known.known, alike)
     knowledge = Knowledge(known, Apps({names[work.app.name]: work.app for work in load.works}))
-    truth = Speeds(site.cluster, world.truth)
+    truth = Speeds(setting.cluster, world.truth)
     jobs: dict[int, SimJob] = {}
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as home:
         pald = SimPald(SimSlurm(controller), settings(Path(home), _of(spec) | _nested(keys)), knowledge)
         controller.plugin = Leasing(pald.alive)
         for place, work in enumerate(load.works):
             record = partial(_record, work, names[work.app.name])
-            lasts = partial(_lasts, work, truth, site.cluster.width)
+            lasts = partial(_lasts, work, truth, setting.cluster.width)
             controller.at(START + work.submit, partial(_submit, controller, record, lasts, jobs, place))
         left, total = set(load.tracked), len(load.tracked)
 
@@ -144,7 +144,7 @@ def run(
         raise PalError(f"{labelled(spec)}: {len(left)} jobs never ran.")
     chosen = [load.works[place] for place in load.tracked]
     ran = [jobs[place] for place in load.tracked]
-    return _outcome(labelled(spec), chosen, ran, site, time.process_time() - began), pald.effort
+    return _outcome(labelled(spec), chosen, ran, setting, time.process_time() - began), pald.effort
 
 
 def _submit(
@@ -194,19 +194,19 @@ def _lasts(work: Work, truth: Speeds, width: int, job: SimJob) -> float:
     return work.steps * truth.step(work.app, gpus)
 
 
-def _outcome(label: str, works: Sequence[Work], ran: Sequence[SimJob], site: Site, cpu_s: float) -> Outcome:
+def _outcome(label: str, works: Sequence[Work], ran: Sequence[SimJob], setting: Setting, cpu_s: float) -> TraceOutcome:
     submits = np.array([work.submit for work in works])
     starts = np.array([job.started - START for job in ran])
     ends = np.array([job.ended - START for job in ran])
     gpus = np.array([work.gpus for work in works])
-    return Outcome(
+    return TraceOutcome(
         policy=label,
         job_ids=np.array([work.id for work in works], dtype=np.int64),
         submit_s=submits,
         start_s=starts,
         end_s=ends,
         gpu_seconds=float(((ends - starts) * gpus).sum()),
-        n_gpus=site.cluster.n_gpus,
+        n_gpus=setting.cluster.n_gpus,
         moves=0,
         restarts=0,
         cpu_s=cpu_s,

@@ -27,7 +27,7 @@ class Finding:
     said: str
 
 
-def check(nodes: Sequence[NodeRecord], settings: Mapping[str, str], billing: Mapping[str, str]) -> list[Finding]:
+def check_slots(nodes: Sequence[NodeRecord], settings: Mapping[str, str], billing: Mapping[str, str]) -> list[Finding]:
     """`billing`: TRESBillingWeights of each partition."""
     return [*_nodes(nodes), *_keeps_types(settings, billing), *_settings(settings)]
 

@@ -69,7 +69,7 @@ class Machine(msgspec.Struct):
 
 
 @dataclass(frozen=True, slots=True)
-class Site:
+class SiteWords:
     """How this site words things that Slurm has no word for."""
 
     models: tuple[str, ...] = ()  # node features that name a GPU model; none: the GRES type, else "gpu"
@@ -77,7 +77,7 @@ class Site:
     racks: Mapping[str, int] | None = None  # node -> rack, where it is known otherwise (topology)
 
 
-PLAIN_SITE = Site()
+PLAIN_WORDS = SiteWords()
 
 
 def to_reservation(record: ReservationRecord) -> Reservation:
@@ -96,7 +96,7 @@ def to_cluster(
     nodes: Sequence[NodeRecord],
     partitions: Sequence[PartitionRecord],
     reservations: Sequence[Reservation] = (),
-    site: Site = PLAIN_SITE,
+    site: SiteWords = PLAIN_WORDS,
     now: float = 0.0,
 ) -> Cluster:
     names = tuple(node.name for node in nodes)
@@ -149,7 +149,7 @@ def _is_slotted(items: tuple[gres.Gpus, ...]) -> bool:
     return all(item.n == 1 and item.type == f"g{place}" for place, item in enumerate(items))
 
 
-def _model(features: frozenset[str], kind: str, slots: bool, site: Site) -> str:
+def _model(features: frozenset[str], kind: str, slots: bool, site: SiteWords) -> str:
     for name in site.models:
         if name in features:
             return name
@@ -167,7 +167,7 @@ def _closed(names: tuple[str, ...], reservations: Sequence[Reservation], now: fl
     return np.array([any(name in nodes for nodes in taken) for name in names], dtype=np.bool_)
 
 
-def _racks(names: tuple[str, ...], features: tuple[frozenset[str], ...], site: Site) -> list[int]:
+def _racks(names: tuple[str, ...], features: tuple[frozenset[str], ...], site: SiteWords) -> list[int]:
     """Rack numbers from 0 on, in order of appearance; nodes of no known rack share one."""
     found: dict[object, int] = {}
     racks = []

@@ -6,11 +6,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pal_slurm.model import Job, JobState, Snapshot
-from pal_slurm.slurm.nodes import Machine, Site, to_cluster, to_reservation
+from pal_slurm.slurm.nodes import Machine, SiteWords, to_cluster, to_reservation
 from pal_slurm.slurm.records import in_whole_nodes
 
 
-def to_snapshot(machine: Machine, jobs: Iterable[Job], site: Site, unread: Sequence[str] = ()) -> Snapshot:
+def to_snapshot(machine: Machine, jobs: Iterable[Job], site: SiteWords, unread: Sequence[str] = ()) -> Snapshot:
     reservations = tuple(map(to_reservation, machine.reservations))
     whole = {partition.name for partition in machine.partitions if partition.exclusive}
     jobs = [in_whole_nodes(job, whole) for job in jobs] if whole else list(jobs)

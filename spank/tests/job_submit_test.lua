@@ -327,7 +327,7 @@ function cases.pald_says_how_long_a_lease_is_where_the_settings_do_not()
 	end
 end
 
--- A file as pal_slurm/daemon/alive.py writes it; `taken`: seconds from now on, for this file was read just now.
+-- A file as pal_slurm/daemon/leases/alive.py writes it; `taken`: seconds from now on, for this file was read just now.
 local function publish(lines, age, missing_end)
 	local now = os.time()
 	local text = ("%d\n"):format(now)

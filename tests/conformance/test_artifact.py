@@ -15,7 +15,7 @@ from pal_slurm.cli.palctl import palctl
 from pal_slurm.model import homogeneous
 from pal_slurm.policy.seams import orders
 from pal_slurm.sim.artifact.in_rounds import InRounds
-from pal_slurm.sim.engine import Engine, Rules
+from pal_slurm.sim.engine import ClusterRules, Engine
 from pal_slurm.sim.profiles import read_scores
 from pal_slurm.sim.traces import read_trace
 
@@ -37,7 +37,7 @@ def test_the_artifact_is_reproduced_to_the_digit(policy: str, workload: int) -> 
     scores = read_scores(DATA / "artifact_seed42_scores.csv", 16, 4)
     load = read_trace(DATA / f"traces/artifact_jobs_w{workload}.csv").counting(160)
     outcome = Engine(
-        cluster, scores, load, InRounds(policy, cluster, scores, 1.7, orders.get("fifo")), Rules(round_s=360)
+        cluster, scores, load, InRounds(policy, cluster, scores, 1.7, orders.get("fifo")), ClusterRules(round_s=360)
     ).run()
     jct, makespan = EXPECTED[policy][workload - 1]
     assert outcome.avg_jct_s == pytest.approx(jct, abs=0.01)

@@ -95,7 +95,7 @@ def evil(draw: st.DrawFn) -> tuple[World, tuple[Job, ...], tuple[Reservation, ..
         nonsense = st.none() | placements(world)
         likely = draw(st.integers(0, 9)) > 0
         where = draw(st.sampled_from(choices)) if choices and likely else draw(nonsense)
-        action = draw(st.sampled_from((Action.PIN,) * 8 + (Action.PLAIN, Action.WAIT)))
+        action = draw(st.sampled_from((Action.START,) * 8 + (Action.PLAIN, Action.WAIT)))
         task = draw(st.sampled_from((None,) * 9 + (3,)))
         decisions.append(Decision(number, task, action, Reason.BEST_SPAN, where))
     return world, queue, windows, decisions
@@ -111,7 +111,7 @@ def unsafe(world: World, job: Job | None, decision: Decision, windows: Sequence[
         return "the lease may end first"
     if decision.action is Action.PLAIN:
         return None
-    if decision.action is not Action.PIN:
+    if decision.action is not Action.START:
         return "not a start"
     if job.hint.off or job.het or job.exclusive or job.required_nodes or job.lease.own_nodes or job.reservation:
         return "hands off"
@@ -149,7 +149,7 @@ def test_an_evil_planner_never_gets_an_unsafe_permit(
         assert unsafe(world, job, decision, windows) is None
         assert decision.job not in permitted
         permitted.add(decision.job)
-        if decision.action is Action.PIN and decision.placement is not None and job is not None:
+        if decision.action is Action.START and decision.placement is not None and job is not None:
             for other in pins:  # a loose pin takes what is lowest then: never beside one that names its devices
                 assert other.exact == decision.placement.exact or not set(other.nodes) & set(decision.placement.nodes)
             pins.append(decision.placement)
@@ -163,7 +163,7 @@ def test_nothing_is_pinned_without_disable_job_shrink(
 ) -> None:
     world, queue, windows, decisions = case
     verdicts = check(decisions, snapshot(world, queue, windows), replace(RULES, disable_job_shrink=False))
-    assert not any(isinstance(v, Permit) and v.decision.action is Action.PIN for v in verdicts)
+    assert not any(isinstance(v, Permit) and v.decision.action is Action.START for v in verdicts)
 
 
 @given(worlds(), queues(), reservations())
@@ -172,7 +172,7 @@ def test_what_the_planner_starts_gets_its_permit(
     world: World, queue: tuple[Job, ...], windows: tuple[Reservation, ...]
 ) -> None:
     look = snapshot(world, queue, windows)
-    starts = [d for d in plan(look, world.knowledge, compose("pal")).decisions if d.action is Action.PIN]
+    starts = [d for d in plan(look, world.knowledge, compose("pal")).decisions if d.action is Action.START]
     for verdict in check(starts, look, RULES):
         # One plan may want a pin with and one without slots on the same node; then one of them comes a cycle later.
         assert isinstance(verdict, Permit) or verdict.reason == "slot-race", verdict

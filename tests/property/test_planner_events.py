@@ -169,7 +169,7 @@ def told(made: Plan) -> list[tuple[object, ...]]:
 
 
 def permitted(starts: tuple[Decision, ...], seen: Snapshot) -> None:
-    pins = [d for d in starts if d.action is Action.PIN]
+    pins = [d for d in starts if d.action is Action.START]
     for verdict in check(pins, seen, Rules(disable_job_shrink=True, margin_s=0), {}):
         assert isinstance(verdict, Permit) or verdict.reason == "slot-race", verdict
 

@@ -93,9 +93,9 @@ def test_a_plan_comes_and_its_starts_are_safe_whatever_stands_in_the_queue(
     by_id = {job.id: job for job in queue}
     assert {d.job for d in made.decisions} == {j.id for j in queue if j.gpu_job and j.id not in released}
     for decision in made.decisions:
-        if decision.action in (Action.PIN, Action.PLAIN):
+        if decision.action in (Action.START, Action.PLAIN):
             assert by_id[decision.job].lease is not None
-    pins = [d for d in made.decisions if d.action is Action.PIN]
+    pins = [d for d in made.decisions if d.action is Action.START]
     for verdict in check(pins, look, Rules(disable_job_shrink=True, margin_s=0), released):
         # A lease that has run out and whose end Slurm does not show: only the guard knows better than to trust it.
         assert isinstance(verdict, Permit) or verdict.reason in ("slot-race", "no-lease"), verdict

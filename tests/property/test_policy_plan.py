@@ -63,7 +63,7 @@ busy_worlds = worlds(max_nodes=3, max_width=3).flatmap(busy)
 
 def starts(made: Plan, queue: Sequence[Job]) -> list[tuple[Job, Placement]]:
     by_id = {job.id: job for job in queue}
-    return [(by_id[d.job], d.placement) for d in made.decisions if d.action is Action.PIN and d.placement]
+    return [(by_id[d.job], d.placement) for d in made.decisions if d.action is Action.START and d.placement]
 
 
 @given(busy_worlds, queues())
@@ -75,7 +75,7 @@ def test_every_start_can_be_asked_for_when_those_before_it_have_taken_theirs(
     made = plan(replace(snapshot(world, queue), running=running), world.knowledge, PAL)
     assert [d.job for d in made.decisions] == [job.id for job in queue]
     for job, decision in zip(queue, made.decisions, strict=True):
-        if decision.action is Action.PIN:
+        if decision.action is Action.START:
             assert decision.placement in set(askable(world, job))
             assert decision.placement is not None
             world = World(taken(world.cluster, job, decision.placement), world.knowledge)
@@ -178,7 +178,7 @@ def test_without_backfill_nobody_starts_behind_a_job_that_waits(
     made = plan(replace(snapshot(world, queue), running=running), world.knowledge, compose("pal", fill="none"))
     seen_waiting = False
     for decision in made.decisions:
-        assert not (seen_waiting and decision.action is Action.PIN)
+        assert not (seen_waiting and decision.action is Action.START)
         seen_waiting |= any(r.job == decision.job for r in made.reserved)
 
 

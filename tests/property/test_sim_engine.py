@@ -14,11 +14,11 @@ from pal_slurm.policy.composition import compose
 from pal_slurm.policy.seams import orders
 from pal_slurm.scores import binned
 from pal_slurm.sim.admission import Bounded
-from pal_slurm.sim.engine import Change, Engine, Rules, Run, Scheduler, Stage
+from pal_slurm.sim.engine import Change, ClusterRules, Engine, Run, Scheduler, Stage
 from pal_slurm.sim.in_seams import InSeams
 from pal_slurm.sim.line import Place
-from pal_slurm.sim.outcome import Outcome
-from pal_slurm.sim.policies import PolicySpec, Site, scheduler_for
+from pal_slurm.sim.outcome import TraceOutcome
+from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
 from pal_slurm.sim.workload import Work, Workload, workload
 
 NODES, WIDTH = 3, 4
@@ -74,7 +74,7 @@ class Segment:
 class Watched:
     """A scheduler whose every step is checked."""
 
-    def __init__(self, inner: Scheduler, rules: Rules) -> None:
+    def __init__(self, inner: Scheduler, rules: ClusterRules) -> None:
         self.inner, self.name = inner, inner.name
         self._rules = rules
         self._runs: list[Run] = []
@@ -120,9 +120,11 @@ class Watched:
             self.done.append((self._open.pop(job), at))
 
 
-def simulate(spec: PolicySpec, load: Workload, seed: int, rules: Rules, changes: tuple[Change, ...] = ()) -> Outcome:
+def simulate(
+    spec: PolicySpec, load: Workload, seed: int, rules: ClusterRules, changes: tuple[Change, ...] = ()
+) -> TraceOutcome:
     table = scores(seed)
-    scheduler = scheduler_for(spec, Site(CLUSTER, 1.7, rules, True), table, seed)
+    scheduler = scheduler_for(spec, Setting(CLUSTER, 1.7, rules, True), table, seed)
     return Engine(CLUSTER, table, load, scheduler, rules, changes).run()
 
 
@@ -131,9 +133,9 @@ def simulate(spec: PolicySpec, load: Workload, seed: int, rules: Rules, changes:
 @given(load=loads(), seed=st.integers(0, 50), cost=st.sampled_from([0.0, 20.0]))
 def test_no_gpu_is_held_twice_and_work_is_conserved(spec: PolicySpec, load: Workload, seed: int, cost: float) -> None:
     round_s = 30.0 if spec.order != "fifo" and spec.fill != "easy" else 0.0
-    rules = Rules(round_s=round_s, restart_cost_s=cost)
+    rules = ClusterRules(round_s=round_s, restart_cost_s=cost)
     table = scores(seed)
-    watched = Watched(scheduler_for(spec, Site(CLUSTER, 1.7, rules, True), table, seed), rules)
+    watched = Watched(scheduler_for(spec, Setting(CLUSTER, 1.7, rules, True), table, seed), rules)
     outcome = Engine(CLUSTER, table, load, watched, rules).run()
     truth = Speeds(CLUSTER, table)
     works = {work.id: work for work in load.works}
@@ -154,7 +156,7 @@ def test_no_gpu_is_held_twice_and_work_is_conserved(spec: PolicySpec, load: Work
 @settings(deadline=None, max_examples=5)
 @given(load=loads(), seed=st.integers(0, 50))
 def test_the_same_seed_gives_the_same_outcome(spec: PolicySpec, load: Workload, seed: int) -> None:
-    rules = Rules(round_s=60.0, restart_cost_s=5.0)
+    rules = ClusterRules(round_s=60.0, restart_cost_s=5.0)
     one, two = (simulate(spec, load, seed, rules) for _ in range(2))
     assert one.end_s.tobytes() == two.end_s.tobytes()
     assert one.start_s.tobytes() == two.start_s.tobytes()
@@ -203,7 +205,7 @@ class RememberingBounded(Bounded):
 def test_bounded_filling_delays_no_job_at_the_head_of_the_line(load: Workload, seed: int, policy: str) -> None:
     spec = PolicySpec(policy=policy, fill="easy", order="fifo", moves=True)
     table = scores(seed)
-    scheduler = scheduler_for(spec, Site(CLUSTER, 1.7, Rules(), True), table, seed)
+    scheduler = scheduler_for(spec, Setting(CLUSTER, 1.7, ClusterRules(), True), table, seed)
     admission = RememberingBounded(orders.get("fifo"), CLUSTER.n_gpus)
     admission.promised = {}
     scheduler._admission = admission  # type: ignore[attr-defined]
@@ -224,7 +226,7 @@ def test_all_jobs_at_once_on_a_uniformly_slower_cluster_end_so_much_later(
     ends = []
     for factor in (1.0, slower):
         truth = ScoreTable(known.classes, known.score * factor, known.bins.copy(), known.known.copy())
-        scheduler = scheduler_for(spec, Site(CLUSTER, 1.7, Rules(), True), known, seed)
+        scheduler = scheduler_for(spec, Setting(CLUSTER, 1.7, ClusterRules(), True), known, seed)
         ends.append(Engine(CLUSTER, truth, at_once, scheduler).run().end_s)
     assert ends[1] == pytest.approx(ends[0] * slower)
 
@@ -238,8 +240,8 @@ def test_a_job_alone_ends_no_later_on_a_faster_cluster(gpus: int, seed: int, spe
     faster = ScoreTable(known.classes, known.score * rng.uniform(0.5, 1.0, known.score.shape), known.bins, known.known)
     ends = []
     for truth in (known, faster):
-        scheduler = scheduler_for(spec, Site(CLUSTER, 1.7, Rules(60.0), True), known, seed)
-        ends.append(float(Engine(CLUSTER, truth, load, scheduler, Rules(60.0)).run().end_s[0]))
+        scheduler = scheduler_for(spec, Setting(CLUSTER, 1.7, ClusterRules(60.0), True), known, seed)
+        ends.append(float(Engine(CLUSTER, truth, load, scheduler, ClusterRules(60.0)).run().end_s[0]))
     assert ends[1] <= ends[0]
 
 
@@ -249,9 +251,9 @@ def test_a_change_of_true_speed_bends_the_course_of_running_jobs() -> None:
     change = Change(50.0, truth=binned(("A", "B"), ones * 2), known=binned(("A", "B"), ones * 2))
     for policy in ("packed", "pal", "artifact/pal"):
         scheduler = scheduler_for(
-            PolicySpec(policy=policy), Site(CLUSTER, 1.7, Rules(), True), binned(("A", "B"), ones), 0
+            PolicySpec(policy=policy), Setting(CLUSTER, 1.7, ClusterRules(), True), binned(("A", "B"), ones), 0
         )
-        outcome = Engine(CLUSTER, binned(("A", "B"), ones), load, scheduler, Rules(), [change]).run()
+        outcome = Engine(CLUSTER, binned(("A", "B"), ones), load, scheduler, ClusterRules(), [change]).run()
         assert outcome.end_s.tolist() == [150.0]
 
 
@@ -262,8 +264,8 @@ def test_a_checkpoint_bounds_what_a_stopped_job_loses() -> None:
     table = binned(("A", "B"), np.ones((2, 1, 1)))
     ends = {}
     for checkpoint in (0.0, 60.0):
-        rules = Rules(round_s=30.0, checkpoint_s=checkpoint)
+        rules = ClusterRules(round_s=30.0, checkpoint_s=checkpoint)
         spec = PolicySpec(policy="artifact/packed-sticky", order="las", fill="none")
-        site = Site(one, 1.7, rules, True)
-        ends[checkpoint] = Engine(one, table, load, scheduler_for(spec, site, table, 0), rules).run().end_s.max()
+        setting = Setting(one, 1.7, rules, True)
+        ends[checkpoint] = Engine(one, table, load, scheduler_for(spec, setting, table, 0), rules).run().end_s.max()
     assert ends[60.0] == ends[0.0] + 30.0

@@ -8,7 +8,7 @@ import pytest
 
 from pal_slurm.model import Job, Request
 from pal_slurm.slurm.commands.backend import CliSlurm
-from pal_slurm.slurm.nodes import Site
+from pal_slurm.slurm.nodes import SiteWords
 from pal_slurm.slurm.port import Slurm
 from pal_slurm.slurm.pyslurm.backend import PyslurmSlurm
 from tests.slurm.minicluster import Minicluster
@@ -25,7 +25,7 @@ BY_NODES = {
     "CPUs per GPU": ("--gpus=2", "--cpus-per-gpu=3"),  # Slurm would count the CPUs of one GPU, and take more nodes
 }
 WORKER_PYTHON = "/usr/local/lib/pal-slurm/pyslurm/bin/python"  # where scripts/build-pyslurm puts it in a root
-SITE = Site(models=("a100", "v100"))
+SITE = SiteWords(models=("a100", "v100"))
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from pal_slurm.daemon.leases import LeaseRules
+from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.daemon.writer import CRASH_POINTS
 from pal_slurm.model import EditKind, Intent, Outcome, Unpin, until
 from pal_slurm.store import Ledger, open_store

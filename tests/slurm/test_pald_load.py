@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pal_slurm.daemon.leases import LeaseRules
+from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.model import EditKind
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Pald, lua_settings, plain

@@ -18,7 +18,7 @@ import pytest
 
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Outcome, Renew
-from pal_slurm.slurm.nodes import Site
+from pal_slurm.slurm.nodes import SiteWords
 from pal_slurm.slurm.pyslurm.backend import PyslurmSlurm
 from tests.slurm.backends import SITE, WORKER_PYTHON
 from tests.slurm.minicluster import PROJECT, Minicluster, wait_for
@@ -205,7 +205,7 @@ def test_a_long_list_of_array_tasks_is_read_whole(minicluster: Minicluster, back
 def test_racks_come_from_the_switches_where_no_feature_names_them(make_minicluster: Callable[..., Minicluster]) -> None:
     cluster = make_minicluster("--nodes", "5", "--rack-size", "2")
     python = [str(cluster.bin / "in-cluster"), WORKER_PYTHON]
-    slurm = PyslurmSlurm(python, site=Site(rack_prefix="no-such-feature"))
+    slurm = PyslurmSlurm(python, site=SiteWords(rack_prefix="no-such-feature"))
     assert slurm.snapshot().cluster.rack.tolist() == [0, 0, 1, 1, 2]
     slurm.close()
 

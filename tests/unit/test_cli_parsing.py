@@ -13,7 +13,7 @@ from pal_slurm.slurm.commands.cluster import read_config, read_machine, read_pas
 from pal_slurm.slurm.commands.columns import WIDTHS, Layout, rows
 from pal_slurm.slurm.commands.details import devices_of, sole_lines
 from pal_slurm.slurm.commands.queue import Unread, megabytes, minutes, to_record
-from pal_slurm.slurm.nodes import Machine, Site, to_cluster, to_reservation
+from pal_slurm.slurm.nodes import Machine, SiteWords, to_cluster, to_reservation
 from pal_slurm.slurm.records import to_job
 
 GOLDEN = Path(__file__).parent.parent / "golden" / "cli"
@@ -64,7 +64,7 @@ def test_a_queue_is_read_record_by_record(release: str) -> None:
 def test_nodes_become_a_cluster(release: str) -> None:
     found = machine(release)
     reservations = [to_reservation(record) for record in found.reservations]
-    cluster = to_cluster(found.nodes, found.partitions, reservations, Site(models=("a100",), racks=found.racks))
+    cluster = to_cluster(found.nodes, found.partitions, reservations, SiteWords(models=("a100",), racks=found.racks))
     assert cluster.node_names == ("n1", "n2", "n3")
     assert [list(map(int, row)) for row in cluster.gpu_free] == [[0, 0, 1, 1], [0, 0, 1, 1], [1, 1, 1, 1]]
     assert list(cluster.node_ok) == [True, True, False]

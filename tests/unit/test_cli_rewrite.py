@@ -10,7 +10,7 @@ from pal_slurm.model import Edit, EditResult, Job, Lease, Outcome, Pin, Plain, R
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.commands.write import update_line
 from pal_slurm.slurm.edits.prepare import Ready, prepare_all
-from pal_slurm.slurm.edits.rewrite import Refused, Rewrite, rewrite
+from pal_slurm.slurm.edits.rewrite import CantEdit, Rewrite, rewrite
 from pal_slurm.slurm.port import Capabilities
 from tests.builders import waiting
 
@@ -55,15 +55,15 @@ def test_a_pin_of_one_node(able: Capabilities, request_: Request, ntasks: int, f
 def test_a_job_that_slots_would_cost_something_is_pinned_by_its_nodes_alone(able: Capabilities) -> None:
     of = job(Request(per_task="gres/gpu=1"), ntasks=2, shape=Shape(gpus=2, by_slot=False))
     assert line(pin(of, "n5", slots=None), of, able) == "update JobId=7 ReqNodeList=n5 NumNodes=1-1 StartTime=now"
-    assert isinstance(rewrite(pin(of, "n5"), of, able), Refused)
+    assert isinstance(rewrite(pin(of, "n5"), of, able), CantEdit)
 
 
 @pytest.mark.parametrize("slots", [None, (1, 3)])
 def test_a_job_that_can_not_be_planned_can_not_be_pinned(slots: tuple[int, ...] | None) -> None:
     of = job(Request(per_node="gres/gpu:4", per_job="gres/gpu:8"), shape=None)
-    assert isinstance(rewrite(pin(of, "n5", slots=slots), of, NEW), Refused)
+    assert isinstance(rewrite(pin(of, "n5", slots=slots), of, NEW), CantEdit)
     named = job(Request(per_node="gres/gpu:g1:1"), shape=None, required_nodes="n5")
-    assert isinstance(rewrite(pin(named, "n6", slots=slots), named, NEW), Refused)  # the user's own words
+    assert isinstance(rewrite(pin(named, "n6", slots=slots), named, NEW), CantEdit)  # the user's own words
 
 
 def test_an_undo_never_asks_for_fewer_nodes_at_most_than_at_least() -> None:
@@ -110,12 +110,12 @@ def test_before_23_02_6_a_pin_stays_on_its_slots_but_may_change_the_node() -> No
     of = job(Request(per_job="gres:gpu:g1:1,gres:gpu:g3:1"), lease=Lease(NOW + 5, Request(per_node="gres:gpu:2")))
     again = Pin(7, nodes=("n6",), slots=(1, 3))
     assert line(again, of, OLD) == "update JobId=7 ReqNodeList=n6 StartTime=now"
-    assert isinstance(rewrite(Pin(7, nodes=("n6",), slots=(0, 3)), of, OLD), Refused)
+    assert isinstance(rewrite(Pin(7, nodes=("n6",), slots=(0, 3)), of, OLD), CantEdit)
 
 
 def test_a_users_own_node_list_is_never_replaced_nor_cleared() -> None:
     of = job(Request(per_node="gres/gpu:1"), lease=Lease(NOW + 5, Request(per_node="gres/gpu:1"), own_nodes=True))
-    assert isinstance(rewrite(pin(of, "n5", slots=None), of, NEW), Refused)
+    assert isinstance(rewrite(pin(of, "n5", slots=None), of, NEW), CantEdit)
     assert line(Unpin(7), of, NEW) == "update JobId=7 StartTime=now"
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from pal_slurm.daemon import begins
-from pal_slurm.daemon.begins import LONGEST_LEASE_S, beyond_a_lease
 from pal_slurm.daemon.edits import let_go
 from pal_slurm.daemon.entries import Entries, Whose
-from pal_slurm.daemon.leases import LeaseRules, renewals
+from pal_slurm.daemon.leases import begins
+from pal_slurm.daemon.leases.begins import LONGEST_LEASE_S, beyond_a_lease
+from pal_slurm.daemon.leases.keeping import LeaseRules, renewals
 from pal_slurm.daemon.past import Past
 from pal_slurm.daemon.reconcile import Fate, judge
 from pal_slurm.guard import Refusal, Rules, check

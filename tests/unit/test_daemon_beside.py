@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from pal_slurm.daemon.beside import Beside
+from pal_slurm.daemon.beside.thread import Beside
 from pal_slurm.errors import StoreError
 
 TRACEBACK = ("forgetting: Traceback", "forgetting:   ", "forgetting: ValueError")
@@ -53,7 +53,7 @@ def test_it_is_busy_until_its_work_is_over() -> None:
 
 LIMITED = """
 import os, resource, sys
-from pal_slurm.daemon.beside import Beside
+from pal_slurm.daemon.beside.thread import Beside
 beside, done = Beside("learning"), []
 if os.geteuid() == 0:
     os.setgroups([])

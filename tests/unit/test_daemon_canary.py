@@ -63,7 +63,7 @@ def test_a_job_outside_goes_plain_in_its_turn_and_not_before() -> None:
     made = plan(look, known, compose("pal"), Circumstances(outside=frozenset({1, 3})))
     assert [(d.job, d.action, d.reason) for d in made.decisions] == [
         (1, Action.PLAIN, Reason.OUTSIDE_CANARY),
-        (2, Action.PIN, Reason.NEUTRAL),
+        (2, Action.START, Reason.NEUTRAL),
         (3, Action.WAIT, Reason.NO_ROOM),
     ]
 

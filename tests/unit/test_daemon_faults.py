@@ -56,6 +56,6 @@ def test_cycles_that_fail_come_at_growing_intervals_and_one_that_does_not_at_onc
 
 def test_every_place_has_its_series() -> None:
     """Prometheus sees no increase in a series that begins with its first fault."""
-    code = "".join(path.read_text() for path in DAEMON.glob("*.py"))
+    code = "".join(path.read_text() for path in DAEMON.rglob("*.py"))
     named = set(re.findall(r"""(?:contained|happened|Beside)\("([^"]+)\"""", code))
     assert named == set(PLACES)

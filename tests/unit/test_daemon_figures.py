@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from pal_slurm.daemon.faults import Faults
-from pal_slurm.daemon.figures import MOST_CLIENTS, Figures
+from pal_slurm.daemon.figures.serving import MOST_CLIENTS, Figures
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
@@ -28,15 +28,15 @@ def wait_for(condition: Callable[[], bool], what: str) -> None:
 def serving(listen: str, text: Callable[[], bytes] = lambda: b"pal_x 1\n") -> Iterator[Figures]:
     figures = Figures(listen, text, Faults())
     with contextlib.closing(figures):
-        figures.look()
+        figures.keep_serving()
         yield figures
 
 
 @pytest.fixture(autouse=True)
 def _sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same, in less time."""
-    monkeypatch.setattr("pal_slurm.daemon.figures.DEADLINE_S", 1.5)
-    monkeypatch.setattr("pal_slurm.daemon.figures.LOOK_S", 0.1)
+    monkeypatch.setattr("pal_slurm.daemon.figures.serving.DEADLINE_S", 1.5)
+    monkeypatch.setattr("pal_slurm.daemon.figures.serving.LOOK_S", 0.1)
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_who_asks_in_a_loop_gets_the_same_text(path: Path) -> None:
 def test_a_text_that_can_not_be_written_is_a_fault_and_the_next_is(
     path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pal_slurm.daemon.figures.AGAIN_S", 0.1)
+    monkeypatch.setattr("pal_slurm.daemon.figures.serving.AGAIN_S", 0.1)
     faults, calls = Faults(), []
 
     def text() -> bytes:
@@ -160,7 +160,7 @@ def test_a_text_that_can_not_be_written_is_a_fault_and_the_next_is(
         return False
 
     with contextlib.closing(Figures(f"unix:{path}", text, faults)) as figures:
-        figures.look()
+        figures.keep_serving()
         wait_for(served, "the next text is served")
     assert "figures: a fault of ours, ZeroDivisionError" in caplog.text
     assert faults.total == 1
@@ -169,7 +169,7 @@ def test_a_text_that_can_not_be_written_is_a_fault_and_the_next_is(
 def test_anothers_file_or_live_socket_is_left_and_a_dead_ones_is_replaced(
     path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pal_slurm.daemon.figures.AGAIN_S", 0.1)
+    monkeypatch.setattr("pal_slurm.daemon.figures.serving.AGAIN_S", 0.1)
     caplog.set_level(logging.INFO, "pald")
     path.write_text("mine")
     with serving(f"unix:{path}") as figures:

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from pal_slurm.daemon import begins
-from pal_slurm.daemon.begins import MOST_TIMES
 from pal_slurm.daemon.entries import Entries
+from pal_slurm.daemon.leases import begins
+from pal_slurm.daemon.leases.begins import MOST_TIMES
 from pal_slurm.daemon.reconcile import Fate, judge
 from pal_slurm.model import Edit, Intent, Job, Lease, LeaseAgain, Outcome, Renew, Request, Waits
 from pal_slurm.store import Ledger, Store

@@ -18,8 +18,8 @@ def test_a_job_whose_node_fails_has_no_devices_while_it_completes_and_that_is_it
     """Seen on 26.05: a node stops answering at the launch, and until it is given up the job completes there."""
     outcomes = OutcomeRepo(store, "c")
     observer = Observer(outcomes)
-    assert observer.look((JOB,), CLUSTER, KNOWLEDGE, {}, 511.0) == 1
-    assert observer.look((replace(JOB, gpus=((),)),), CLUSTER, KNOWLEDGE, {}, 531.0) == 1
+    assert observer.record_changes((JOB,), CLUSTER, KNOWLEDGE, {}, 511.0) == 1
+    assert observer.record_changes((replace(JOB, gpus=((),)),), CLUSTER, KNOWLEDGE, {}, 531.0) == 1
     assert [(o.gpus, o.end) for o in outcomes.of_job(7)] == [(((0, 1),), 531)]
 
 
@@ -27,6 +27,6 @@ def test_a_job_first_seen_without_its_devices_is_written_down_when_they_are_told
     outcomes = OutcomeRepo(store, "c")
     observer = Observer(outcomes)
     several = replace(JOB, nodes=("n2", "n3"), gpus=((0, 1), ()))
-    assert observer.look((several,), CLUSTER, KNOWLEDGE, {}, 511.0) == 0
-    assert observer.look((replace(several, gpus=((0, 1), (2, 3))),), CLUSTER, KNOWLEDGE, {}, 512.0) == 1
+    assert observer.record_changes((several,), CLUSTER, KNOWLEDGE, {}, 511.0) == 0
+    assert observer.record_changes((replace(several, gpus=((0, 1), (2, 3))),), CLUSTER, KNOWLEDGE, {}, 512.0) == 1
     assert outcomes.of_job(7)[0].gpus == ((0, 1), (2, 3))

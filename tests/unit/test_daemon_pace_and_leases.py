@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pal_slurm.daemon.leases import LeaseRules, lease_end, renewals
+from pal_slurm.daemon.leases.keeping import LeaseRules, lease_end, renewals
 from pal_slurm.daemon.pace import EDIT, PUT_OFF, START, ReadPace, StartBudget, WriteBudget, within
 from pal_slurm.model import EditKind
 from tests.builders import leased, waiting

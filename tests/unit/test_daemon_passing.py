@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from pal_slurm.config import Config
-from pal_slurm.daemon.alive import Alive
-from pal_slurm.daemon.passing import Known
+from pal_slurm.daemon.leases.alive import Alive
+from pal_slurm.daemon.leases.passing import Known
 from pal_slurm.model import (
     Action,
     App,
@@ -114,12 +114,12 @@ def test_jobs_are_let_go_in_their_order_until_one_stays() -> None:
     big = leased(3, shape=Shape(min_nodes=2, max_nodes=2, gpus_per_node=4))
     jobs = [leased(1), leased(2), big, leased(4)]
     decisions = [Decision(j.id, None, Action.WAIT, Reason.NO_ROOM, rank=i) for i, j in enumerate(jobs)]
-    decisions[0] = replace(decisions[0], action=Action.PIN, placement=Placement(("n1",), ((0,),), True))
+    decisions[0] = replace(decisions[0], action=Action.START, placement=Placement(("n1",), ((0,),), True))
     told = known(*jobs).ahead(decisions, {})
     assert [d.action for d in told] == [Action.PLAIN, Action.PLAIN, Action.WAIT, Action.WAIT]
     assert told[0].placement is None and told[1].reason is Reason.NOTHING_BETTER
     held_back = known(*jobs).ahead(decisions, {jobs[0].key: NOW + 5.0})
-    assert [d.action for d in held_back] == [Action.PIN, Action.WAIT, Action.WAIT, Action.WAIT]
+    assert [d.action for d in held_back] == [Action.START, Action.WAIT, Action.WAIT, Action.WAIT]
 
 
 def test_arrays_and_jobs_that_are_not_ours_are_left_as_planned() -> None:

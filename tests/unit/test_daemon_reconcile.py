@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pal_slurm.daemon.entries import Entries
-from pal_slurm.daemon.leases import LeaseRules
+from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.daemon.past import Past
 from pal_slurm.daemon.reconcile import Fate, View, expected, judge, orphans
 from pal_slurm.guard import Rules
@@ -39,7 +39,7 @@ NOW = 1000.0
 ORIGINAL = Request(per_node="gres/gpu:2")
 WHERE = Placement(("n2", "n5"), ((1, 3), (1, 3)), exact=True)
 PIN = Pin(7, nodes=WHERE.nodes, slots=(1, 3), original=ORIGINAL)
-DECISION = Decision(7, None, Action.PIN, Reason.BEST_SPAN, WHERE)
+DECISION = Decision(7, None, Action.START, Reason.BEST_SPAN, WHERE)
 
 
 def intent(edit: Edit = PIN, outcome: Outcome | None = Outcome.DONE, **more: Any) -> Intent:

@@ -43,7 +43,7 @@ RUNS = running(9, {"n1": (0,)}, start=1001, **BEHIND)
 def watching() -> Rivals:
     """One that has looked before."""
     rivals = Rivals(Entries())
-    rivals.look(replace(view(), taken=NOW - 60), frozenset())
+    rivals.take_in(replace(view(), taken=NOW - 60), frozenset())
     return rivals
 
 
@@ -51,7 +51,7 @@ def about(*others: Job, since: float = NOW, ours: tuple[Job, ...] = (), lapsed: 
     rivals = watching()
     for job in ours:
         rivals.entries[job.key].started = True
-    rivals.look(view(*others), frozenset(lapsed))
+    rivals.take_in(view(*others), frozenset(lapsed))
     return rivals.about(HEAD, since, CLUSTER)
 
 
@@ -108,7 +108,7 @@ def test_a_job_without_gpus_is_a_rival_where_it_leaves_gpus_without_cpus() -> No
     rivals = watching()
     cpu_job = replace(RUNS, gpu_job=False, gpus=())
     starved = replace(CLUSTER, cpus_free=np.array([3, 64, 64, 64]))
-    rivals.look(view(cpu_job, cluster=starved), frozenset())
+    rivals.take_in(view(cpu_job, cluster=starved), frozenset())
     assert rivals.about(HEAD, NOW, starved)
 
 
@@ -119,7 +119,7 @@ def test_a_head_beside_rivals_goes_plain_long_before_its_planned_start() -> None
 
     def decided(seen: Snapshot) -> list[tuple[Action, Reason]]:
         nonlocal memory
-        rivals.look(seen, frozenset())
+        rivals.take_in(seen, frozenset())
         beside = Circumstances(rivals=watched(rivals, full))
         made = plan(seen, Knowledge(neutral_scores(full)), compose("pal"), beside, memory)
         memory = made.memory
@@ -135,7 +135,7 @@ def test_a_head_beside_rivals_goes_plain_long_before_its_planned_start() -> None
 
 def test_what_ran_before_pald_looked_is_nobodys_rival() -> None:
     rivals = Rivals(Entries())
-    rivals.look(replace(view(RUNS), taken=1002.0), frozenset())
+    rivals.take_in(replace(view(RUNS), taken=1002.0), frozenset())
     assert not rivals.about(HEAD, 0.0, CLUSTER)
 
 

@@ -35,7 +35,7 @@ from tests.builders import NOW, leased, snapshot
 
 MADE = Request(per_node="gres/gpu:2")
 JOB = leased(7, request=MADE, shape=Shape(gpus_per_node=2))
-PIN = Decision(7, None, Action.PIN, Reason.BEST_SPAN, Placement(("n1",), ((0, 1),), True), 1.0, 1.5)
+PIN = Decision(7, None, Action.START, Reason.BEST_SPAN, Placement(("n1",), ((0, 1),), True), 1.0, 1.5)
 EDIT = Pin(7, nodes=("n1",), slots=(0, 1), original=MADE)
 
 

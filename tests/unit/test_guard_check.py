@@ -41,7 +41,7 @@ ON_TWO = Placement(("n1", "n2"), ((1,), (1,)), True)
 
 
 def pin(where: Placement | None, job: int = 1, task: int | None = None) -> Decision:
-    return Decision(job, task, Action.PIN, Reason.BEST_SPAN, where)
+    return Decision(job, task, Action.START, Reason.BEST_SPAN, where)
 
 
 def look(*jobs: Job, **changes: Any) -> Snapshot:

@@ -11,7 +11,7 @@ import pytest
 
 from pal_slurm.config import Config
 from pal_slurm.config.schema import ProfileSection
-from pal_slurm.daemon.learning import Learner
+from pal_slurm.daemon.beside.learning import Learner
 from pal_slurm.intake.samples import STRETCH_S, samples_of
 from pal_slurm.intake.spool import FileFate
 from pal_slurm.learning.run import ingest, recompute
@@ -157,11 +157,11 @@ def test_pald_listens_beside_its_cycle(profiled: Store, spool: Path) -> None:
     ear = Learner(profiled, config, "c")
     cluster = cluster_of(GpuRepo(profiled).current())
     put_night(spool, fleet(4, slow={("n2", 2): 1.7}), NIGHT + 86_400)
-    assert ear.look(cluster, NIGHT + 90_000)
+    assert ear.begin_when_due(cluster, NIGHT + 90_000)
     ear.beside.wait()
-    assert not ear.look(cluster, NIGHT + 90_010)
+    assert not ear.begin_when_due(cluster, NIGHT + 90_010)
     put_night(spool, fleet(4, slow={("n2", 2): 1.7}), NIGHT + 2 * 86_400)
-    assert ear.look(cluster, NIGHT + 2 * 86_400 + 4000)
+    assert ear.begin_when_due(cluster, NIGHT + 2 * 86_400 + 4000)
     ear.beside.wait()
     assert {(s.node, s.slot): s.score for s in ScoreRepo(profiled).placed()}["n2", 2] == pytest.approx(1.7, rel=0.05)
 
@@ -171,6 +171,6 @@ def test_a_spool_that_is_gone_costs_pald_a_line_in_its_log(
 ) -> None:
     config = msgspec.structs.replace(Config(), profile=ProfileSection(spool=str(tmp_path / "gone")))
     ear = Learner(profiled, config, "c")
-    ear.look(cluster_of(GpuRepo(profiled).current()), NIGHT)
+    ear.begin_when_due(cluster_of(GpuRepo(profiled).current()), NIGHT)
     ear.beside.wait()
     assert "can't be" in caplog.text

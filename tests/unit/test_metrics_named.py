@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from pal_slurm.daemon.metrics import Metrics
+from pal_slurm.daemon.figures.metrics import Metrics
 from pal_slurm.daemon.outcome import CycleReport
 
 PROJECT = Path(__file__).parents[2]

@@ -48,13 +48,13 @@ def knowledge() -> Knowledge:
     return Knowledge(ScoreTable(("A",), score, np.zeros((1, 4, 4), dtype=np.int16), known), Apps({"resnet": APP}))
 
 
-def why(action: Action = Action.PIN, reason: Reason = Reason.BEST_SPAN, app: str | None = "resnet") -> Why:
+def why(action: Action = Action.START, reason: Reason = Reason.BEST_SPAN, app: str | None = "resnet") -> Why:
     job = waiting(7, 2, submit=100, partitions=("gpu",), hint=Hint(app))
     known = knowledge()
     ours = predict(APP, OURS, CLUSTER, known.scores)
     slurms = predict(APP, SLURMS, CLUSTER, known.scores)
     decision = Decision(7, None, action, reason, rank=3)
-    if action is Action.PIN:
+    if action is Action.START:
         decision = Decision(7, None, action, reason, OURS, ours, slurms, 3, SLURMS)
     return why_of(decision, job, snapshot(job, cluster=CLUSTER, now=200.0), known, "pin")
 

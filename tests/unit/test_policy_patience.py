@@ -64,7 +64,7 @@ def test_a_job_that_can_get_nothing_better_does_not_wait_for_it() -> None:
     cluster = homogeneous(1, 2)
     whole = replace(JOB, shape=Shape(gpus_per_node=2))
     made = plan(Snapshot(100.0, cluster, (whole,)), known(cluster, 1.5), compose("pal"))
-    assert made.decisions[0].action is Action.PIN
+    assert made.decisions[0].action is Action.START
 
 
 def test_gpus_far_apart_are_declined_like_slow_ones() -> None:
@@ -83,12 +83,14 @@ def test_a_job_that_fits_on_one_node_waits_for_one_and_a_larger_one_does_not() -
     three = replace(JOB, id=2, shape=Shape(max_nodes=3, gpus=3))
     for job, action, reason in (
         (pair, Action.WAIT, Reason.BETTER_SPAN_SOON),
-        (three, Action.PIN, Reason.BEST_SPAN),
+        (three, Action.START, Reason.BEST_SPAN),
     ):
         made = plan(Snapshot(100.0, cluster, (job,)), known, compose("pal"))
         assert [(d.action, d.reason) for d in made.decisions] == [(action, reason)]
     late = Memory(0.0, {pair.key: 100.0 - SHARE * 1000 * (1 - 1 / 1.7)})
-    assert plan(Snapshot(100.0, cluster, (pair,)), known, compose("pal"), memory=late).decisions[0].action is Action.PIN
+    assert (
+        plan(Snapshot(100.0, cluster, (pair,)), known, compose("pal"), memory=late).decisions[0].action is Action.START
+    )
 
 
 @given(st.floats(1.06, 10.0), st.integers(60, 10**6), st.floats(0.0, 10**6))
@@ -123,7 +125,7 @@ def test_the_gpu_that_one_job_declines_goes_to_one_that_does_not_mind() -> None:
     made = plan(snapshot, known(cluster, 1.5), compose("pal"))
     assert [(d.job, d.action, d.reason) for d in made.decisions] == [
         (1, Action.WAIT, Reason.BETTER_GPUS_SOON),
-        (2, Action.PIN, Reason.BEST_SPAN),
+        (2, Action.START, Reason.BEST_SPAN),
     ]
 
 
@@ -141,7 +143,7 @@ def test_the_daemon_remembers_since_when_a_job_declines() -> None:
         memory = memory_of(json.loads(json.dumps(made.memory.plain())))
         assert memory == made.memory
         actions.append(made.decisions[0].action)
-    assert actions == [Action.WAIT, Action.WAIT, Action.WAIT, Action.PIN]
+    assert actions == [Action.WAIT, Action.WAIT, Action.WAIT, Action.START]
     assert plan(none, known(cluster, 1.5), compose("pal"), memory=memory).memory.declining == {}
 
 
@@ -157,7 +159,7 @@ def test_a_job_is_not_kept_longer_however_often_pald_starts_anew() -> None:
     for now in (150.0, 200.0, 266.0, 267.0):
         made = plan(replace(snapshot, taken=now), known(cluster, 1.5), compose("pal"))
         actions.append(made.decisions[0].action)
-    assert actions == [Action.WAIT, Action.WAIT, Action.WAIT, Action.PIN]
+    assert actions == [Action.WAIT, Action.WAIT, Action.WAIT, Action.START]
 
 
 def test_nobody_waits_for_what_no_free_gpu_could_give() -> None:
@@ -167,7 +169,7 @@ def test_nobody_waits_for_what_no_free_gpu_could_give() -> None:
     table = ScoreTable(("A",), scores, np.rint(scores * 10).astype(np.int16), np.ones_like(scores, dtype=bool))
     wide = replace(JOB, shape=Shape(1, 16, gpus=32))
     made = plan(Snapshot(100.0, cluster, (wide,)), Knowledge(table), compose("pal"))
-    assert [d.action for d in made.decisions] == [Action.PIN]
+    assert [d.action for d in made.decisions] == [Action.START]
 
 
 def test_nobody_declines_what_jobs_that_are_not_leased_would_take() -> None:
@@ -175,4 +177,4 @@ def test_nobody_declines_what_jobs_that_are_not_leased_would_take() -> None:
     snapshot = Snapshot(100.0, cluster, (JOB,))
     assert plan(snapshot, known(cluster, 1.5), compose("pal")).decisions[0].action is Action.WAIT
     beside = Circumstances(rivals=lambda job, since: True)
-    assert plan(snapshot, known(cluster, 1.5), compose("pal"), beside).decisions[0].action is Action.PIN
+    assert plan(snapshot, known(cluster, 1.5), compose("pal"), beside).decisions[0].action is Action.START

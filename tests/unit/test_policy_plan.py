@@ -86,7 +86,7 @@ TWO = homogeneous(2, 4)
 @pytest.mark.parametrize(
     ("facts", "action", "reason"),
     [
-        ({}, Action.PIN, Reason.BEST_SPAN),
+        ({}, Action.START, Reason.BEST_SPAN),
         ({"lease": None, "eligible": NOW - 5, "why": Waits.TURN}, Action.LEAVE, Reason.FOREIGN),
         ({"lease": None}, Action.LEAVE, Reason.FOREIGN),
         ({"eligible": NOW - 1}, Action.LEAVE, Reason.FOREIGN),
@@ -106,7 +106,7 @@ TWO = homogeneous(2, 4)
 def test_each_kind_of_waiting_job_gets_its_decision(facts: dict[str, Any], action: Action, reason: Reason) -> None:
     decision = only(made(ONE, [waiting(1, **facts)]))
     assert (decision.action, decision.reason) == (action, reason)
-    assert (decision.placement is not None) == (action is Action.PIN)
+    assert (decision.placement is not None) == (action is Action.START)
 
 
 def test_a_cpu_job_gets_no_decision() -> None:
@@ -116,7 +116,7 @@ def test_a_cpu_job_gets_no_decision() -> None:
 def test_without_any_score_placement_is_neutral() -> None:
     look = snapshot(waiting(1), cluster=ONE)
     decision = only(plan(look, Knowledge(neutral_scores(ONE)), PAL))
-    assert (decision.action, decision.reason) == (Action.PIN, Reason.NEUTRAL)
+    assert (decision.action, decision.reason) == (Action.START, Reason.NEUTRAL)
     assert decision.placement == Placement(("n1",), ((0,),), True)
 
 
@@ -317,7 +317,7 @@ def test_kinds_that_decline_are_not_asked_anew_for_every_start_of_every_other(mo
 
     monkeypatch.setattr(Walk, "_candidate", counted)
     result = plan(snapshot(*queue, cluster=cluster), knowledge, PAL, memory=Memory(begun=0.0))
-    starts = sum(d.action is Action.PIN for d in result.decisions)
+    starts = sum(d.action is Action.START for d in result.decisions)
     declined = sum(d.reason is Reason.BETTER_GPUS_SOON for d in result.decisions)
     assert starts > 20 and declined > 20
     assert asked["times"] < 2 * len(queue)

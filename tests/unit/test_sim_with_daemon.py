@@ -12,9 +12,9 @@ from pal_slurm.cli.palctl import palctl
 from pal_slurm.model import Cluster, EditKind, Speeds
 from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.sim.daemon import Effort
-from pal_slurm.sim.engine import Rules
-from pal_slurm.sim.outcome import Outcome
-from pal_slurm.sim.policies import PolicySpec, Site
+from pal_slurm.sim.engine import ClusterRules
+from pal_slurm.sim.outcome import TraceOutcome
+from pal_slurm.sim.policies import PolicySpec, Setting
 from pal_slurm.sim.with_daemon import run
 from pal_slurm.sim.worlds import Sources, World, Worlds
 
@@ -27,9 +27,9 @@ def world(cluster: Cluster = CLUSTER) -> World:
     return Worlds(Sources(TRACE), cluster)(0)
 
 
-def under_pald(**keys: str) -> tuple[Outcome, Effort]:
+def under_pald(**keys: str) -> tuple[TraceOutcome, Effort]:
     named = {key.replace("__", "."): value for key, value in keys.items()}
-    return run(PolicySpec(policy="pal", fill="easy"), Site(CLUSTER, 1.7, Rules(), False), world(), named)
+    return run(PolicySpec(policy="pal", fill="easy"), Setting(CLUSTER, 1.7, ClusterRules(), False), world(), named)
 
 
 def test_every_job_runs_once_and_not_faster_than_its_gpus_can() -> None:

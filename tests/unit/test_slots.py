@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pal_slurm.errors import BadInput
-from pal_slurm.slots.check import Level, check
+from pal_slurm.slots.check import Level, check_slots
 from pal_slurm.slots.emit import emit
 from pal_slurm.slots.gres_conf import read_gres_conf
 from pal_slurm.slurm.nodes import NodeRecord
@@ -63,25 +63,25 @@ def test_a_wrong_gres_conf_is_refused_with_its_line(text: str, said: str) -> Non
 
 
 def test_a_cluster_that_is_set_up_right_has_nothing_wrong() -> None:
-    found = check([node("n1", "gpu:g0:1,gpu:g1:1"), node("n2", "gpu:g0:1,gpu:g1:1")], RIGHT, {})
+    found = check_slots([node("n1", "gpu:g0:1,gpu:g1:1"), node("n2", "gpu:g0:1,gpu:g1:1")], RIGHT, {})
     assert [f.level for f in found] == [Level.FINE]
 
 
 def test_what_slurm_conf_lacks_is_named() -> None:
-    found = check([node("n1", "gpu:g0:1")], {"SchedulerParameters": "bf_continue"}, {})
+    found = check_slots([node("n1", "gpu:g0:1")], {"SchedulerParameters": "bf_continue"}, {})
     wrong = " ".join(f.said for f in found if f.level is Level.WRONG)
     assert all(word in wrong for word in ("disable_job_shrink", "lua", "GresTypes"))
 
 
 def test_limits_and_bills_on_a_type_speak_for_node_precision() -> None:
     settings = {**RIGHT, "AccountingStorageTRES": "cpu,gres/gpu,gres/gpu:a100"}
-    found = check([node("n1", "gpu:a100:4")], settings, {"gpu": "CPU=1.0,GRES/gpu:a100=2.0"})
+    found = check_slots([node("n1", "gpu:a100:4")], settings, {"gpu": "CPU=1.0,GRES/gpu:a100=2.0"})
     notes = [f.said for f in found if f.level is Level.NOTE]
     assert sum("keep the types" in said for said in notes) == 2
-    slots = check([node("n1", "gpu:g0:1")], {**RIGHT, "AccountingStorageTRES": "gres/gpu:g0"}, {})
+    slots = check_slots([node("n1", "gpu:g0:1")], {**RIGHT, "AccountingStorageTRES": "gres/gpu:g0"}, {})
     assert [f.level for f in slots] == [Level.FINE]
 
 
 def test_slots_out_of_order_or_on_some_nodes_only_are_wrong() -> None:
-    found = check([node("n1", "gpu:g1:1,gpu:g0:1"), node("n2", "gpu:g0:1,gpu:g1:1")], RIGHT, {})
+    found = check_slots([node("n1", "gpu:g1:1,gpu:g0:1"), node("n2", "gpu:g0:1,gpu:g1:1")], RIGHT, {})
     assert [f.level for f in found] == [Level.WRONG, Level.FINE, Level.WRONG]

@@ -9,7 +9,7 @@ import pytest
 from pal_slurm.model import Job, JobState, Request, Shape
 from pal_slurm.slurm import gres
 from pal_slurm.slurm.mark import read_mark
-from pal_slurm.slurm.nodes import NodeRecord, PartitionRecord, ReservationRecord, Site, to_cluster, to_reservation
+from pal_slurm.slurm.nodes import NodeRecord, PartitionRecord, ReservationRecord, SiteWords, to_cluster, to_reservation
 from pal_slurm.slurm.pyslurm.worker import older, read
 from pal_slurm.slurm.records import JobRecord, read_tasks, to_job
 
@@ -177,7 +177,10 @@ def test_slots_free_devices_racks_and_models() -> None:
         NodeRecord("n3", "IDLE", 8, 2, 1000, 300, "rack7"),
     ]
     cluster = to_cluster(
-        nodes, [PartitionRecord("gpu", "n[1-2]"), PartitionRecord("old", "n3", up=False)], (), Site(("a100", "v100"))
+        nodes,
+        [PartitionRecord("gpu", "n[1-2]"), PartitionRecord("old", "n3", up=False)],
+        (),
+        SiteWords(("a100", "v100")),
     )
     assert cluster.slots and cluster.gpu_exists.tolist() == [[True] * 4, [True] * 4, [False] * 4]
     assert cluster.gpu_free.tolist() == [[False, True, False, True], [True] * 4, [False] * 4]

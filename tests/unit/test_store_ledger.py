@@ -30,7 +30,7 @@ from pal_slurm.model import (
 from pal_slurm.store import Leadership, Ledger, Store
 
 PLACED = Placement(("n1", "n2"), ((0, 3), (0, 3)), exact=True, partition="gpu")
-DECISION = Decision(7, None, Action.PIN, Reason.BEST_SPAN, PLACED, 0.2, 0.25, 3, PLACED)
+DECISION = Decision(7, None, Action.START, Reason.BEST_SPAN, PLACED, 0.2, 0.25, 3, PLACED)
 PIN = Pin(
     7,
     None,

@@ -23,7 +23,7 @@ from pal_slurm.store.clusters import known_clusters
 
 PLACED = Placement(("n1",), ((0, 1),), exact=True)
 WHY = Why(
-    decision=Decision(7, None, Action.PIN, Reason.BEST_SPAN, PLACED, 0.2, 0.3, 4),
+    decision=Decision(7, None, Action.START, Reason.BEST_SPAN, PLACED, 0.2, 0.3, 4),
     submit=100,
     decided_at=200.0,
     actuator="pin",

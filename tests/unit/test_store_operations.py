@@ -32,7 +32,7 @@ from pal_slurm.store.migrate import upgrade, upgrade_url
 from pal_slurm.store.tables import HEAD
 
 REQUEST = Request(per_node="gres/gpu:2", features="a&b")
-DECISION = Decision(7, None, Action.PIN, Reason.BEST_SPAN, None, 0.2, 0.25, 3)
+DECISION = Decision(7, None, Action.START, Reason.BEST_SPAN, None, 0.2, 0.25, 3)
 ROW: dict[str, Any] = {
     "cluster": "c", "job": 7, "submit": 100, "task": None, "kind": "plain", "nodes": "[]", "slots": None, "until": None,
     "partition": None, "original": None, "fence": 4, "written_at": 200.0, "outcome": "done", "said": "", "closed": True,

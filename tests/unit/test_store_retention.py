@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select
 
-from pal_slurm.daemon.forgetting import EVERY_S, FIRST_S, Forgetter
+from pal_slurm.daemon.beside.forgetting import EVERY_S, FIRST_S, Forgetter
 from pal_slurm.learning.from_nights import rescore
 from pal_slurm.model import EditKind, Intent, Outcome, Pin, Renew
 from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store
@@ -118,11 +118,11 @@ def test_pald_forgets_ten_minutes_after_its_start_and_then_once_an_hour(store: S
     forgetter = Forgetter(store, "c", decisions)
     filled(store, NOW - 91 * DAY)
     decisions.record([WHY])
-    begun = [forgetter.look(NOW + after, KEEP) for after in (0.0, FIRST_S - 1, FIRST_S)]
+    begun = [forgetter.begin_when_due(NOW + after, KEEP) for after in (0.0, FIRST_S - 1, FIRST_S)]
     forgetter.beside.wait(60)
     assert begun == [False, False, True]
     assert not any(count(store, rule) for rule in rules(KEEP, NOW))
     assert decisions.record([WHY]) == 1  # its row is gone: it is written again
-    assert not forgetter.look(NOW + FIRST_S + EVERY_S - 1, KEEP)
-    assert forgetter.look(NOW + FIRST_S + EVERY_S, KEEP)
+    assert not forgetter.begin_when_due(NOW + FIRST_S + EVERY_S - 1, KEEP)
+    assert forgetter.begin_when_due(NOW + FIRST_S + EVERY_S, KEEP)
     forgetter.beside.wait(60)

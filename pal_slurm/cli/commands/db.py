@@ -15,7 +15,7 @@ from pal_slurm.errors import StoreError
 
 if TYPE_CHECKING:
     from pal_slurm.report.text import Row
-    from pal_slurm.sim.engine import Progress
+    from pal_slurm.sim.engine import OnProgress
     from pal_slurm.store import Store
     from pal_slurm.store.retention import Rule
     from pal_slurm.store.space import GivenBack
@@ -97,7 +97,7 @@ def vacuum(palctl: Palctl, dry_run: bool, full: bool, as_json: bool) -> None:
         _say(store, told, given)
 
 
-def _tell_rows(tell: Progress | None, done: int, total: int, more: int) -> None:
+def _tell_rows(tell: OnProgress | None, done: int, total: int, more: int) -> None:
     if tell is not None:
         tell(done + more, total)
 

@@ -85,9 +85,9 @@ def command(
     from pal_slurm.cli.whole_file import check_target
     from pal_slurm.sim.clusters import parse_cluster
     from pal_slurm.sim.compare import as_json, compare
-    from pal_slurm.sim.engine import Rules
+    from pal_slurm.sim.engine import ClusterRules
     from pal_slurm.sim.plots import plot
-    from pal_slurm.sim.policies import Site
+    from pal_slurm.sim.policies import Setting
     from pal_slurm.sim.traces import Options
     from pal_slurm.sim.with_daemon import under_pald
     from pal_slurm.sim.worlds import Sources, Worlds
@@ -112,22 +112,22 @@ def command(
     if daemon and moves:
         raise click.UsageError("pald moves no running jobs yet: --daemon compares with --no-moves.")
     movable = worlds.kind != "sacct" and not daemon if moves is None else moves
-    site = Site(cluster, locality, Rules(round_s, restart_cost, checkpoint_s=checkpoint), movable)
+    setting = Setting(cluster, locality, ClusterRules(round_s, restart_cost, checkpoint_s=checkpoint), movable)
     seeds = range(seed, seed + repeat)
     gc.disable()  # a run makes no cycles, and looking for some among a long trace's jobs costs a tenth of the time
     try:
         with progress_bar("simulating") as progress:
-            columns = compare(specs, site, worlds, seeds, progress)
+            columns = compare(specs, setting, worlds, seeds, progress)
     finally:
         gc.enable()
     with progress_bar("simulating pald") as progress:
-        beside = under_pald(columns, site, worlds, seeds, _keys(keys), progress) if daemon else []
+        beside = under_pald(columns, setting, worlds, seeds, _keys(keys), progress) if daemon else []
     columns += [found.column for found in beside]
-    print_columns(columns, site, worlds(seed))
+    print_columns(columns, setting, worlds(seed))
     if beside:
         print_beside(beside)
     if json_file is not None:
-        entries = as_json(columns, site, seeds)
+        entries = as_json(columns, setting, seeds)
         for entry, found in zip(entries[len(specs) :], beside, strict=True):
             entry["daemon"] = found.as_json()
         write_json(json_file, entries)

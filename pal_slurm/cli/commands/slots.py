@@ -51,14 +51,13 @@ def emit(palctl: Palctl, gres_conf: Path | None) -> None:
 @pass_palctl
 def check(palctl: Palctl, as_json: bool) -> None:
     """Tell whether the running cluster is set up for exact pins; exit code 1 when something is wrong."""
-    from pal_slurm.slots.check import Level
-    from pal_slurm.slots.check import check as look
+    from pal_slurm.slots.check import Level, check_slots
     from pal_slurm.slurm.commands.cluster import QUESTIONS, billing_weights, read_config, read_machine
 
     commands = _commands(palctl)
     settings = read_config(commands.read("scontrol", ("show", "config")))
     answers = commands.show(QUESTIONS)
-    found = look(read_machine(answers).nodes, settings, billing_weights(answers[1]))
+    found = check_slots(read_machine(answers).nodes, settings, billing_weights(answers[1]))
     if as_json:
         click.echo(json.dumps([{"level": f.level, "said": f.said} for f in found], indent=2))
     else:

@@ -15,10 +15,10 @@ from pal_slurm.words import plain
 @pass_palctl
 def command(ctl: Palctl, as_json: bool) -> None:
     """Who leads, what this Slurm can do, how many jobs are leased and pinned; what stands in the way."""
-    from pal_slurm.daemon.status import look
+    from pal_slurm.daemon.status import status_of
 
     with ctl.slurm() as slurm:
-        seen = look(ctl.config, slurm, ctl.store)
+        seen = status_of(ctl.config, slurm, ctl.store)
     if as_json:
         click.echo(json.dumps(seen.as_dict(), indent=2))
         return

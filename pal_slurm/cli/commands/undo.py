@@ -68,8 +68,8 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
 
 def _with_users_begins(ctl: Palctl, snapshot: Snapshot) -> Snapshot:
     """Begin times that are their users' own are told by the ledger; without it only those that no lease ever has."""
-    from pal_slurm.daemon.begins import beyond_a_lease, told
     from pal_slurm.daemon.entries import Entries
+    from pal_slurm.daemon.leases.begins import beyond_a_lease, told
     from pal_slurm.errors import PalError
     from pal_slurm.store import Ledger
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from pal_slurm.model import App, Job, Placement
 from pal_slurm.policy.floor import Floor
-from pal_slurm.policy.needs import Site
+from pal_slurm.policy.needs import Area
 from pal_slurm.policy.seams import placements
 from pal_slurm.policy.tables import NO_RANK
 
@@ -22,20 +22,20 @@ class Random:
         if need is None or need in floor.unfit:
             return None
         rng = random.Random(f"{self._seed}:{job.id}")
-        tries = [(site, way) for site in need.sites for way in need.ways]
+        tries = [(area, way) for area in need.areas for way in need.ways]
         drawn = rng.sample(tries, len(tries))
-        for site, way in sorted(drawn, key=lambda one: one[1][0]) if need.shape.fewest else drawn:
-            found = _draw(rng, floor, site, way)
+        for area, way in sorted(drawn, key=lambda one: one[1][0]) if need.shape.fewest else drawn:
+            found = _draw(rng, floor, area, way)
             if found is not None:
                 return found
         floor.unfit.add(need)
         return None
 
 
-def _draw(rng: random.Random, floor: Floor, site: Site, way: tuple[int, int, int, int]) -> Placement | None:
+def _draw(rng: random.Random, floor: Floor, area: Area, way: tuple[int, int, int, int]) -> Placement | None:
     nodes, gpus, cpus, mem_mb = way
-    room = floor.room(site.mask, gpus, cpus, mem_mb)
-    names, exact = floor.cluster.node_names, site.slots
+    room = floor.room(area.mask, gpus, cpus, mem_mb)
+    names, exact = floor.cluster.node_names, area.slots
     if nodes == 1:
         rows = room.nonzero()[0]
         if not len(rows):
@@ -43,8 +43,8 @@ def _draw(rng: random.Random, floor: Floor, site: Site, way: tuple[int, int, int
         row = int(rows[rng.randrange(len(rows))])
         free = floor.free[row].nonzero()[0].tolist()
         slots = tuple(sorted(rng.sample(free, gpus))) if exact else tuple(free[:gpus])
-        return Placement((names[row],), (slots,), exact, site.partition)
-    table = floor.set_table(None, gpus, by_slot=site.slots)
+        return Placement((names[row],), (slots,), exact, area.partition)
+    table = floor.set_table(None, gpus, by_slot=area.slots)
     fits = (table.rank != NO_RANK) & room
     choices = np.flatnonzero(fits.sum(axis=1) >= nodes).tolist()
     if not choices:
@@ -53,7 +53,7 @@ def _draw(rng: random.Random, floor: Floor, site: Site, way: tuple[int, int, int
     rows = fits[choice].nonzero()[0]
     taken = sorted(int(r) for r in rng.sample(rows.tolist(), nodes))
     gpus_of = tuple(table.slots(floor, choice, row) for row in taken)
-    return Placement(tuple(names[r] for r in taken), gpus_of, choice < len(table.sets), site.partition)
+    return Placement(tuple(names[r] for r in taken), gpus_of, choice < len(table.sets), area.partition)
 
 
 placements.register("random", Random)

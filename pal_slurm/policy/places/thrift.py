@@ -14,7 +14,7 @@ import numpy as np
 
 from pal_slurm.model import App, Tier, step_time
 from pal_slurm.policy.floor import Floor, Models
-from pal_slurm.policy.needs import Site
+from pal_slurm.policy.needs import Area
 from pal_slurm.policy.ranking import Candidate, Ranking, Way
 from pal_slurm.policy.seams import placements
 from pal_slurm.policy.tables import COST_MASK, RANK_SHIFT, Number
@@ -31,16 +31,16 @@ def _price(level: Number, left: Number, tie: Number) -> Number:
 class Thrift(Ranking):
     """The same search; only the choice among single nodes differs."""
 
-    def _candidate(self, floor: Floor, app: App, site: Site, way: Way, base: float, models: Models) -> Candidate | None:
+    def _candidate(self, floor: Floor, app: App, area: Area, way: Way, base: float, models: Models) -> Candidate | None:
         nodes, gpus, cpus, mem_mb = way
         if nodes > 1:
-            return Ranking._candidate(self, floor, app, site, way, base, models)
-        table = floor.node_table(app.cls, gpus, models, site.slots)
+            return Ranking._candidate(self, floor, app, area, way, base, models)
+        table = floor.node_table(app.cls, gpus, models, area.slots)
         price = table.price(floor, _price)
         row = int(price.argmin())
-        allowed = site.mask is None or site.mask[row]
+        allowed = area.mask is None or area.mask[row]
         if not allowed or not floor.has_room(row, gpus, cpus, mem_mb):
-            price = np.where(floor.room(site.mask, gpus, cpus, mem_mb), price, np.inf)
+            price = np.where(floor.room(area.mask, gpus, cpus, mem_mb), price, np.inf)
             row = int(price.argmin())
         if price[row] == np.inf:
             return None
@@ -48,7 +48,7 @@ class Thrift(Ranking):
         tier = Tier.GPU if gpus == 1 else Tier.NODE
         step = step_time(base, floor.merit(app.cls).levels[key >> RANK_SHIFT], self._comm(app, tier))
         slots = (table.slots(floor, row),)
-        return Candidate(step, tier, key & COST_MASK, (row,), slots, site.slots, site.partition)
+        return Candidate(step, tier, key & COST_MASK, (row,), slots, area.slots, area.partition)
 
 
 placements.register("thrift", lambda _: Thrift())

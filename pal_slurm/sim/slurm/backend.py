@@ -19,7 +19,7 @@ from pal_slurm.sim.slurm.updates import update
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.edits.apply import Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
-from pal_slurm.slurm.nodes import PLAIN_SITE, Site, to_cluster, to_reservation
+from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords, to_cluster, to_reservation
 from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
 
 EDITS_AT_ONCE = 100
@@ -28,7 +28,7 @@ EDITS_AT_ONCE = 100
 class SimSlurm:
     name = "sim"
 
-    def __init__(self, controller: Controller, site: Site = PLAIN_SITE, trouble: Trouble | None = None) -> None:
+    def __init__(self, controller: Controller, site: SiteWords = PLAIN_WORDS, trouble: Trouble | None = None) -> None:
         self.controller = controller
         self.trouble = trouble or Trouble()
         self.edits = 0  # updates that slurmctld got

@@ -16,7 +16,7 @@ from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.slurm.commands.write import BATCH, send
 from pal_slurm.slurm.edits.apply import Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
-from pal_slurm.slurm.nodes import PLAIN_SITE, Site
+from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords
 from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
 from pal_slurm.slurm.records import HOLDS_RESOURCES, to_job
 from pal_slurm.slurm.snapshots import to_snapshot
@@ -30,7 +30,7 @@ class CliSlurm:
 
     name = "cli"
 
-    def __init__(self, bin_dir: Path | None = None, site: Site = PLAIN_SITE, deadline_s: float = 15.0) -> None:
+    def __init__(self, bin_dir: Path | None = None, site: SiteWords = PLAIN_WORDS, deadline_s: float = 15.0) -> None:
         self._commands = Commands(bin_dir, deadline_s)
         self._site = site
         self._reader = QueueReader(self._commands)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from pal_slurm.model import NOT_SENT, Edit, EditResult, Job, JobState, Outcome
-from pal_slurm.slurm.edits.rewrite import Refused, Rewrite, rewrite
+from pal_slurm.slurm.edits.rewrite import CantEdit, Rewrite, rewrite
 from pal_slurm.slurm.port import Capabilities
 
 SAFE_AHEAD_S = 5.0  # without disable_job_shrink: how far off a job's start must be for a node list to be sent
@@ -75,7 +75,7 @@ def _prepare(
     if edit.seen is not None and not edit.seen.said_alike(job):
         return EditResult(edit, Outcome.REFUSED, f"{NOT_SENT}somebody edited it since it was looked at", job)
     asked = rewrite(edit, job, caps)
-    if isinstance(asked, Refused):
+    if isinstance(asked, CantEdit):
         return EditResult(edit, Outcome.REFUSED, asked.why, job)
     if asked.texts.get("nodes") and not may_name_nodes and (job.eligible or 0) <= now + SAFE_AHEAD_S:
         # On a job that has just started a node list means: shrink, and Slurm kills the steps on the other nodes.

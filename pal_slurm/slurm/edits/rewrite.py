@@ -33,13 +33,13 @@ class Rewrite:
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class CantEdit:
     """The edit can't be made; nothing was written."""
 
     why: str
 
 
-def rewrite(edit: Edit, job: Job, caps: Capabilities) -> Rewrite | Refused:
+def rewrite(edit: Edit, job: Job, caps: Capabilities) -> Rewrite | CantEdit:
     if isinstance(edit, Pin):
         return _pin(edit, job, caps)
     end = until(edit)
@@ -58,27 +58,27 @@ def asks_for_slots(request: Request) -> bool:
     return gres.names_slots(request.per_node, request.per_job, request.per_task, request.per_socket)
 
 
-def _pin(edit: Pin, job: Job, caps: Capabilities) -> Rewrite | Refused:
+def _pin(edit: Pin, job: Job, caps: Capabilities) -> Rewrite | CantEdit:
     if job.lease and job.lease.own_nodes:
-        return Refused("the user named the nodes himself")
+        return CantEdit("the user named the nodes himself")
     moved = bool(job.required_nodes) and asks_for_slots(job.request) and not asks_for_slots(original_of(edit, job))
     if job.shape is None and not moved:
-        return Refused("its request can't be pinned and stay what it is")
+        return CantEdit("its request can't be pinned and stay what it is")
     if edit.slots is not None and job.shape is not None and not job.shape.by_slot:
-        return Refused("its request can't name slots and stay what it is")
+        return CantEdit("its request can't name slots and stay what it is")
     bad = next((name for name in edit.nodes if not _NODE.fullmatch(name)), None)
     if not edit.nodes or bad is not None:
-        return Refused(f"not a node name: {bad!r}" if edit.nodes else "a pin needs nodes")
+        return CantEdit(f"not a node name: {bad!r}" if edit.nodes else "a pin needs nodes")
     if len(set(edit.nodes)) != len(edit.nodes):
-        return Refused("a pin names a node twice")
+        return CantEdit("a pin names a node twice")
     texts = {"nodes": ",".join(edit.nodes)}
     if edit.partition is not None:
         if not _WORD.fullmatch(edit.partition):
-            return Refused(f"not a partition name: {edit.partition!r}")
+            return CantEdit(f"not a partition name: {edit.partition!r}")
         texts["partition"] = edit.partition
     if edit.slots is not None:
         typed = _typed(edit, job, caps)
-        if isinstance(typed, Refused):
+        if isinstance(typed, CantEdit):
             return typed
         texts |= typed
     count = len(edit.nodes)
@@ -87,25 +87,25 @@ def _pin(edit: Pin, job: Job, caps: Capabilities) -> Rewrite | Refused:
     return Rewrite(texts, NOW, count, count)
 
 
-def _typed(edit: Pin, job: Job, caps: Capabilities) -> dict[str, str] | Refused:
+def _typed(edit: Pin, job: Job, caps: Capabilities) -> dict[str, str] | CantEdit:
     """The GRES fields that ask for these slots on each node."""
     slots = edit.slots or ()
     if not slots or len(set(slots)) != len(slots) or not all(0 <= slot < 1000 for slot in slots):
-        return Refused(f"not a set of slots: {slots}")
+        return CantEdit(f"not a set of slots: {slots}")
     if not caps.exact_slots:
-        return Refused(f"Slurm {caps.release} can't be asked for slots")
+        return CantEdit(f"Slurm {caps.release} can't be asked for slots")
     original = original_of(edit, job)
     if not all(_TRES.fullmatch(text) for text in (original.per_node, original.per_job)):
-        return Refused("the original request holds characters that are never sent")
+        return CantEdit("the original request holds characters that are never sent")
     node = gres.ask_for(slots, 1, caps.tres_separator)
     whole = gres.ask_for(slots, len(edit.nodes), caps.tres_separator)
     if not caps.repin and asks_for_slots(job.request):
         if gres.same(node, job.request.per_node) or gres.same(whole, job.request.per_job):
             return {}  # the same slots, maybe elsewhere: the node list says all
-        return Refused(f"Slurm {caps.release} can't move a pin to other slots")
+        return CantEdit(f"Slurm {caps.release} can't move a pin to other slots")
     on_node, on_job = bool(gres.count_of(original.per_node)), bool(gres.count_of(original.per_job))
     if on_node is on_job or gres.count_of(original.per_task) or gres.count_of(original.per_socket):
-        return Refused("only GPUs per node, or in total, can be asked for by slot")
+        return CantEdit("only GPUs per node, or in total, can be asked for by slot")
     if on_node is caps.cross_field:
         typed = {"tres_per_job": _with(original.per_job, whole)}
         return typed | {"tres_per_node": gres.beside(original.per_node)} if caps.cross_field else typed
@@ -113,14 +113,14 @@ def _typed(edit: Pin, job: Job, caps: Capabilities) -> dict[str, str] | Refused:
     return typed | {"tres_per_job": gres.beside(original.per_job)} if caps.cross_field else typed
 
 
-def _unpin(edit: Unpin, job: Job, caps: Capabilities, begin: int) -> Rewrite | Refused:
+def _unpin(edit: Unpin, job: Job, caps: Capabilities, begin: int) -> Rewrite | CantEdit:
     original = original_of(edit, job)
     texts: dict[str, str] = {}
     if not (job.lease and job.lease.own_nodes):
         texts["nodes"] = ""
     if original.partition and original.partition != job.request.partition:
         if not _PARTITIONS.fullmatch(original.partition):
-            return Refused("the original partition holds characters that are never sent")
+            return CantEdit("the original partition holds characters that are never sent")
         texts["partition"] = original.partition
     exact = True
     if caps.restore_untyped:
@@ -133,7 +133,7 @@ def _unpin(edit: Unpin, job: Job, caps: Capabilities, begin: int) -> Rewrite | R
         for name, was, now in fields:
             if not gres.same(was, now):
                 if not _TRES.fullmatch(was):
-                    return Refused("the original request holds characters that are never sent")
+                    return CantEdit("the original request holds characters that are never sent")
                 texts[name] = was or gres.beside(now)
     elif asks_for_slots(job.request):
         exact = False

@@ -20,7 +20,7 @@ from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.commands.cluster import racks_of
 from pal_slurm.slurm.edits.apply import Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
-from pal_slurm.slurm.nodes import PLAIN_SITE, Machine, Site
+from pal_slurm.slurm.nodes import PLAIN_WORDS, Machine, SiteWords
 from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
 from pal_slurm.slurm.pyslurm.messages import (
     ANSWER,
@@ -52,7 +52,7 @@ class PyslurmSlurm:
         python: Sequence[str],
         *,
         conf: str | None = None,
-        site: Site = PLAIN_SITE,
+        site: SiteWords = PLAIN_WORDS,
         deadline_s: float = 20.0,
         start_deadline_s: float = 15.0,
         clock: Callable[[], float] = time.time,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from pal_slurm.daemon.beside import Beside
+from pal_slurm.daemon.beside.thread import Beside
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.store import DecisionRepo, Store
 from pal_slurm.store.retention import Keep, rules, sweep
@@ -28,7 +28,7 @@ class Forgetter:
     def __post_init__(self) -> None:
         self.beside = Beside("forgetting", self.faults)
 
-    def look(self, now: float, keep: Keep) -> bool:
+    def begin_when_due(self, now: float, keep: Keep) -> bool:
         """Begin to remove what is old, when it is time and the last time is over."""
         if self.due is None or self.due > now + EVERY_S:  # the second: the clock was set back
             self.due = now + FIRST_S

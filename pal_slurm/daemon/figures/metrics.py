@@ -1,4 +1,4 @@
-"""Figures for Prometheus. In: cycle reports, faults. Out: the text of the `pal_*` metrics; figures.py serves it.
+"""Figures for Prometheus. In: cycle reports, faults. Out: the text of the `pal_*` metrics; serving.py serves it.
 
 Only our own: Slurm exports its own figures. Labels are bounded: no job, user or application names.
 """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass, field
 
-from pal_slurm.daemon.beside import Beside
+from pal_slurm.daemon.beside.thread import Beside
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.slurm.commands.qos import preempting
@@ -32,7 +32,7 @@ class Preempting:
     def __post_init__(self) -> None:
         self._beside = Beside("qos", self.faults)
 
-    def look(self, monotonic: float) -> tuple[str, ...]:
+    def heard(self, monotonic: float) -> tuple[str, ...]:
         """What is known so far; asks anew when it is time."""
         if not self.enabled:
             return ()

@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from pal_slurm.daemon.address import Address
 from pal_slurm.daemon.faults import Faults
+from pal_slurm.daemon.figures.address import Address
 
 log = logging.getLogger("pald")
 MOST_CLIENTS = 16
@@ -38,7 +38,7 @@ class _Client:
 
 
 class Figures:
-    """`look` once a cycle keeps its thread alive; `trouble` says why nobody gets figures, and is empty when all do."""
+    """`keep_serving` once a cycle restarts a dead thread; `trouble` says why nobody gets figures; empty: all do."""
 
     def __init__(self, listen: str, text: Callable[[], bytes], faults: Faults) -> None:
         self.listen = listen
@@ -49,7 +49,7 @@ class Figures:
         self._thread: threading.Thread | None = None
         self._not_before = 0.0
 
-    def look(self) -> None:
+    def keep_serving(self) -> None:
         running = self._thread is not None and self._thread.is_alive()
         if not self.listen or running or self._stop.is_set() or time.monotonic() < self._not_before:
             return

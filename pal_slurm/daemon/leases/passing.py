@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from pal_slurm.config import Config
-from pal_slurm.daemon.alive import is_name
+from pal_slurm.daemon.leases.alive import is_name
 from pal_slurm.model import (
     Action,
     App,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pal_slurm.config import Config
-from pal_slurm.daemon.beside import Beside
+from pal_slurm.daemon.beside.thread import Beside
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.intake.spool import FileFate, SpoolBusy
 from pal_slurm.learning.from_jobs import TierOf
@@ -34,7 +34,7 @@ class Learner:
     def __post_init__(self) -> None:
         self.beside = Beside("learning", self.faults)
 
-    def look(self, cluster: Cluster, now: float) -> bool:
+    def begin_when_due(self, cluster: Cluster, now: float) -> bool:
         """Begin to take in what waits, when it is time and the last time is over."""
         settings = self.config.learning
         if not settings.enabled or not self.config.profile.spool or self.beside.busy:

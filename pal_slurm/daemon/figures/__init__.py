@@ -1,0 +1,1 @@
+"""Figures for Prometheus. In: cycle reports. Out: HTTP answers on one address."""
