@@ -1,9 +1,11 @@
-/* The option table: --pal-app=NAME comes in from the command line, an #SBATCH line or (in slurmstepd) the launch message. */
+/* The option table: --pal-app=NAME and --pal-move come in from the command line, an #SBATCH line or (in slurmstepd) the
+ * launch message. */
 #include <string.h>
 
 #include "app.h"
 #include "args.h"
 #include "log.h"
+#include "move.h"
 
 static char app_name[PAL_APP_MAX + 1];
 
@@ -15,6 +17,14 @@ static struct spank_option options[] = {
 		.has_arg = 1,
 		.val = 0,
 		.cb = pal_args_set_app,
+	},
+	{
+		.name = "pal-move",
+		.arginfo = "[SECONDS|SIGNAL@SECONDS]",
+		.usage = "the job saves its work and may be restarted on better GPUs; what a restart costs it, or what to send it first",
+		.has_arg = 2, /* may be left out */
+		.val = 0,
+		.cb = pal_args_set_move,
 	},
 	SPANK_OPTIONS_TABLE_END,
 };
@@ -48,6 +58,20 @@ int pal_args_set_app(int val, const char *optarg, int remote)
 		return (0);
 
 	pal_app_explain(optarg, sentence, sizeof(sentence));
+	pal_error("%s", sentence);
+	return (-1);
+}
+
+int pal_args_set_move(int val, const char *optarg, int remote)
+{
+	char sentence[256];
+
+	(void)val;
+	/* job_submit.lua reads the value, and again judges it; nothing on a node does. */
+	if (remote || optarg == NULL || pal_move_check(optarg) == PAL_MOVE_OK)
+		return (0);
+
+	pal_move_explain(optarg, sentence, sizeof(sentence));
 	pal_error("%s", sentence);
 	return (-1);
 }

@@ -10,7 +10,8 @@ void pal_args_register(spank_t sp);
 /* The application that was named, or NULL. */
 const char *pal_args_app(void);
 
-/* The option's callback, as Slurm calls it. */
+/* The options' callbacks, as Slurm calls them. */
 int pal_args_set_app(int val, const char *optarg, int remote);
+int pal_args_set_move(int val, const char *optarg, int remote);
 
 #endif

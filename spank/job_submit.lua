@@ -2,7 +2,7 @@
 
 In: the request of one job, the settings of pal_lua.conf (which lies beside this file), the clock.
 Out: the same request with
-  1. the application of --pal-app as the word app:NAME in the comment,
+  1. what --pal-app and --pal-move say as the words app:NAME and pal:move in the comment,
   2. GPU models written as node features, where the cluster names its devices by slot (slots = yes),
   3. a lease: a begin time a little ahead, and a mark in the AdminComment that says it is ours and
      keeps the original request; where pald says that nothing better can come for the job, the begin time is now.
@@ -24,6 +24,8 @@ local LEASE = 20 -- where neither pal_lua.conf nor pald says how long it is
 local ALIVE_FOR = 60 -- seconds that pald's sign of life is believed
 local SETTLED = 2 -- a snapshot so many seconds younger than a lease holds its job: a second is lost in rounding
 local OPTION = "_SLURM_SPANK_OPTION_pal_pal_app=" -- how Slurm hands a SPANK option of plugin `pal` to job_submit
+local MOVE_OPTION = "_SLURM_SPANK_OPTION_pal_pal_move="
+local MOST_COST, MOST_AHEAD = 86400, 3600 -- seconds that --pal-move may name
 local KEEP_OFF = "PAL_KEEP_OFF=" -- set by our SPANK plugin for what job_submit can't see: --deadline, -I SECONDS
 
 -- Words -------------------------------------------------------------------------------------------------------------
@@ -33,23 +35,37 @@ function pal.is_app(name)
 	return type(name) == "string" and #name <= 64 and name:find("^[A-Za-z0-9][A-Za-z0-9._+%-]*$") ~= nil
 end
 
--- Puts app:NAME where the user's first app: word stands, or at the end; every other byte stays as it was.
-function pal.tagged(comment, app)
-	local word = "app:" .. app
+-- What may stand behind pal:move=, shared in the same way: SECONDS, or [B:]SIGNAL@SECONDS.
+function pal.is_move(value)
+	local cost = value:match("^[1-9]%d*$")
+	if cost then
+		return #cost <= 5 and tonumber(cost) <= MOST_COST
+	end
+	local signal, ahead = value:gsub("^B:", ""):gsub("^SIG", ""):match("^(USR[12])@([1-9]%d*)$")
+	return signal ~= nil and #ahead <= 4 and tonumber(ahead) <= MOST_AHEAD
+end
+
+-- Puts the word where the user's first one of its kind stands, or at the end; every other byte stays as it was.
+local function with_word(comment, word, is_such)
 	if comment == nil or comment == "" then
 		return word
 	end
-	local before, start = comment:match("^(app:)()")
-	if before then
-		start = 1
-	else
-		start = comment:match("[ \t\r\n\v\f]()app:")
+	for start, found, finish in comment:gmatch("()([^ \t\r\n\v\f]+)()") do
+		if is_such(found) then
+			return comment:sub(1, start - 1) .. word .. comment:sub(finish)
+		end
 	end
-	if not start then
-		return comment .. " " .. word
-	end
-	local finish = comment:match("()[ \t\r\n\v\f]", start) or #comment + 1
-	return comment:sub(1, start - 1) .. word .. comment:sub(finish)
+	return comment .. " " .. word
+end
+
+function pal.tagged(comment, app)
+	return with_word(comment, "app:" .. app, function(word) return word:find("app:", 1, true) == 1 end)
+end
+
+-- `value`: what stands behind --pal-move=; "" where nothing does.
+function pal.with_move(comment, value)
+	local word = value == "" and "pal:move" or "pal:move=" .. value
+	return with_word(comment, word, function(w) return w == "pal:move" or w:find("pal:move=", 1, true) == 1 end)
 end
 
 local function split(list)
@@ -346,6 +362,12 @@ function pal.mark(job, lease_end, own)
 	if not job.script then
 		add("i", "1") -- srun or salloc: srun asks for what its allocation then says of GRES, beside its own options
 	end
+	if job.requeue == 0 or job.requeue == 1 then
+		add("q", ("%d"):format(job.requeue)) -- --requeue or --no-requeue was said: later nothing tells that from the default
+	end
+	if ((job.comment or "") .. " "):find("^pal:move[ =]") or ((job.comment or "") .. " "):find(" pal:move[ =]") then
+		add("m", "1") -- it asked to be moved: a comment that no longer says so was changed since
+	end
 	return "pal1{" .. table.concat(parts, ";") .. "}"
 end
 
@@ -465,16 +487,23 @@ end
 
 -- The three steps ---------------------------------------------------------------------------------------------------
 
-local function tag(job, set)
-	local app = spank_word(job, OPTION)
-	if not app or not pal.is_app(app) then
-		return
-	end
-	local comment = pal.tagged(job.comment, app)
+local function say(job, set, comment, option)
 	if #comment <= LONGEST_TEXT then
 		set("comment", comment)
 	else
-		slurm.log_user("%s", "pal: the comment leaves no room for --pal-app; the job goes on without it")
+		slurm.log_user("%s", "pal: the comment leaves no room for --" .. option .. "; the job goes on without it")
+	end
+end
+
+local function tag(job, set)
+	local app = spank_word(job, OPTION)
+	if app and pal.is_app(app) then
+		say(job, set, pal.tagged(job.comment, app), "pal-app")
+	end
+	local move = spank_word(job, MOVE_OPTION)
+	move = move == "(null)" and "" or move
+	if move and (move == "" or pal.is_move(move)) then
+		say(job, set, pal.with_move(job.comment, move), "pal-move")
 	end
 end
 

@@ -72,6 +72,7 @@ class SimCluster:
             held=made.held,
             waits_for=made.after,
             recounts=made.recounts,
+            said_requeue=made.said_requeue,
         )
 
     def state(self, job: int) -> str:
@@ -198,6 +199,7 @@ class Sbatch:
         self.record = JobRecord(0, 0, "PENDING", "root", time_limit_min=60, requeue=True, command="wrap")
         self.begin = 0.0
         self.held = self.recounts = False
+        self.said_requeue: bool | None = None
         self.after: tuple[int, ...] = ()
 
     def read(self, options: Sequence[str]) -> Sbatch:
@@ -265,10 +267,10 @@ class Sbatch:
         self.record.exclusive = True
 
     def _requeue(self, _value: str, _: str) -> None:
-        self.record.requeue = True
+        self.record.requeue = self.said_requeue = True
 
     def _no_requeue(self, _value: str, _: str) -> None:
-        self.record.requeue = False
+        self.record.requeue = self.said_requeue = False
 
     def _ntasks_per_gpu(self, value: str, _: str) -> None:
         gpus = (self.record.per_job or self.record.per_node).rpartition(":")[2] or "1"

@@ -8,7 +8,8 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 
 import msgspec
 
-from pal_slurm.config.schema import Config, Section
+from pal_slurm.config.schema import Config
+from pal_slurm.config.section import Section
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ import msgspec
 import yaml
 
 from pal_slurm.config.keys import all_keys, bare, fields, mapped_section, section_of, type_words
-from pal_slurm.config.schema import Config, Section
+from pal_slurm.config.schema import Config
+from pal_slurm.config.section import Section
 
 MAX_BYTES = 4_000_000
 
@@ -63,7 +64,8 @@ class _Reader:
             self.fault(node, key, f"must be {type_words(kind)}, not a {'map' if _is_map(node) else 'list'}")
             return _MISSING
         try:
-            built = self._build.construct_object(node)
+            # YAML takes a plain `off` for false.
+            built = node.value if get_origin(bare(kind)) is Literal else self._build.construct_object(node)
         except (yaml.YAMLError, ValueError):
             self.fault(node, key, f"can't be read as {type_words(kind)}")
             return _MISSING

@@ -9,7 +9,7 @@ import msgspec
 import yaml
 
 from pal_slurm.config.keys import Key, all_keys, type_words
-from pal_slurm.config.schema import Section
+from pal_slurm.config.section import Section
 
 _HEAD = """\
 # pal-slurm: every key with its default. Lines are commented out: a key that is missing has the default shown.

@@ -1,25 +1,18 @@
 """Every key of pal.yaml: type, default, unit and one line of why. In: nothing. Out: `Config` and its sections.
 
-This is the only place where a key is described: the checker, `palctl config explain`, the sample file and its tests
-all read these annotations.
+The only place, with `moves.py`, where a key is described: the checker, `palctl config explain`, the sample file and its
+tests all read these annotations.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import msgspec
 
+from pal_slurm.config.moves import MovesSection
+from pal_slurm.config.section import Section, why
 from pal_slurm.model import App, Apps
-
-
-def why(text: str, unit: str = "", **limits: Any) -> msgspec.Meta:
-    """What a key is for, its unit, and the limits that msgspec enforces (ge, le, gt, min_length, pattern ...)."""
-    return msgspec.Meta(description=text, extra={"unit": unit}, **limits)
-
-
-class Section(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Base of all sections: strict and immutable."""
 
 
 class ClusterSection(Section, frozen=True):
@@ -267,6 +260,7 @@ class Config(Section, frozen=True):
     lease: Annotated[LeaseSection, why("The start time, a little ahead, that a job waits for pald.")] = LeaseSection()
     cycle: Annotated[CycleSection, why("When pald looks and decides.")] = CycleSection()
     budget: Annotated[BudgetSection, why("How much of slurmctld's time pald may take.")] = BudgetSection()
+    moves: Annotated[MovesSection, why("Which running jobs may be moved to better GPUs.")] = MovesSection()
     leader: Annotated[LeaderSection, why("Only one pald writes.")] = LeaderSection()
     classes: Annotated[ClassesSection, why("Families of applications with the same sensitivity.")] = ClassesSection()
     apps: Annotated[

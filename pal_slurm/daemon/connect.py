@@ -47,4 +47,9 @@ def commands_of(config: Config) -> Commands:
 
 
 def _site(config: Config) -> SiteWords:
-    return SiteWords(models=config.cluster.models)
+    moves = config.moves
+    return SiteWords(
+        models=config.cluster.models,
+        movable_qos=frozenset(moves.qos),
+        movable_partitions=frozenset(moves.partitions),
+    )

@@ -1,7 +1,8 @@
 """The nouns, and the one speed equation. Imports numpy and the standard library only."""
 
-from pal_slurm.model.app import APP_NAME, NO_HINT, App, Apps, Hint, read_hint
+from pal_slurm.model.app import APP_NAME, NO_HINT, UNREADABLE, App, Apps, Hint, read_hint
 from pal_slurm.model.cluster import BoolArray, Cluster, FloatArray, IntArray, Tier, homogeneous
+from pal_slurm.model.consent import NO_CONSENT, Consent, Given, consent_of
 from pal_slurm.model.edit import (
     NOT_SENT,
     Edit,
@@ -23,10 +24,11 @@ from pal_slurm.model.snapshot import Knowledge, Reservation, Snapshot
 from pal_slurm.model.speed import Factors, Gpus, Speeds, base_of, comm_of, factors, flat, predict, speeds_of, step_time
 
 __all__ = [
-    "APP_NAME", "KIND_OF", "NOT_SENT", "NO_HINT", "STEPS", "Action", "App", "Apps", "BoolArray", "Cluster",
-    "Decision", "Edit", "EditKind", "EditResult", "Factors", "FloatArray", "Gpus", "Hint", "IntArray", "Intent",
-    "Job", "JobRef", "JobState", "Knowledge", "Lease", "LeaseAgain", "NotBegun", "OperationKind", "Outcome", "Pin",
-    "Placement", "Plain", "Reason", "Renew", "Request", "Reservation", "ScoreTable", "Shape", "Snapshot",
-    "Speeds", "Tier", "Unpin", "Waits", "base_of", "bins_with_neutral", "comm_of", "factors", "flat", "homogeneous",
-    "neutral_scores", "predict", "read_hint", "speeds_of", "step_time", "until",
+    "APP_NAME", "KIND_OF", "NOT_SENT", "NO_CONSENT", "NO_HINT", "STEPS", "UNREADABLE", "Action", "App", "Apps",
+    "BoolArray", "Cluster", "Consent", "Decision", "Edit", "EditKind", "EditResult", "Factors", "FloatArray", "Given",
+    "Gpus", "Hint", "IntArray", "Intent", "Job", "JobRef", "JobState", "Knowledge", "Lease", "LeaseAgain", "NotBegun",
+    "OperationKind", "Outcome", "Pin", "Placement", "Plain", "Reason", "Renew", "Request", "Reservation",
+    "ScoreTable", "Shape", "Snapshot", "Speeds", "Tier", "Unpin", "Waits", "base_of", "bins_with_neutral", "comm_of",
+    "consent_of", "factors", "flat", "homogeneous", "neutral_scores", "predict", "read_hint", "speeds_of",
+    "step_time", "until",
 ]  # fmt: skip

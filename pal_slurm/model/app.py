@@ -1,4 +1,4 @@
-"""Applications and what users say of them. In: the words of a comment. Out: app names, hands-off wishes, profiles.
+"""Applications and what users say of them. In: the words of a comment. Out: app names, wishes, profiles.
 
 NAME is one pattern for C, lua and Python; `spank/tests/vectors.txt` holds the cases that all three must agree on.
 """
@@ -8,6 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+
+from pal_slurm.model.consent import NO_CONSENT, Consent, Given, said_in
 
 APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 MAX_COMMENT = 8192  # a longer comment is nobody's hint; Slurm itself takes up to 60 kB
@@ -20,27 +22,24 @@ class Hint:
     app: str | None = None
     off: bool = False
     dropped: bool = False
+    consent: Consent = NO_CONSENT  # to be moved while it runs: what the comment alone says
 
 
 NO_HINT = Hint()
+UNREADABLE = Hint(dropped=True, consent=Consent(Given.UNREAD))
 
 
 def read_hint(comment: str | None) -> Hint:
-    """Find `app:NAME` and `pal:off` among the words of a comment; hostile text costs only the hint (P9)."""
+    """Find `app:NAME` and the `pal:` words of a comment; hostile text costs only the hint (P9)."""
     if not comment:
         return NO_HINT
     if len(comment) > MAX_COMMENT or not comment.isprintable():
-        return Hint(dropped=True)
-    app: str | None = None
-    off = False
-    for word in comment.split(" "):
-        if word == "pal:off":
-            off = True
-        elif word.startswith("app:") and app is None:
-            if not APP_NAME.fullmatch(word, 4):
-                return Hint(off=off, dropped=True)
-            app = word[4:]
-    return Hint(app, off)
+        return UNREADABLE
+    words = comment.split(" ")
+    named = next((word for word in words if word.startswith("app:")), None)
+    fine = named is None or APP_NAME.fullmatch(named, 4) is not None
+    consent = said_in(words) if "pal:" in comment.lower() else NO_CONSENT
+    return Hint(named[4:] if named and fine else None, "pal:off" in words, not fine, consent)
 
 
 @dataclass(frozen=True, slots=True)

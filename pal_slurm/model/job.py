@@ -9,6 +9,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from pal_slurm.model.app import NO_HINT, Hint
+from pal_slurm.model.consent import NO_CONSENT, Consent
 from pal_slurm.model.hostlist import expand_hosts
 
 
@@ -103,6 +104,8 @@ class Lease:
     not_before: int | None = None  # the user's own begin time: nobody starts it sooner
     moved: bool = False  # its begin time is neither lua's nor ours any more: it is kept as it is until it has come
     interactive: bool = False  # of srun or salloc
+    requeue: bool | None = None  # --requeue or --no-requeue, where its user said one
+    asked_to_move: bool = False  # pal:move at submission: its comment may have been changed since
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +146,7 @@ class Job:
     dependency: str = ""
     planned_nodes: str = ""
     hint: Hint = NO_HINT
+    consent: Consent = NO_CONSENT  # to be moved while it runs
     lease: Lease | None = None
     array_id: int | None = None
     array_task: int | None = None  # set once the task has a record of its own

@@ -11,9 +11,12 @@ from pal_slurm.store import JobOutcome, Why
 
 FIELDS = (
     "job", "task", "app", "class", "gpus", "action", "reason", "where", "step_time", "slurm_step_time", "gain",
-    "as_pinned", "start", "end", "submit", "decided_at", "actuator",
+    "moves", "as_pinned", "start", "end", "submit", "decided_at", "actuator",
 )  # fmt: skip
-DEFAULT = ("job", "task", "app", "class", "gpus", "action", "reason", "where", "step_time", "slurm_step_time", "gain")
+DEFAULT = (
+    "job", "task", "app", "class", "gpus", "action", "reason", "where", "step_time", "slurm_step_time", "gain",
+    "moves",
+)  # fmt: skip
 
 
 def job_rows(decided: Sequence[Why], got: Sequence[JobOutcome], most: int) -> list[dict[str, Value]]:
@@ -40,6 +43,7 @@ def _decided(why: Why) -> dict[str, Value]:
         "step_time": d.step_time,
         "slurm_step_time": d.slurm_step_time,
         "gain": _gain(d.step_time, d.slurm_step_time),
+        "moves": why.consent.given.value,
         "as_pinned": None,
         "start": None,
         "end": None,

@@ -14,7 +14,9 @@ from pal_slurm.model import (
     Action,
     App,
     Cluster,
+    Consent,
     Decision,
+    Given,
     Job,
     Knowledge,
     Placement,
@@ -69,6 +71,7 @@ def why_of(decision: Decision, job: Job, snapshot: Snapshot, knowledge: Knowledg
         ahead=decision.rank,
         weighed=tuple(weigh(what, app, p, cluster, knowledge.scores) for what, p in looked_at.items() if p),
         pinnable=job.shape is not None,
+        consent=job.consent,
     )
 
 
@@ -118,6 +121,8 @@ def sentences(why: Why) -> Iterator[str]:
         yield _weighed(weighed)
     if why.decision.action is not Action.PLAIN and (gain := _gain(why)):  # else the choice is Slurm's own
         yield gain
+    if moves := _moves(why.consent):
+        yield moves
 
 
 def where(placement: Placement) -> str:
@@ -126,6 +131,33 @@ def where(placement: Placement) -> str:
     for node, slots in zip(placement.nodes, placement.gpus, strict=True):
         by_slots.setdefault(slots, []).append(node)
     return " ".join(f"{fold(nodes)}:{','.join(f'g{s}' for s in slots)}" for slots, nodes in by_slots.items())
+
+
+_CONSENT = {
+    Given.ASKED: "It may be moved while it runs, for its comment says pal:move",
+    Given.SITE: "It may be moved while it runs, as all jobs of its QOS or partition (moves in pal.yaml).",
+    Given.REQUEUE: "It said --requeue: it may be moved while it runs where moves.mode in pal.yaml is proven, and jobs "
+    "of its user and application were seen to resume after requeues.",
+    Given.NOT: "",
+    Given.STAY: "It is not moved while it runs, for its comment says pal:stay or pal:off.",
+    Given.NO_REQUEUE: "It is not moved while it runs, for it can't be requeued: it said --no-requeue, is no batch job, "
+    "or the site requeues only jobs that say --requeue.",
+    Given.TAKEN_BACK: "It is not moved while it runs: it said pal:move when it was submitted, and its comment no "
+    "longer says so.",
+    Given.UNREAD: "It is not moved while it runs, for its comment, or what it says of moves, can't be read.",
+}
+
+
+def _moves(consent: Consent) -> str:
+    if not consent.asked:
+        return _CONSENT[consent.given]
+    told = [_CONSENT[consent.given]]
+    if consent.cost_s is not None:
+        told.append(f"a restart costs it {consent.cost_s} s")
+    if consent.signal:
+        whom = "its batch script" if consent.to_script else "its steps"
+        told.append(f"SIG{consent.signal} goes to {whom} first, {consent.ahead_s} s to answer it")
+    return "; ".join(told) + "."
 
 
 def _what_it_is(why: Why) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from functools import lru_cache
 
 from pal_slurm.model import Lease, Request
@@ -19,12 +20,12 @@ def read_mark(admin_comment: str) -> Lease | None:
     made = _made("".join(match.group(1, 3)))
     if made is None:
         return None
-    return Lease(int(match[2]), made.original, made.own_nodes, made.not_before, interactive=made.interactive)
+    return replace(made, end=int(match[2]))
 
 
 @lru_cache(maxsize=4096)
 def _made(text: str) -> Lease | None:
-    """What a mark says beside the end: the original request, and whether it named nodes or a begin time."""
+    """What a mark says beside the end: the original request, and what else it said that a record no longer shows."""
     fields = dict(part.partition("=")[::2] for part in text.split(";") if part)
     least, _, most = fields.get("N", "").partition("-")
     try:
@@ -42,4 +43,12 @@ def _made(text: str) -> Lease | None:
         partition=fields.get("P", ""),
         features=fields.get("f", ""),
     )
-    return Lease(0, original, fields.get("r") == "1", not_before, interactive=fields.get("i") == "1")
+    return Lease(
+        0,
+        original,
+        own_nodes=fields.get("r") == "1",
+        not_before=not_before,
+        interactive=fields.get("i") == "1",
+        requeue={"0": False, "1": True}.get(fields.get("q", "")),
+        asked_to_move=fields.get("m") == "1",
+    )

@@ -75,6 +75,8 @@ class SiteWords:
     models: tuple[str, ...] = ()  # node features that name a GPU model; none: the GRES type, else "gpu"
     rack_prefix: str = "rack"  # a feature of this prefix and a number is the node's rack
     racks: Mapping[str, int] | None = None  # node -> rack, where it is known otherwise (topology)
+    movable_qos: frozenset[str] = frozenset()  # their jobs may be moved while they run
+    movable_partitions: frozenset[str] = frozenset()
 
 
 PLAIN_WORDS = SiteWords()

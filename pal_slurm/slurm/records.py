@@ -13,9 +13,10 @@ from functools import lru_cache
 
 import msgspec
 
-from pal_slurm.model import NO_HINT, Hint, Job, JobState, read_hint
+from pal_slurm.model import NO_HINT, UNREADABLE, Consent, Hint, Job, JobState, Lease, consent_of, read_hint
 from pal_slurm.slurm import gres
 from pal_slurm.slurm.mark import read_mark
+from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords
 from pal_slurm.slurm.nodeset import unfold
 from pal_slurm.slurm.reasons import why
 from pal_slurm.slurm.requests import Demand, asked_of
@@ -78,7 +79,7 @@ class JobRecord(msgspec.Struct, array_like=True):
     gres_detail: list[str] = []  # one text per node that it runs on
 
 
-def to_job(record: JobRecord) -> Job:
+def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
     state = _state(record.state)
     pending = state is JobState.PENDING
     lease = read_mark(record.admin_comment) if record.admin_comment else None
@@ -90,6 +91,7 @@ def to_job(record: JobRecord) -> Job:
         record.mem_per_node_mb, record.mem_per_cpu_mb,
     )  # fmt: skip
     asked = asked_of(demand)
+    partitions, hint = _words(record.partition), _hint(record.comment)
     nodes = () if pending else unfold(record.nodes)
     job = object.__new__(Job)
     # A frozen dataclass sets its forty fields one by one, which for 10,000 jobs is most of the time of a snapshot.
@@ -100,7 +102,7 @@ def to_job(record: JobRecord) -> Job:
         user=record.user,
         account=_plain(record.account),
         qos=record.qos,
-        partitions=_words(record.partition),
+        partitions=partitions,
         priority=record.priority or 0,
         reason=record.reason or "None",
         why=why(record.reason),
@@ -119,7 +121,8 @@ def to_job(record: JobRecord) -> Job:
         reservation=record.reservation,
         dependency=record.dependency,
         planned_nodes=record.planned_nodes,
-        hint=_hint(record.comment),
+        hint=hint,
+        consent=_consent(record, partitions, hint, lease, site),
         name=record.name,
         command=record.command,
         lease=lease,
@@ -168,10 +171,23 @@ def _hint_of(comment: str) -> Hint:
 
 def _hint(comment: str | None) -> Hint:
     if comment is None:
-        return Hint(dropped=True)
+        return UNREADABLE
     if not comment:
         return NO_HINT
     return _hint_of(comment) if len(comment) <= 256 else read_hint(comment)
+
+
+def _consent(
+    record: JobRecord, partitions: tuple[str, ...], hint: Hint, lease: Lease | None, site: SiteWords
+) -> Consent:
+    """A job that names several partitions may run in any of them: all must be such whose jobs may be moved."""
+    return consent_of(
+        hint.consent,
+        restarts=record.requeue and (lease is None or not (lease.interactive or lease.requeue is False)),
+        asked_first=lease is not None and lease.asked_to_move,
+        site=record.qos in site.movable_qos or (bool(partitions) and site.movable_partitions.issuperset(partitions)),
+        requeue=lease is not None and lease.requeue is True,
+    )
 
 
 def _devices(detail: list[str], nodes: int) -> tuple[tuple[int, ...], ...]:

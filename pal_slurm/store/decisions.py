@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import insert, select, update
 
-from pal_slurm.model import Decision, JobRef, Placement
+from pal_slurm.model import NO_CONSENT, Consent, Decision, JobRef, Placement
 from pal_slurm.store.engine import Store
 from pal_slurm.store.jsontext import dump, load
 from pal_slurm.store.tables import decisions
@@ -43,6 +43,7 @@ class Why:
     ahead: int  # jobs before it in the order
     weighed: tuple[Weighed, ...] = ()
     pinnable: bool = True
+    consent: Consent = NO_CONSENT  # to be moved while it runs
 
     @property
     def ref(self) -> JobRef:

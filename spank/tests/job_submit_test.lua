@@ -89,8 +89,20 @@ function cases.names_agree_with_the_shared_vectors()
 			count = count + 1
 			same(pal.tagged(unescape(before), app), unescape(after))
 		end
+		wanted, text = line:match("^move\t(%a+)\t(.*)$")
+		if wanted then
+			count = count + 1
+			if pal.is_move(unescape(text)) ~= (wanted == "yes") then
+				error("judged otherwise: " .. line)
+			end
+		end
+		local value, was, is = line:match("^moved\t([^\t]*)\t([^\t]*)\t([^\t]*)$")
+		if value then
+			count = count + 1
+			same(pal.with_move(unescape(was), value), unescape(is))
+		end
 	end
-	assert(count > 50, "no vectors")
+	assert(count > 120, "no vectors")
 	same(pal.is_app("a\0b"), false)
 end
 
@@ -100,6 +112,26 @@ function cases.the_option_becomes_a_word_of_the_comment()
 	same(submit({ spank_job_env = env, spank_job_env_size = 1 }).comment, "app:resnet")
 	same(submit({ spank_job_env = env, spank_job_env_size = 1, comment = "mine app:bert too" }).comment, "mine app:resnet too")
 	same(submit({ spank_job_env = env, spank_job_env_size = 1, tres_per_node = "" }).comment, "app:resnet")
+end
+
+function cases.the_option_to_be_moved_becomes_a_word_and_stands_in_the_mark()
+	fresh()
+	local function with(value, fields)
+		fields = fields or {}
+		fields.spank_job_env, fields.spank_job_env_size = { [0] = "_SLURM_SPANK_OPTION_pal_pal_move=" .. value }, 1
+		return submit(fields)
+	end
+	same(with("").comment, "pal:move")
+	same(with("(null)").comment, "pal:move")
+	same(with("USR1@60", { comment = "mine pal:move=5" }).comment, "mine pal:move=USR1@60")
+	same(with("KILL@5", { comment = "mine" }).comment, "mine")
+	assert(with("120").admin_comment:find(";m=1}", 1, true))
+	assert(not with("0").admin_comment:find("m=", 1, true))
+	assert(submit({ comment = "x pal:move" }).admin_comment:find(";m=1}", 1, true))
+	assert(not submit({ comment = "pal:moves" }).admin_comment:find("m=", 1, true))
+	assert(submit({ requeue = 1, comment = "pal:move=9 x" }).admin_comment:find(";q=1;m=1}", 1, true))
+	assert(submit({ requeue = 0 }).admin_comment:find(";q=0}", 1, true))
+	assert(not submit({ requeue = 65534 }).admin_comment:find("q=", 1, true))
 end
 
 function cases.a_comment_that_would_grow_too_long_is_left_alone_and_the_user_told()

@@ -11,6 +11,7 @@
 #include "classes.h"
 #include "config.h"
 #include "keepoff.h"
+#include "move.h"
 
 static int failures;
 
@@ -45,17 +46,20 @@ static void try_names(void)
 	char line[1024], *text, *exact;
 	int lines = 0;
 	size_t at;
+	bool is_move;
 
 	while (fgets(line, sizeof(line), stdin) != NULL) {
 		line[strcspn(line, "\n")] = '\0';
-		if (strncmp(line, "name\t", 5) != 0)
+		is_move = strncmp(line, "move\t", 5) == 0;
+		if (strncmp(line, "name\t", 5) != 0 && !is_move)
 			continue;
 		lines++;
 		text = strchr(line + 5, '\t');
 		*text++ = '\0';
 		unescape(text);
 		exact = strdup(text); /* so that ASan sees a read behind the end */
-		if ((pal_app_check(exact, &at) == PAL_APP_OK) != (strcmp(line + 5, "yes") == 0)) {
+		if ((is_move ? pal_move_check(exact) == PAL_MOVE_OK : pal_app_check(exact, &at) == PAL_APP_OK) !=
+		    (strcmp(line + 5, "yes") == 0)) {
 			failures++;
 			(void)fprintf(stderr, "line %d of the names: judged otherwise\n", lines);
 		}
@@ -79,6 +83,27 @@ static void try_sentences(void)
 	EXPECT(strlen(tiny) == sizeof(tiny) - 1);
 	pal_app_explain(NULL, sentence, sizeof(sentence));
 	EXPECT(strstr(sentence, "needs a name") != NULL);
+}
+
+static const char *about_move(const char *value)
+{
+	static char sentence[256];
+
+	pal_move_explain(value, sentence, sizeof(sentence));
+	return (sentence);
+}
+
+static void try_move_sentences(void)
+{
+	EXPECT(strstr(about_move("0"), "costs 1 to 86400") != NULL);
+	EXPECT(strstr(about_move("-1"), "costs 1 to 86400") != NULL);
+	EXPECT(strstr(about_move("1e9"), "costs 1 to 86400") != NULL);
+	EXPECT(strstr(about_move("KILL@5"), "USR1 or USR2") != NULL);
+	EXPECT(strstr(about_move("USR1@0"), "1 to 3600") != NULL);
+	EXPECT(strstr(about_move("USR1@\x1b[31m"), "1 to 3600") != NULL && strchr(about_move("USR1@\x1b[31m"), '\x1b') == NULL);
+	EXPECT(strstr(about_move(""), "takes nothing") != NULL);
+	EXPECT(strstr(about_move(NULL), "takes nothing") != NULL);
+	EXPECT(strlen(about_move("KILL@5")) < 255 && strlen(about_move("")) < 255);
 }
 
 static void try_config(void)
@@ -169,6 +194,8 @@ static void try_random(long rounds)
 		name[size] = '\0';
 		if (pal_app_check(name, &at) != PAL_APP_OK)
 			pal_app_explain(name, sentence, sizeof(sentence));
+		if (pal_move_check(name) != PAL_MOVE_OK)
+			pal_move_explain(name, sentence, sizeof(sentence));
 		(void)pal_keepoff_in(name, size);
 		free(name);
 	}
@@ -180,6 +207,7 @@ int main(int argc, char **argv)
 		try_names();
 	} else if (argc == 2 && strcmp(argv[1], "self") == 0) {
 		try_sentences();
+		try_move_sentences();
 		try_config();
 		try_classes();
 		try_keepoff();

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from pal_slurm.model import Waits
+from pal_slurm.model import Consent, Given, Waits
 from pal_slurm.slurm.port import Slurm
 from tests.slurm.backends import FORMS, LATER, ThroughCli, ThroughPyslurm, asked_for, backend_of
 from tests.slurm.minicluster import Minicluster, wait_for
@@ -107,6 +107,25 @@ class Reading:
         assert 0 < job.lease.end - job.submit <= 600
         assert job.lease.original.per_node.endswith("gpu:2")
         assert job.hint.app == "resnet"
+
+    def test_whether_a_job_may_be_moved_is_read(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        wanted = {
+            ("--comment=mine pal:move",): Consent(Given.ASKED),
+            ("--comment=pal:move=120 pal:move=B:USR1@60",): Consent(Given.ASKED, 120, "USR1", True, 60),
+            ("--comment=pal:move pal:stay",): Consent(Given.STAY),
+            ("--comment=pal:move=KILL@5",): Consent(Given.UNREAD),
+            ("--comment=pal:move", "--no-requeue"): Consent(Given.NO_REQUEUE),
+            ("--requeue",): Consent(Given.REQUEUE),
+            ("--no-requeue",): Consent(),
+            ("--comment=mine",): Consent(),
+        }
+        with minicluster.leases():
+            ids = [minicluster.submit("-H", "--gres=gpu:1", *options) for options in wanted]
+            jobs = slurm.jobs(ids)
+        assert {options: jobs[job].consent for options, job in zip(wanted, ids, strict=True)} == wanted
+        assert {job.id: job.consent for job in slurm.snapshot().pending} == {
+            job.id: job.consent for job in jobs.values()
+        }
 
     def test_a_running_job_tells_its_devices(self, slurm: Slurm, minicluster: Minicluster) -> None:
         one = minicluster.submit("-w", "n1", "--gres=gpu:g1:1,gpu:g3:1")

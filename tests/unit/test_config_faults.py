@@ -20,6 +20,9 @@ TYPOS = [
     ("cluster:\n  timeout_s: 10s\n", 2, "cluster.timeout_s", "without a unit: 10"),
     ("cluster:\n  worker_command: chroot /x\n", 2, "cluster.worker_command", "must be a list"),
     ("actuator: pins\n", 1, "actuator", "did you mean `pin`"),
+    ("moves:\n  mode: on\n", 2, "moves.mode", "none of off, asked, proven"),
+    ("moves:\n  mode: ask\n", 2, "moves.mode", "did you mean `asked`"),
+    ("moves:\n  qos: low\n", 2, "moves.qos", "for example [low]"),
     ("lease:\n  lenght_s: 20\n", 2, "lease.lenght_s", "did you mean `length_s`"),
     ("lease:\n  max_s: 3600\n", 2, "lease.max_s", "must be at most 600"),
     ("lease:\n  margin_s: .nan\n", 2, "lease.margin_s", "out of range"),
@@ -219,3 +222,8 @@ def test_a_password_is_never_shown(url: str) -> None:
     assert "s3c" not in without_password(url)
     assert "et@" not in without_password(url)
     assert "pal:***@db" in without_password(url)
+
+
+def test_a_word_that_yaml_takes_for_false_is_the_word(tmp_path: Path) -> None:
+    assert load(write(tmp_path, "moves:\n  mode: off\n")).moves.mode == "off"
+    assert load(write(tmp_path, "moves: {mode: 'off'}\n")).moves.mode == "off"

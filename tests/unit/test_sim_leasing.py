@@ -36,6 +36,9 @@ SUBMISSIONS: dict[str, dict[str, str | int]] = {
     "braces": {"per_node": "gres/gpu:1", "features": "{a}"},
     "a blank": {"per_node": "gres/gpu:1", "features": "a b"},
     "too long": {"per_node": "gres/gpu:1", "features": "f" * 600},
+    "may be moved": {"per_node": "gres/gpu:1", "comment": "mine pal:move", "requeue": 1},
+    "may be moved, and says more": {"per_node": "gres/gpu:1", "comment": "pal:move=USR1@60", "required_nodes": "n1"},
+    "words like it": {"per_node": "gres/gpu:1", "comment": "pal:moves xpal:move pal:mov\te", "requeue": 0},
     "a comment of an admin": {"per_node": "gres/gpu:1", "admin_comment": "see ticket 7"},
 }
 FIELDS = {
@@ -59,7 +62,8 @@ def by_lua(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, int
     ]
     for fields in SUBMISSIONS.values():
         base = {"begin_time": 0, "immediate": 0, "min_nodes": NO_VAL, "max_nodes": NO_VAL, "user_id": 1000}
-        given = base | {"het_job_offset": NO_VAL} | {FIELDS.get(name, name): value for name, value in fields.items()}
+        base |= {"het_job_offset": NO_VAL, "requeue": 65534}
+        given = base | {FIELDS.get(name, name): value for name, value in fields.items()}
         words = ", ".join(f'{k} = "{v}"' if isinstance(v, str) else f"{k} = {v}" for k, v in given.items())
         lines.append(f'do local j = {{ {words}, environment = {{}}, script = "#!/bin/sh\\n" }}')
         lines.append('slurm_job_submit(j, parts, 1000) print(j.admin_comment or "", "|", j.begin_time) end')
@@ -74,8 +78,10 @@ def by_lua(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, int
 def test_the_simulator_leases_as_the_lua_does(name: str, by_lua: dict[str, tuple[str, int]]) -> None:
     fields = dict(SUBMISSIONS[name])
     begin, recounts = int(fields.pop("begin", 0)), bool(fields.pop("recounts", 0))
+    said = fields.pop("requeue", None)
     record = JobRecord(1, NOW, "PENDING", "u", **fields)  # type: ignore[arg-type]
-    job = SimJob(record, lambda _: 1.0, begin=float(begin), recounts=recounts)
+    said_requeue = None if said is None else bool(said)
+    job = SimJob(record, lambda _: 1.0, begin=float(begin), recounts=recounts, said_requeue=said_requeue)
     Leasing(lambda now: True, partitions=frozenset({"gpu"}))(job, NOW)
     assert (record.admin_comment, int(job.begin)) == by_lua[name]
 

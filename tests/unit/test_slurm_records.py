@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
-from pal_slurm.model import Job, JobState, Request, Shape
+from pal_slurm.model import Given, Job, JobState, Request, Shape
 from pal_slurm.slurm import gres
 from pal_slurm.slurm.mark import read_mark
-from pal_slurm.slurm.nodes import NodeRecord, PartitionRecord, ReservationRecord, SiteWords, to_cluster, to_reservation
+from pal_slurm.slurm.nodes import (
+    PLAIN_WORDS,
+    NodeRecord,
+    PartitionRecord,
+    ReservationRecord,
+    SiteWords,
+    to_cluster,
+    to_reservation,
+)
 from pal_slurm.slurm.pyslurm.worker import older, read
 from pal_slurm.slurm.records import JobRecord, read_tasks, to_job
 
@@ -69,6 +78,47 @@ def test_the_mark_gives_the_end_of_the_lease_and_the_request_as_it_was() -> None
     assert lease is not None
     assert (lease.end, lease.own_nodes) == (1_700_000_000, True)
     assert lease.original == Request("gres/gpu:2", "", "", "", 1, 2, "gpu,long", "a100&rack1")
+
+
+def test_the_mark_keeps_what_was_said_of_moves_and_requeues() -> None:
+    for text, said in (
+        ("", (None, False)),
+        (";q=1;m=1", (True, True)),
+        (";q=0", (False, False)),
+        (";q=2;m=0", (None, False)),
+    ):
+        lease = read_mark("pal1{b=1700000000;n=gres/gpu:2" + text + "}")
+        assert lease and (lease.requeue, lease.asked_to_move) == said
+
+
+def consent(site: SiteWords = PLAIN_WORDS, /, **facts: Any) -> Given:
+    return to_job(record(**{"requeue": True, "per_node": "gres/gpu:1", "num_nodes": 1, **facts}), site).consent.given
+
+
+def test_a_word_that_was_taken_back_later_is_taken_back_and_one_that_came_later_counts() -> None:
+    asked = "pal1{b=1700000000;n=gres/gpu:1;m=1}"
+    assert consent(admin_comment=asked, comment="pal:move") is Given.ASKED
+    assert consent(admin_comment=asked, comment="mine") is Given.TAKEN_BACK
+    assert consent(admin_comment=asked, comment="pal:stay") is Given.STAY
+    assert consent(admin_comment=asked, comment=None) is Given.UNREAD
+    assert consent(admin_comment="pal1{b=1700000000;n=gres/gpu:1}", comment="pal:move") is Given.ASKED
+
+
+def test_jobs_of_a_qos_or_partition_that_the_site_named_may_be_moved() -> None:
+    site = SiteWords(movable_qos=frozenset({"low"}), movable_partitions=frozenset({"spot", "scavenge"}))
+    assert consent(site, qos="low", partition="gpu") is Given.SITE
+    assert consent(site, qos="high", partition="spot,scavenge") is Given.SITE
+    assert consent(site, qos="high", partition="spot,gpu") is Given.NOT
+    assert consent(site, partition="") is Given.NOT
+    assert consent(site, qos="low", comment="pal:stay") is Given.STAY
+    assert consent(site, qos="low", requeue=False) is Given.NO_REQUEUE
+    assert consent(site, qos="low", comment="pal:move=60") is Given.ASKED
+    assert consent(site, qos="low", admin_comment="pal1{b=1;m=1}") is Given.TAKEN_BACK
+
+
+def test_what_slurm_would_not_start_again_is_not_moved() -> None:
+    for mark in ("pal1{b=1;q=0}", "pal1{b=1;i=1}"):  # --no-requeue, later changed; srun, salloc: Requeue=1 all the same
+        assert consent(comment="pal:move", admin_comment=mark) is Given.NO_REQUEUE
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,8 @@ from pal_slurm.cli.numbers import Whole
 def command(palctl: Palctl, most: int, as_json: bool, fields: str) -> None:
     """What was decided about each job, and what it got, newest first.
 
-    GAIN: how much longer a step would take where Slurm itself would have put the job (0.2 is 20 %).
+    GAIN: how much longer a step would take where Slurm itself would have put the job (0.2 is 20 %). MOVES: how it was
+    said that the job may be moved while it runs (asked, site, requeue), or why it may not.
     """
     from pal_slurm.report.jobs import DEFAULT, FIELDS, job_rows
     from pal_slurm.store import DecisionRepo, OutcomeRepo

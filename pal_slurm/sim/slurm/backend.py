@@ -32,7 +32,7 @@ class SimSlurm:
         self.controller = controller
         self.trouble = trouble or Trouble()
         self.edits = 0  # updates that slurmctld got
-        self._site = site
+        self._site = controller.site = site
         self._rpc_s = 0.0
         self._cluster: tuple[int, Cluster] | None = None
 

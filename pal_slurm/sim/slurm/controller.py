@@ -17,7 +17,7 @@ from itertools import count
 from pal_slurm.sim.slurm import passes
 from pal_slurm.sim.slurm.jobs import Lasts, SimJob
 from pal_slurm.sim.slurm.machine import Node, Part, detail
-from pal_slurm.slurm.nodes import PartitionRecord, ReservationRecord
+from pal_slurm.slurm.nodes import PLAIN_WORDS, PartitionRecord, ReservationRecord
 from pal_slurm.slurm.nodeset import expand, fold
 from pal_slurm.slurm.records import JobRecord
 
@@ -57,6 +57,7 @@ class Controller:
         self.ended: dict[int, str] = {}  # the last state of jobs that are gone
         self.done: deque[SimJob] = deque(maxlen=100_000)
         self.plugin: Callable[[SimJob, float], None] | None = None  # job_submit
+        self.site = PLAIN_WORDS
         self.answers = True  # False: slurmctld is away; jobs end, none starts
         self.began = now
         self.main_passes = self.backfill_passes = 0
@@ -122,13 +123,15 @@ class Controller:
         held: bool = False,
         waits_for: Iterable[int] = (),
         recounts: bool = False,
+        said_requeue: bool | None = None,
     ) -> int:
         """sbatch, with the plugin's word in it. Id, times, priority and reason are filled in here."""
         number, self._next_job = self._next_job, self._next_job + 1
         record.id, record.submit, record.state, record.reason = number, int(self.now), "PENDING", "None"
         if record.priority is None:
             record.priority, self._priority = self._priority, self._priority - 1
-        job = SimJob(record, lasts, begin, held, frozenset(waits_for) - self.ended.keys(), recounts)
+        waits = frozenset(waits_for) - self.ended.keys()
+        job = SimJob(record, lasts, begin, held, waits, recounts, said_requeue, self.site)
         if self.plugin is not None:
             self.plugin(job, self.now)
         record.partition = record.partition or self.partitions[0].name

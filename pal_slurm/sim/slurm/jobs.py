@@ -13,6 +13,7 @@ import msgspec
 from pal_slurm.model import Job
 from pal_slurm.sim.slurm.asks import Want, ask_of
 from pal_slurm.sim.slurm.machine import Part
+from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords
 from pal_slurm.slurm.nodeset import expand
 from pal_slurm.slurm.records import JobRecord, to_job
 
@@ -27,6 +28,8 @@ class SimJob:
     held: bool = False
     waits_for: frozenset[int] = frozenset()  # jobs that have to end first
     recounts: bool = False  # --ntasks-per-gpu: 24.11 counts its tasks anew, and wrongly, at any edit
+    said_requeue: bool | None = None  # --requeue or --no-requeue: its record can't tell that from the site's default
+    site: SiteWords = PLAIN_WORDS
     typed: bool = False  # asked for by type, once: 22.05 never forgets that
     parts: tuple[Part, ...] = ()
     started: float = 0.0
@@ -64,7 +67,7 @@ class SimJob:
 
     def job(self) -> Job:
         if self._job is None:
-            self._job = to_job(self.record)
+            self._job = to_job(self.record, self.site)
         return self._job
 
     def changed(self) -> None:
@@ -99,7 +102,8 @@ class SimJob:
     def twin(self, number: int) -> SimJob:
         """The same job by another id."""
         record = msgspec.structs.replace(self.record, id=number, gres_detail=[])
-        return SimJob(record, self.lasts, self.begin, self.held, self.waits_for, self.recounts, self.typed)
+        same = (self.held, self.waits_for, self.recounts, self.said_requeue, self.site, self.typed)
+        return SimJob(record, self.lasts, self.begin, *same)
 
 
 def with_gpus(record: JobRecord, gpus: int, per_node: int) -> JobRecord:

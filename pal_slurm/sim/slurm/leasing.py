@@ -1,7 +1,7 @@
 """What job_submit.lua does, for simulations. In: a job before it is queued. Out: its lease, as the lua gives it.
 
-A second copy, of the lease alone: no --pal-app, no models, and nobody passes. tests/unit/test_sim_leasing.py holds it
-against the lua itself.
+A second copy, of the lease alone: no options of the plugin, no models, and nobody passes.
+tests/unit/test_sim_leasing.py holds it against the lua itself.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 from pal_slurm.sim.slurm.jobs import SimJob
 from pal_slurm.slurm import gres
-from pal_slurm.slurm.records import JobRecord
 
 _PLAIN = re.compile(r"[!-~]{1,512}")
 _LEFT_ALONE = re.compile(r"[;{}]")
+_ASKS = re.compile(r"(?:^| )pal:move(?:[ =]|$)")
 
 
 @dataclass
@@ -35,13 +35,14 @@ class Leasing:
             return
         own = int(job.begin) if job.begin > now else None
         end = max(int(now) + self.length_s, own or 0)
-        if (made := mark(record, end, own)) is not None:
+        if (made := mark(job, end, own)) is not None:
             record.admin_comment = f"{made} {record.admin_comment}".rstrip()
             job.begin = end
 
 
-def mark(record: JobRecord, end: int, own: int | None) -> str | None:
+def mark(job: SimJob, end: int, own: int | None) -> str | None:
     """None when a value could be misread."""
+    record = job.record
     parts = [f"b={end}"] + ([f"u={own}"] if own else [])
     least, most = record.num_nodes or 0, record.max_nodes or 0
     fields = {
@@ -56,4 +57,8 @@ def mark(record: JobRecord, end: int, own: int | None) -> str | None:
             parts.append(f"{key}={value}")
     if record.required_nodes:
         parts.append("r=1")
+    if job.said_requeue is not None:
+        parts.append(f"q={job.said_requeue:d}")
+    if _ASKS.search(record.comment or ""):
+        parts.append("m=1")
     return "pal1{" + ";".join(parts) + "}"

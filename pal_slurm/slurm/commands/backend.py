@@ -48,7 +48,8 @@ class CliSlurm:
         queue = self._reader.queue()
         machine = read_machine(self._commands.show(QUESTIONS))
         machine.taken = taken
-        return to_snapshot(machine, map(to_job, queue.records), self._site, queue.unread)
+        jobs = [to_job(record, self._site) for record in queue.records]
+        return to_snapshot(machine, jobs, self._site, queue.unread)
 
     def jobs(self, ids: Sequence[int]) -> dict[int, Job]:
         wanted = frozenset(ids)
@@ -61,7 +62,7 @@ class CliSlurm:
         return self.capabilities(), to_setup(self._config()).disable_job_shrink
 
     def records(self, ids: Iterable[int]) -> list[Job]:
-        return [to_job(record) for record in self._reader.some(list(dict.fromkeys(ids))).records]
+        return [to_job(record, self._site) for record in self._reader.some(list(dict.fromkeys(ids))).records]
 
     def send(self, ready: Sequence[Ready]) -> list[Heard]:
         return send(self._commands, ready)

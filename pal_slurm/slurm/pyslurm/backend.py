@@ -88,7 +88,7 @@ class PyslurmSlurm:
                 machine.append(read(MACHINE, part))
                 return
             rows: list[JobRecord] = read(ROWS, part)
-            jobs.extend(map(to_job, rows))
+            jobs.extend(to_job(row, self._site) for row in rows)
 
         racks = racks_of(self._told().topology)
         with _no_collection():
@@ -137,7 +137,7 @@ class PyslurmSlurm:
 
         def take(part: msgspec.Raw) -> None:
             rows: list[JobRecord] = read(ROWS, part)
-            found.extend(map(to_job, rows))
+            found.extend(to_job(row, self._site) for row in rows)
 
         wanted = list(dict.fromkeys(ids))
         for first in range(0, len(wanted), EDITS_PER_CALL):
