@@ -17,7 +17,9 @@ from pal_slurm.model import (
     Action,
     App,
     Apps,
+    Consent,
     Decision,
+    Given,
     Hint,
     Intent,
     Knowledge,
@@ -31,6 +33,7 @@ from pal_slurm.model import (
     homogeneous,
     predict,
 )
+from pal_slurm.report.jobs import job_rows
 from pal_slurm.report.why import sentences, why_of
 from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store, Why
 from tests.builders import snapshot, waiting
@@ -69,6 +72,18 @@ def test_why_tells_slots_factors_and_what_slurms_own_choice_would_have_cost() ->
         "Slurm's own choice: n1:g0,g1, span node: 0.2 s/step x 1.500 (slowest GPU) x 1.100 (span) = 0.33 s/step.",
         "Slurm's own choice would have cost 0.33 s/step, 50.0% more than 0.22 s/step.",
     ]
+
+
+def test_why_and_jobs_tell_whether_it_may_be_moved() -> None:
+    for given in Given:
+        told = list(sentences(replace(why(), consent=Consent(given))))
+        assert ("moved while it runs" in told[-1]) == (given is not Given.NOT)
+        assert job_rows([replace(why(), consent=Consent(given))], [], 1)[0]["moves"] == given.value
+    all_told = replace(why(), consent=Consent(Given.ASKED, 120, "USR1", to_script=True, ahead_s=60))
+    assert list(sentences(all_told))[-1] == (
+        "It may be moved while it runs, for its comment says pal:move; a restart costs it 120 s; SIGUSR1 goes to its "
+        "batch script first, 60 s to answer it."
+    )
 
 
 @pytest.mark.parametrize("reason", list(Reason))
