@@ -46,12 +46,13 @@ class Cluster:
     gpu_free: BoolArray  # (N, S)
     gpu_model: IntArray  # (N, S) index into `models`
     models: tuple[str, ...] = ("gpu",)
+    above: tuple[IntArray, ...] = ()  # (N,) each: groups of racks, groups of those ...; none: nothing is known of them
     slots: bool = False  # each device has a GRES type of its own (g0, g1 ...): exact pins can be asked for
     node_index: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "node_index", {name: i for i, name in enumerate(self.node_names)})
-        for value in vars(self).values():
+        for value in (*vars(self).values(), *self.above):
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
 
@@ -93,8 +94,13 @@ class Cluster:
         return bool((self.rack == self.rack[:1]).all())
 
 
-def homogeneous(nodes: int, gpus: int, *, rack_size: int = 0, cpus: int = 64, mem_mb: int = 512_000) -> Cluster:
-    """An idle cluster of equal nodes n1..nN with slots, for simulations, benchmarks and tests."""
+def homogeneous(
+    nodes: int, gpus: int, *, rack_size: int = 0, group_sizes: Sequence[int] = (), cpus: int = 64, mem_mb: int = 512_000
+) -> Cluster:
+    """An idle cluster of equal nodes n1..nN with slots, for simulations, benchmarks and tests.
+
+    `group_sizes`: nodes under one switch of each level above the racks.
+    """
     ones = np.ones(nodes, dtype=np.bool_)
     rows = np.arange(nodes, dtype=np.int32)
     return Cluster(
@@ -111,4 +117,5 @@ def homogeneous(nodes: int, gpus: int, *, rack_size: int = 0, cpus: int = 64, me
         gpu_free=np.ones((nodes, gpus), dtype=np.bool_),
         gpu_model=np.zeros((nodes, gpus), dtype=np.int16),
         slots=True,
+        above=tuple((rows // size).astype(np.int32) for size in group_sizes),
     )

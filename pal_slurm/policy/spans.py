@@ -46,14 +46,25 @@ def best_gang(
         found = min((c for c in choices if c is not None), key=lambda c: c[:2])
         worst, tier = int(narrow), Tier.RACK
     else:
-        every = np.arange(len(rows))
-        chosen = _cheapest(rank, cost, nodes, int(wide), every)
-        assert chosen is not None  # `wide` was reached by some set
-        found, worst, tier = chosen, int(wide), Tier.CLUSTER
+        found, worst, tier = _under_fewest(floor, rows, rank, cost, nodes, int(wide)), int(wide), Tier.CLUSTER
     total, choice, picked = found
     taken = tuple(int(rows[i]) for i in sorted(picked))
     exact = choice < len(table.sets)
     return Gang(worst, tier, total, taken, tuple(table.slots(floor, choice, row) for row in taken), exact)
+
+
+def _under_fewest(
+    floor: Floor, rows: IntArray, rank: IntArray, cost: IntArray, nodes: int, worst: int
+) -> tuple[int, int, list[int]]:
+    """Beyond a rack all spans cost alike; even so what one switch of a lower level joins spares the links above it."""
+    for level in floor.cluster.above:
+        choices = [_cheapest(rank[:, g], cost[:, g], nodes, worst, g) for g in _groups(level[rows], nodes)]
+        near = [choice for choice in choices if choice is not None]
+        if near:
+            return min(near, key=lambda choice: choice[:2])
+    chosen = _cheapest(rank, cost, nodes, worst, np.arange(len(rows)))
+    assert chosen is not None  # `worst` was reached by some set
+    return chosen
 
 
 def _groups(racks: IntArray, nodes: int) -> list[IntArray]:

@@ -7,15 +7,16 @@ maintenance reservation, or one that keeps others out, may not.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
-from pal_slurm.model import BoolArray, Cluster, Reservation
+from pal_slurm.model import BoolArray, Cluster, IntArray, Reservation
 from pal_slurm.slurm import gres
 from pal_slurm.slurm.nodeset import expand, unfold
+from pal_slurm.slurm.topology import Topology
 from pal_slurm.words import digits
 
 # fmt: off
@@ -64,7 +65,7 @@ class Machine(msgspec.Struct):
     nodes: list[NodeRecord]
     partitions: list[PartitionRecord]
     reservations: list[ReservationRecord]
-    racks: dict[str, int] | None = None  # from the topology; None: it tells nothing
+    topology: Topology = Topology()
     taken: float = 0.0  # when it was asked for
 
 
@@ -74,7 +75,7 @@ class SiteWords:
 
     models: tuple[str, ...] = ()  # node features that name a GPU model; none: the GRES type, else "gpu"
     rack_prefix: str = "rack"  # a feature of this prefix and a number is the node's rack
-    racks: Mapping[str, int] | None = None  # node -> rack, where it is known otherwise (topology)
+    levels: tuple[Mapping[str, str], ...] = ()  # node -> rack, and wider ones, where the topology tells
     movable_qos: frozenset[str] = frozenset()  # their jobs may be moved while they run
     movable_partitions: frozenset[str] = frozenset()
 
@@ -127,11 +128,12 @@ def to_cluster(
     ok = np.array([_may_start(node.state) for node in nodes], dtype=np.bool_)
     ok &= ~_closed(names, reservations, now)
     cpus = np.array([node.cpus for node in nodes], dtype=np.int32)
+    racks = [_numbers(level) for level in _levels(names, features, site)]
     memory = np.array([node.mem_mb for node in nodes], dtype=np.int64)
     return Cluster(
         node_names=names,
         node_ok=ok,
-        rack=np.array(_racks(names, features, site), dtype=np.int32),
+        rack=racks[0],
         cpus=cpus,
         cpus_free=np.maximum(cpus - np.array([node.cpus_alloc for node in nodes], dtype=np.int32), 0),
         mem_mb=memory,
@@ -143,6 +145,7 @@ def to_cluster(
         gpu_model=model,
         models=tuple(models) or ("gpu",),
         slots=slots,
+        above=tuple(racks[1:]),
     )
 
 
@@ -169,17 +172,21 @@ def _closed(names: tuple[str, ...], reservations: Sequence[Reservation], now: fl
     return np.array([any(name in nodes for nodes in taken) for name in names], dtype=np.bool_)
 
 
-def _racks(names: tuple[str, ...], features: tuple[frozenset[str], ...], site: SiteWords) -> list[int]:
-    """Rack numbers from 0 on, in order of appearance; nodes of no known rack share one."""
-    found: dict[object, int] = {}
-    racks = []
-    for name, words in zip(names, features, strict=True):
-        if site.racks is not None:
-            rack: object = site.racks.get(name)
-        else:
-            rack = next((word for word in sorted(words) if _names_rack(word, site.rack_prefix)), None)
-        racks.append(found.setdefault(rack, len(found)))
-    return racks
+def _levels(
+    names: tuple[str, ...], features: tuple[frozenset[str], ...], site: SiteWords
+) -> Iterator[list[str | None]]:
+    """The rack of each node, then what is wider; nodes of which nothing is known share one."""
+    if site.levels:
+        for level in site.levels:
+            yield [level.get(name) for name in names]
+    else:
+        yield [next((w for w in sorted(words) if _names_rack(w, site.rack_prefix)), None) for words in features]
+
+
+def _numbers(level: list[str | None]) -> IntArray:
+    """From 0 on, in order of appearance."""
+    found: dict[str | None, int] = {}
+    return np.array([found.setdefault(place, len(found)) for place in level], dtype=np.int32)
 
 
 def _names_rack(word: str, prefix: str) -> bool:

@@ -16,7 +16,7 @@ def to_snapshot(machine: Machine, jobs: Iterable[Job], site: SiteWords, unread: 
     jobs = [in_whole_nodes(job, whole) for job in jobs] if whole else list(jobs)
     pending = [job for job in jobs if job.state is JobState.PENDING]
     running = [job for job in jobs if job.state is JobState.RUNNING]
-    site = site if site.racks is not None else replace(site, racks=machine.racks)
+    site = site if site.levels else replace(site, levels=machine.topology.levels)
     return Snapshot(
         taken=machine.taken,
         cluster=to_cluster(machine.nodes, machine.partitions, reservations, site, machine.taken),

@@ -64,7 +64,9 @@ def test_a_queue_is_read_record_by_record(release: str) -> None:
 def test_nodes_become_a_cluster(release: str) -> None:
     found = machine(release)
     reservations = [to_reservation(record) for record in found.reservations]
-    cluster = to_cluster(found.nodes, found.partitions, reservations, SiteWords(models=("a100",), racks=found.racks))
+    cluster = to_cluster(
+        found.nodes, found.partitions, reservations, SiteWords(models=("a100",), levels=found.topology.levels)
+    )
     assert cluster.node_names == ("n1", "n2", "n3")
     assert [list(map(int, row)) for row in cluster.gpu_free] == [[0, 0, 1, 1], [0, 0, 1, 1], [1, 1, 1, 1]]
     assert list(cluster.node_ok) == [True, True, False]

@@ -24,7 +24,10 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
 @click.argument("trace")
 @click.option("--format", "fmt", default="auto", help="auto, jobs, pal, philly, gavel or sacct.")
 @click.option(
-    "--cluster", "cluster_text", default="16x4", help="NODESxGPUS, as 16x4, 64x8/16 (racks of 16), a:8x4+b:8x4."
+    "--cluster",
+    "cluster_text",
+    default="16x4",
+    help="NODESxGPUS, as 16x4, 64x8/16 (racks of 16), 64x8/16/32 (racks in groups of 32 nodes), a:8x4+b:8x4.",
 )
 @click.option("--scores", type=click.Path(path_type=Path), help="True scores, as for `palctl scores import`.")
 @click.option("--known", type=click.Path(path_type=Path), help="What policies believe, if not the true scores.")

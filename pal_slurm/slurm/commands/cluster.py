@@ -1,4 +1,4 @@
-"""Nodes, partitions, reservations, racks and settings. In: answers of `scontrol show`. Out: records.
+"""Nodes, partitions, reservations, topology and settings. In: answers of `scontrol show`. Out: records.
 
 Only operators write texts in these answers; even so a key counts where it stands first, and a line that names no
 record is passed over.
@@ -13,6 +13,7 @@ from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.slurm.nodes import Machine, NodeRecord, PartitionRecord, ReservationRecord
 from pal_slurm.slurm.nodeset import unfold
 from pal_slurm.slurm.port import Passes, SchedulerSetup
+from pal_slurm.slurm.topology import Switch, Topology, topology_of
 from pal_slurm.words import digits
 
 _QUESTION = re.compile(r"REQUEST_\w*INFO\w*\s.*total_time:([0-9]+)")
@@ -26,7 +27,7 @@ def read_machine(answers: list[bytes]) -> Machine:
         [_node(keys) for keys in _records(nodes, "NodeName=")],
         [_partition(keys) for keys in _records(partitions, "PartitionName=")],
         [_reservation(keys) for keys in _records(reservations, "ReservationName=")],
-        racks_of(topology),
+        read_topology(topology),
     )
 
 
@@ -81,12 +82,30 @@ def billing_weights(answer: bytes) -> dict[str, str]:
     return {keys["PartitionName"]: _text(keys.get("TRESBillingWeights")) for keys in found}
 
 
-def racks_of(text: str) -> dict[str, int] | None:
-    """A rack is a switch of the lowest level; one switch for all tells nothing that features couldn't tell better."""
-    leaves = [keys for keys in _records(text, "SwitchName=") if keys.get("Level") == "0"]
-    if len(leaves) < 2:
-        return None
-    return {name: rack for rack, keys in enumerate(leaves) for name in unfold(_text(keys.get("Nodes")))}
+def read_topology(text: str) -> Topology:
+    """Trees, blocks and rings; a torus tells nothing of who is near whom that a tier could hold."""
+    return topology_of([*_switches(text), *_blocks(text), *_rings(text)])
+
+
+def _switches(text: str) -> Iterator[Switch]:
+    for keys in _records(text, "SwitchName="):
+        yield Switch(keys["SwitchName"], _number(keys.get("Level")), unfold(_text(keys.get("Nodes"))))
+
+
+def _blocks(text: str) -> Iterator[Switch]:
+    """Blocks of blocks have a level by their size."""
+    for keys in _records(text, "BlockName="):
+        yield Switch(keys["BlockName"], 0, unfold(_text(keys.get("Nodes"))))
+    wider = list(_records(text, "AggregatedBlock="))
+    sizes = sorted({_number(keys.get("BlockSize")) for keys in wider})
+    for keys in wider:
+        level = 1 + sizes.index(_number(keys.get("BlockSize")))
+        yield Switch(keys["AggregatedBlock"], level, unfold(_text(keys.get("Nodes"))))
+
+
+def _rings(text: str) -> Iterator[Switch]:
+    for keys in _records(text, "RingName="):
+        yield Switch(keys["RingName"], 0, unfold(_text(keys.get("Nodes"))))
 
 
 def _text(value: str | None) -> str:

@@ -17,7 +17,7 @@ import msgspec
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Edit, EditResult, Job, JobState, Snapshot
 from pal_slurm.slurm.capabilities import capabilities_of
-from pal_slurm.slurm.commands.cluster import racks_of
+from pal_slurm.slurm.commands.cluster import read_topology
 from pal_slurm.slurm.edits.apply import Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.nodes import PLAIN_WORDS, Machine, SiteWords
@@ -90,12 +90,12 @@ class PyslurmSlurm:
             rows: list[JobRecord] = read(ROWS, part)
             jobs.extend(to_job(row, self._site) for row in rows)
 
-        racks = racks_of(self._told().topology)
+        topology = read_topology(self._told().topology)
         with _no_collection():
             rest = read(UNREAD, self._call("snapshot", on_part=take))
         if not machine:
             raise SlurmUnavailable("the pyslurm worker sent a snapshot without nodes")
-        machine[0].racks = racks
+        machine[0].topology = topology
         return to_snapshot(machine[0], jobs, self._site, rest.unread)
 
     def jobs(self, ids: Sequence[int]) -> dict[int, Job]:

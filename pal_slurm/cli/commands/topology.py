@@ -1,0 +1,79 @@
+"""palctl topology. In: a running Slurm, or a topology.conf. Out: the tree of racks, and what is missing."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.say import say
+
+if TYPE_CHECKING:
+    from pal_slurm.slurm.nodes import NodeRecord
+    from pal_slurm.slurm.topology import Topology
+
+
+@click.command(name="topology", short_help="Racks and what is above them, as placements see them.")
+@click.option("--file", "conf", type=click.Path(path_type=Path), help="Judge this topology.conf or topology.yaml too.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@pass_palctl
+def command(palctl: Palctl, conf: Path | None, as_json: bool) -> None:
+    """Racks and what is above them, as placements see them, and what is missing; exit code 1 when something is.
+
+    With --file: what Slurm would make of that file, before it has to start with it, and what of it the running Slurm
+    does not tell.
+    """
+    from pal_slurm.cli.topology_view import tree_lines
+    from pal_slurm.intake.inputs import read_input
+    from pal_slurm.slurm.commands.cluster import QUESTIONS, read_machine
+    from pal_slurm.slurm.commands.run import Commands
+    from pal_slurm.slurm.topology import faults, topology_of
+    from pal_slurm.slurm.topology_file import dropped, read_topology_file
+
+    text = None if conf is None else read_input(str(conf)).decode("utf-8", "replace")
+    written = None if conf is None or text is None else read_topology_file(conf, text)
+    cluster = palctl.config.cluster
+    commands = Commands(Path(cluster.bin_dir) if cluster.bin_dir else None, cluster.timeout_s)
+    machine = read_machine(commands.show(QUESTIONS))
+    gpus = gpus_of(machine.nodes)
+    topology = machine.topology if written is None else topology_of(written)
+    found = faults(topology, [node for node, count in gpus.items() if count])
+    found += missing(topology, machine.nodes, palctl)
+    if written is not None:
+        found += dropped(written, machine.topology.switches)
+    if as_json:
+        switches = [{"name": s.name, "level": s.level, "nodes": list(s.nodes)} for s in topology.switches]
+        click.echo(json.dumps({"levels": len(topology.levels), "switches": switches, "faults": found}, indent=2))
+    else:
+        say("\n".join(tree_lines(topology, gpus)))
+        for fault in found:
+            click.echo(f"{click.style('note', fg='yellow')} ", nl=False)
+            say(fault)
+    if found:
+        sys.exit(1)
+
+
+def gpus_of(nodes: Sequence[NodeRecord]) -> dict[str, int]:
+    from pal_slurm.slurm import gres
+
+    return {node.name: sum(item.n for item in gres.gpus_in(node.gres)) for node in nodes}
+
+
+def missing(topology: Topology, nodes: Sequence[NodeRecord], palctl: Palctl) -> list[str]:
+    """What would have to be there for racks to count."""
+    from pal_slurm.slurm.nodes import PLAIN_WORDS, to_cluster
+
+    said = []
+    if not topology.switches:
+        racks = len(set(to_cluster(nodes, [], site=PLAIN_WORDS).rack.tolist()))
+        instead = f"the {racks} racks of the node features count" if racks > 1 else "all nodes count as one rack"
+        said.append(f"Slurm tells no switches, blocks or rings; {instead}. Write topology.conf (topology/tree)")
+    apps = palctl.config.known_apps().known.values()
+    if all(len(set(app.comm)) == 1 for app in apps):
+        said.append("no application of pal.yaml says what distance costs it (apps: NAME: comm): racks change nothing")
+    return said
