@@ -117,3 +117,4 @@ def install(layout: Layout, root: Path | None, cache: Path) -> None:
     palwork = PROJECT / "scripts" / "palwork"
     if palwork.exists():
         shutil.copy(palwork, layout.tools / "palwork")
+        shutil.copytree(palwork.with_name("palwork_lib"), layout.tools / "palwork_lib")
