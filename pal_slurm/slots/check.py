@@ -29,13 +29,13 @@ class Finding:
 
 def check_slots(nodes: Sequence[NodeRecord], settings: Mapping[str, str], billing: Mapping[str, str]) -> list[Finding]:
     """`billing`: TRESBillingWeights of each partition."""
-    return [*_nodes(nodes), *_keeps_types(settings, billing), *_settings(settings)]
+    return [*check_nodes(nodes), *keeps_types(settings, billing), *_settings(settings)]
 
 
-def _nodes(nodes: Sequence[NodeRecord]) -> Iterator[Finding]:
+def check_nodes(nodes: Sequence[NodeRecord]) -> Iterator[Finding]:
     kinds: dict[str, list[str]] = {}
     for node in nodes:
-        kind = _kind(node)
+        kind = kind_of(node)
         if kind:
             kinds.setdefault(kind, []).append(node.name)
     if not kinds:
@@ -58,7 +58,8 @@ def _nodes(nodes: Sequence[NodeRecord]) -> Iterator[Finding]:
         yield Finding(Level.WRONG, "some nodes have slots and some do not: pins name nodes only until all have them")
 
 
-def _kind(node: NodeRecord) -> str:
+def kind_of(node: NodeRecord) -> str:
+    """`slots`, `order` (slot types that are wrong), or what else its GPUs are; empty: it has none."""
     items = [item for item in gpus_in(node.gres) if item.n]
     if not items:
         return ""
@@ -70,7 +71,7 @@ def _kind(node: NodeRecord) -> str:
     return f"typed GPUs ({', '.join(types)})" if types else "untyped GPUs"
 
 
-def _keeps_types(settings: Mapping[str, str], billing: Mapping[str, str]) -> Iterator[Finding]:
+def keeps_types(settings: Mapping[str, str], billing: Mapping[str, str]) -> Iterator[Finding]:
     """What a site would lose with its types: limits and bills on gres/gpu:TYPE would find nothing any more."""
     places = {
         "AccountingStorageTRES": settings.get("AccountingStorageTRES", ""),

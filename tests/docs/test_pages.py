@@ -116,7 +116,7 @@ def test_code_that_is_named_exists() -> None:
     for page in PAGES:
         text = page.read_text(encoding="utf-8")
         made = {block.info.partition(" file=")[2] for block in blocks(page)}
-        named = set(re.findall(r"(?<![\w/.])(?:pal_slurm|spank)/[\w./*-]*\w", text))
+        named = set(re.findall(r"(?<![\w/.-])(?:pal_slurm|spank)/[\w./*-]*\w", text))
         named |= set(re.findall(r"`([a-z_]\w*(?:/\w+)*\.(?:py|c|lua))`", text))
         for path in named - made:
             if "NAME" not in path and not any(fnmatch(one, path) or f"/{one}".endswith(f"/{path}") for one in tree):

@@ -1,0 +1,96 @@
+"""What slurm.conf says of scheduling. In: a Site. Out: advice; also where the running slurmctld says otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from pal_slurm.doctor.advice import Advice, mend, note, ok
+from pal_slurm.doctor.site import Site
+from pal_slurm.doctor.slurm_conf import SlurmConf
+
+STEP = 20
+TITLE = "slurm.conf"
+RECONFIGURE = "scontrol reconfigure"
+RESTART = "systemctl restart slurmctld"
+_ONCE = ("schedulerparameters", "priorityflags", "jobsubmitplugins", "grestypes", "clifilterplugins")
+# What slurmctld must have read: the setting, the word of it, and why.
+_WANTED = (
+    ("SchedulerParameters", "disable_job_shrink", "pald refuses to pin without it"),
+    ("JobSubmitPlugins", "lua", "no job gets a lease"),
+    ("GresTypes", "gpu", "Slurm knows no GPUs"),
+)
+
+
+def look(site: Site) -> Iterator[Advice]:
+    conf = site.conf
+    if conf is None:
+        if site.conf_path:
+            yield mend(f"{site.conf_path} can't be read", f"ls -l {site.conf_path}", then="or run this as root")
+        return
+    said = [*_files(conf), *_words(conf), *_priority(conf), *_devices(conf), *_unread(site, conf)]
+    yield from said or [ok(f"{conf.file} has what pald needs")]
+
+
+def _files(conf: SlurmConf) -> Iterator[Advice]:
+    for gone in conf.missing:
+        yield mend(f"includes {gone.value}, which can't be read", f"ls -l {gone.value}", gone.place, RECONFIGURE)
+    for key in _ONCE:
+        if len(found := conf.settings.get(key, [])) > 1:
+            both = ",".join(dict.fromkeys(word for one in found for word in one.words))
+            names = {"schedulerparameters": "SchedulerParameters", "priorityflags": "PriorityFlags"}
+            name = names.get(key, key)
+            yield mend(
+                f"{name} stands {len(found)} times, and only the last, line {found[-1].line}, counts",
+                f"{name}={both}", f"{found[-1].place}, and take out line {found[0].line}", RECONFIGURE,
+            )  # fmt: skip
+
+
+def _words(conf: SlurmConf) -> Iterator[Advice]:
+    for key, word, why in _WANTED:
+        if not conf.has(key, word) and len(conf.settings.get(key.lower(), [])) < 2:
+            then = RESTART if key != "SchedulerParameters" else RECONFIGURE
+            yield mend(f"{key} lacks {word}: {why}", *_line(conf, key, word), then)
+
+
+def _line(conf: SlurmConf, key: str, word: str) -> tuple[str, str]:
+    """The line as it should be, and where."""
+    found = conf.get(key)
+    words = [*(found.words if found else []), word]
+    return f"{key}={','.join(words)}", f"{found.place}, in its place" if found else conf.file
+
+
+def _priority(conf: SlurmConf) -> Iterator[Advice]:
+    multifactor = conf.value("PriorityType", "priority/multifactor").lower() == "priority/multifactor"
+    if multifactor and not conf.has("PriorityFlags", "ACCRUE_ALWAYS"):
+        yield mend(
+            "PriorityFlags lacks ACCRUE_ALWAYS: leased jobs gather no age",
+            *_line(conf, "PriorityFlags", "ACCRUE_ALWAYS"), RECONFIGURE,
+        )  # fmt: skip
+
+
+def _devices(conf: SlurmConf) -> Iterator[Advice]:
+    # Slurm's own default is select/linear up to 23.11, so an absent line says nothing that can be relied on.
+    found = conf.get("SelectType")
+    if found is None or found.value.lower() != "select/cons_tres":
+        said = f"is {found.value}" if found else "is not set"
+        yield mend(
+            f"SelectType {said}: only select/cons_tres gives jobs single GPUs", "SelectType=select/cons_tres",
+            f"{found.place}, in its place" if found else conf.file, f"{RESTART}, while no job runs",
+        )  # fmt: skip
+
+
+def _unread(site: Site, conf: SlurmConf) -> Iterator[Advice]:
+    """What the file says by now, and slurmctld has not read."""
+    if not site.running:
+        return
+    for key, word, why in (*_WANTED, ("PriorityFlags", "ACCRUE_ALWAYS", "leased jobs gather no age")):
+        told = [one.strip().lower().rpartition("/")[2] for one in site.running.get(key, "").split(",")]
+        if conf.has(key, word) and word.lower() not in told:
+            if key == "PriorityFlags" and site.running.get("PriorityType") == "priority/basic":
+                continue
+            then = RECONFIGURE if key in ("SchedulerParameters", "PriorityFlags") else RESTART
+            yield mend(
+                f"{conf.file} says {key}={word}, and the running slurmctld does not: {why}", then, then="look again"
+            )
+    if (live := site.running.get("SLURM_CONF", "")) and live != conf.file and not site.slurm_conf:
+        yield note(f"slurmctld runs with {live}, and {conf.file} was looked at")

@@ -1,0 +1,49 @@
+"""pal.yaml. In: a Site. Out: advice: missing, mistakes by line, commands that are not where it says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from pal_slurm.config import sample
+from pal_slurm.doctor.advice import Advice, mend, ok
+from pal_slurm.doctor.site import Site
+
+STEP = 70
+TITLE = "pal.yaml"
+
+
+def look(site: Site) -> Iterator[Advice]:
+    path = site.pal_yaml
+    if not site.there(path):
+        yield mend("it is not there", f"palctl config sample >{path}", path, fix=_new(site))
+        return
+    for mistake in site.mistakes:
+        fix = _closed(site) if mistake.message.startswith("can be written by everybody") else None
+        said = f"line {mistake.line}: {mistake.key}: {mistake.message}" if mistake.line else mistake.message
+        yield mend(said, f"palctl config explain {mistake.key}" if mistake.key else f"chmod o-w {path}",
+                   f"{path}:{mistake.line}" if mistake.line else path, "systemctl reload pald", fix)  # fmt: skip
+    where = site.pal.cluster.bin_dir
+    if where and not site.there(f"{where}/scontrol"):
+        yield mend(f"cluster.bin_dir is {where}, and there is no scontrol in it", "cluster: {bin_dir: /usr/bin}", path)
+    if not site.mistakes and (not where or site.there(f"{where}/scontrol")):
+        yield ok(f"{path}: good; actuator {site.pal.actuator}")
+
+
+def _new(site: Site) -> Callable[[], str]:
+    def write() -> str:
+        file = site.at(site.pal_yaml)
+        file.parent.mkdir(mode=0o750, exist_ok=True)
+        file.write_text(sample(), encoding="utf-8")
+        file.chmod(0o640)
+        return f"wrote {site.pal_yaml}: every key with its default, actuator shadow"
+
+    return write
+
+
+def _closed(site: Site) -> Callable[[], str]:
+    def close() -> str:
+        file = site.at(site.pal_yaml)
+        file.chmod(file.stat().st_mode & ~0o002)
+        return f"chmod o-w {site.pal_yaml}"
+
+    return close

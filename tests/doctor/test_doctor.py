@@ -1,0 +1,146 @@
+"""palctl doctor: a right site, fifty wrong in one way each, what --fix writes, files that are no settings at all."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pal_slurm.cli.palctl import palctl
+from pal_slurm.doctor.advice import Health
+from pal_slurm.doctor.examine import all_checks, examine, mended, ready
+from pal_slurm.doctor.site import Site
+from tests.doctor.__main__ import table
+from tests.doctor.tree import PROJECT, Tree, fingerprint
+from tests.doctor.wrong import WRONG, Wrong
+
+OURS = ("etc/pal-slurm/", "etc/slurm/pal_lua.conf", "var/lib/pal-slurm/", "run/pal-slurm/")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Tree:
+    return Tree(tmp_path)
+
+
+def doctor(tree: Tree, *words: str) -> Result:
+    """The command itself; with --root it asks no Slurm."""
+    return CliRunner().invoke(palctl, ["doctor", "--root", str(tree.root), *words])
+
+
+def test_nothing_is_to_be_mended_where_all_is_right(tree: Tree) -> None:
+    found = tree.examined()
+    assert {one.advice.health for one in found} == {Health.OK}, [one for one in found if one.advice.health != "ok"]
+    assert {one.check for one in found} == {module.TITLE for module in all_checks()}
+    assert doctor(tree).exit_code == 0
+    told = json.loads(doctor(tree, "--json").output)
+    assert told["ready"] is True and told["mended"] == []
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.what)
+def test_a_site_that_is_wrong_in_one_way_is_told_that_and_nothing_else(tree: Tree, wrong: Wrong) -> None:
+    if wrong.said == "is no Lua" and not any(map(shutil.which, ("luac", "luac5.4", "luac5.1"))):
+        pytest.skip("no Lua compiler on this machine")
+    wrong.make(tree)
+    before = fingerprint(tree.root)
+    found = tree.examined()
+    [one] = [one for one in found if one.advice.health is Health.MEND]
+    assert (one.check, wrong.said in one.advice.said) == (wrong.check, True), one
+    assert one.advice.add, "no line to add"
+    assert not ready(found)
+    assert fingerprint(tree.root) == before, "looking changes nothing"
+
+
+@pytest.mark.parametrize("wrong", WRONG, ids=lambda wrong: wrong.what)
+def test_fix_writes_files_of_ours_only_and_what_it_says_it_mended_is_right(tree: Tree, wrong: Wrong) -> None:
+    wrong.make(tree)
+    before = fingerprint(tree.root)
+    found = tree.examined()
+    [one] = [one for one in found if one.advice.health is Health.MEND]
+    done = mended(found)
+    after = fingerprint(tree.root)
+    changed = {name for name in before.keys() | after.keys() if before.get(name) != after.get(name)}
+    assert all(name.startswith(OURS) for name in changed), changed
+    assert bool(done) == (one.advice.fix is not None)
+    left = tree.examined()
+    if done:
+        assert [x for x in left if x.check == wrong.check and x.advice.said == one.advice.said] == []
+    else:
+        assert not changed
+
+
+def test_the_settings_that_can_be_mended_by_us_are(tree: Tree) -> None:
+    """pal_lua.conf is gone, and so are the state directory and the one in /run: --fix, twice."""
+    for path in ("etc/slurm/pal_lua.conf", "var/lib/pal-slurm", "run/pal-slurm"):
+        tree.remove(path)
+    first = doctor(tree, "--fix")
+    assert first.output.count("mended: ") == 3
+    second = doctor(tree, "--fix")
+    assert "mended: " in second.output and "schema none -> " in second.output, "the database, now that it has a place"
+    third = doctor(tree, "--fix", "--json")
+    assert (third.exit_code, json.loads(third.output)["mended"]) == (0, [])
+
+
+def test_before_installation_any_user_is_told_what_is_missing(tmp_path: Path) -> None:
+    result = CliRunner().invoke(palctl, ["doctor", "--root", str(tmp_path)])
+    assert result.exit_code == 1
+    for said in ("no slurm.conf", "no user pal", "palctl config sample", "no pald.service"):
+        assert said in result.output
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_site_s_own_job_submit_that_calls_ours_is_right(tree: Tree) -> None:
+    (tree.root / "etc/slurm/job_submit.lua").rename(tree.root / "etc/slurm/pal_job_submit.lua")
+    calls = 'dofile("/etc/slurm/pal_job_submit.lua")\nlocal pal_submit = slurm_job_submit\n'
+    tree.write("etc/slurm/job_submit.lua", calls)
+    assert [one for one in tree.examined() if one.check == "lua" and one.advice.health != "ok"] == []
+    tree.write("etc/slurm/job_submit.lua", '-- dofile("/etc/slurm/pal_job_submit.lua")\n')
+    assert "site's own" in next(one for one in tree.examined() if one.check == "lua").advice.said
+
+
+def test_texts_of_the_site_can_not_steer_the_terminal(tree: Tree) -> None:
+    tree.change("etc/slurm/slurm.conf", "bf_continue,disable_job_shrink", "\x1b]0;evil\x07\x9b31m")
+    output = doctor(tree).output
+    assert "disable_job_shrink" in output
+    assert not any(char < " " and char != "\n" for char in output) and "\x9b" not in output
+
+
+def test_files_that_include_each_other_come_to_an_end(tree: Tree) -> None:
+    tree.write("etc/slurm/nodes.conf", "Include slurm.conf\n")
+    assert any("can't be read" in one.advice.said for one in tree.examined())
+
+
+JUNK = st.one_of(
+    st.binary(max_size=200),
+    st.lists(
+        st.sampled_from(
+            ["NodeName=n[1-", "Gres=gpu:x:9999999999", "Include ", "=", "Name=gpu", "\\\n", "\n", '"', "GresTypes==gpu",
+             "PartitionName", "NodeName=DEFAULT", "optional", "include /", "a = b", "\x00", "SwitchName=s Nodes=[",
+             "lease ="]
+        ),
+        max_size=12,
+    ).map(lambda words: " ".join(words).encode()),
+)  # fmt: skip
+
+
+@given(st.lists(st.tuples(st.sampled_from(["slurm", "gres", "topology", "plugstack", "pal_lua"]), JUNK), max_size=5))
+def test_no_file_is_so_wrong_that_the_doctor_falls_ill(
+    tmp_path_factory: pytest.TempPathFactory, files: list[tuple[str, bytes]]
+) -> None:
+    root = tmp_path_factory.mktemp("junk")
+    (root / "etc/slurm").mkdir(parents=True)
+    (root / "etc/slurm/slurm.conf").write_bytes(b"GresTypes=gpu\n")
+    for name, text in files:
+        (root / f"etc/slurm/{name}.conf").write_bytes(text)
+    found = examine(Site(root))
+    assert found and not ready(found)
+    shutil.rmtree(root)
+
+
+def test_the_table_in_the_docs_is_what_the_doctor_says() -> None:
+    page = (PROJECT / "docs" / "doctor.md").read_text(encoding="utf-8")
+    assert table() in page, "python -m tests.doctor prints it"

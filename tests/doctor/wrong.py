@@ -1,0 +1,139 @@
+"""Sites that are wrong in one way each. In: a right Tree. Out: the same with one thing wrong, and who has to say so."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.doctor.tree import RUNNING, Tree
+
+
+@dataclass(frozen=True)
+class Wrong:
+    what: str
+    check: str
+    said: str  # within what is said
+    make: Callable[[Tree], object]
+
+
+def _changed(path: str, old: str, new: str) -> Callable[[Tree], object]:
+    return lambda tree: tree.change(path, old, new)
+
+
+def _gone(path: str) -> Callable[[Tree], object]:
+    return lambda tree: tree.remove(path)
+
+
+def _both(*steps: Callable[[Tree], object]) -> Callable[[Tree], object]:
+    def make(tree: Tree) -> None:
+        for step in steps:
+            step(tree)
+
+    return make
+
+
+def _mode(path: str, mode: int) -> Callable[[Tree], object]:
+    return lambda tree: (tree.root / path).chmod(mode)
+
+
+def _older_database(tree: Tree) -> None:
+    with sqlite3.connect(tree.root / "var/lib/pal-slurm/pal.sqlite") as database:
+        database.execute("UPDATE alembic_version SET version_num = '0003'")
+    database.close()
+
+
+def _untyped_rest(tree: Tree) -> None:
+    lines = "NodeName=n[1-3] Gres=gpu:g0:1,gpu:g1:1 Feature=a100\nNodeName=n4 Gres=gpu:2 Feature=a100"
+    tree.change("etc/slurm/nodes.conf", "NodeName=n[1-4] Gres=gpu:g0:1,gpu:g1:1 Feature=a100", lines)
+
+
+CONF, GRES, LUA = "etc/slurm/slurm.conf", "etc/slurm/gres.conf", "etc/slurm/pal_lua.conf"
+YAML, UNITS = "etc/pal-slurm/pal.yaml", "usr/lib/systemd/system"
+WRONG = (
+    Wrong("slurmctld does not answer", "Slurm", "Unable to contact",
+          lambda t: t.answer("scontrol", "", 1, "Unable to contact slurm controller")),
+    Wrong("Slurm 21.08", "Slurm", "too old", lambda t: t.answer("scontrol", RUNNING.replace("25.11.2", "21.08.8"))),
+    Wrong("`disable_job_shrink` is missing", "slurm.conf", "refuses to pin",
+          _changed(CONF, "bf_continue,disable_job_shrink", "bf_continue")),
+    Wrong("SchedulerParameters twice, the last without it", "slurm.conf", "stands 2 times",
+          _changed(CONF, "PriorityType=", "SchedulerParameters=bf_interval=60\nPriorityType=")),
+    Wrong("jobs gather no age while leased", "slurm.conf", "gather no age",
+          _changed(CONF, "PriorityFlags=ACCRUE_ALWAYS\n", "")),
+    Wrong("no `JobSubmitPlugins=lua`", "slurm.conf", "no job gets a lease",
+          _changed(CONF, "JobSubmitPlugins=lua", "JobSubmitPlugins=require_timelimit")),
+    Wrong("no `GresTypes=gpu`", "slurm.conf", "knows no GPUs", _changed(CONF, "GresTypes=gpu", "GresTypes=mps")),
+    Wrong("`select/linear`", "slurm.conf", "single GPUs", _changed(CONF, "select/cons_tres", "select/linear")),
+    Wrong("written, and never reconfigured", "slurm.conf", "the running slurmctld does not",
+          lambda t: t.answer("scontrol", RUNNING.replace(",disable_job_shrink", ""))),
+    Wrong("an included file is missing", "slurm.conf", "includes",
+          _changed(CONF, "Include nodes.conf", "Include nodes.conf\nInclude more.conf")),
+    Wrong("no gres.conf", "gres.conf", "no gres.conf", _gone(GRES)),
+    Wrong("a GPU line without `File=`", "gres.conf", "line 3", _changed(GRES, " File=/dev/nvidia1", "")),
+    Wrong("one device twice", "gres.conf", "two lines of one node", _changed(GRES, "nvidia1", "nvidia0")),
+    Wrong("a device less than slurm.conf says", "gres.conf", "2 GPUs, gres.conf names 1",
+          _changed(GRES, "NodeName=n[1-4] Name=gpu Type=g1 File=/dev/nvidia1\n", "")),
+    Wrong("slots on some nodes only", "gres.conf", "some nodes have slots", _untyped_rest),
+    Wrong("slots out of order", "gres.conf", "in order",
+          _changed("etc/slurm/nodes.conf", "gpu:g0:1,gpu:g1:1", "gpu:g1:1,gpu:g0:1")),
+    Wrong("AutoDetect beside slots", "gres.conf", "clash", _changed(GRES, "AutoDetect=off", "AutoDetect=nvml")),
+    Wrong("limits on `gres/gpu:a100` with slots", "gres.conf", "find nothing",
+          _changed(CONF, "AccountingStorageTRES=gres/gpu", "AccountingStorageTRES=gres/gpu,gres/gpu:a100")),
+    Wrong("topology/tree without topology.conf", "topology", "no topology.conf", _gone("etc/slurm/topology.conf")),
+    Wrong("a node in no switch", "topology", "in no switch",
+          _changed("etc/slurm/topology.conf", "n[3-4]", "n3")),
+    Wrong("no job_submit.lua", "lua", "no job_submit.lua", _gone("etc/slurm/job_submit.lua")),
+    Wrong("the site's own job_submit.lua", "lua", "site's own",
+          lambda t: t.write("etc/slurm/job_submit.lua", "function slurm_job_submit(j, p, u) return 0 end\n")),
+    Wrong("job_submit.lua cut off", "lua", "is no Lua",
+          lambda t: t.write("etc/slurm/job_submit.lua",
+                            (t.root / "etc/slurm/job_submit.lua").read_text().partition("local undo")[0])),
+    Wrong("a Slurm built without Lua", "lua", "built without Lua", _gone("usr/lib64/slurm/job_submit_lua.so")),
+    Wrong("no pal_lua.conf", "pal_lua.conf", "no pal_lua.conf", _gone(LUA)),
+    Wrong("a word in pal_lua.conf that lua refuses", "pal_lua.conf", "lease can't be '1h'",
+          _changed(LUA, "slots = yes", "lease = 1h\nslots = yes")),
+    Wrong("lua and pald watch different files", "pal_lua.conf", "never meet",
+          _changed(LUA, "/run/pal-slurm/alive", "/run/pald/alive")),
+    Wrong("`slots = no` on nodes with slots", "pal_lua.conf", "have slot types",
+          _changed(LUA, "slots = yes", "slots = no")),
+    Wrong("models that pal.yaml does not know", "pal_lua.conf", "models are", _changed(LUA, "a100", "a100,h100")),
+    Wrong("`required pal.so`", "plugstack", "required",
+          _changed("etc/slurm/plugstack.conf.d/pal.conf", "optional", "required")),
+    Wrong("pal.so not built", "plugstack", "is not there", _gone("usr/lib64/slurm/pal.so")),
+    Wrong("munged not running", "munge", "no credential",
+          lambda t: t.answer("munge", "", 6, "munge: Error: Failed to access socket")),
+    Wrong("munge's key readable by all", "munge", "could be anybody", _mode("etc/munge/munge.key", 0o644)),
+    Wrong("slurmctld's clock 90 s ahead", "clocks", "ahead", lambda t: t.clock_ahead(90)),
+    Wrong("no user pal", "rights", "no user pal",
+          lambda t: t.write("etc/passwd", "root:x:0:0::/:/bin/sh\nslurm:x:64030:64030::/:/bin/sh\n")),
+    Wrong("pal is no operator", "rights", "edit nobody else's", lambda t: t.answer("sacctmgr", "pal|None\n")),
+    Wrong("no slurmdbd, so no operators", "rights", "without slurmdbd",
+          _changed(CONF, "accounting_storage/slurmdbd", "accounting_storage/none")),
+    Wrong("slurm is not in group pal", "rights", "ring pald's bell",
+          _changed("etc/group", "pal:x:990:slurm", "pal:x:990:")),
+    Wrong("no pal.yaml", "pal.yaml", "not there",
+          _both(_gone(YAML), _changed(LUA, "models = a100\n", ""))),
+    Wrong("a slip in pal.yaml", "pal.yaml", "line 3: lese",
+          _changed(YAML, "actuator: pin\n", "actuator: pin\n# ours\nlese: {length_s: 30}\n")),
+    Wrong("pal.yaml that all may write", "pal.yaml", "written by everybody",
+          _both(_mode(YAML, 0o666), _changed(LUA, "models = a100\n", ""))),
+    Wrong("`cluster.bin_dir` without scontrol", "pal.yaml", "no scontrol",
+          _changed(YAML, "cluster: {", "cluster: {bin_dir: /opt/slurm/bin, ")),
+    Wrong("no state directory", "database", "not there", _gone("var/lib/pal-slurm")),
+    Wrong("a database of an older release", "database", "has schema", _older_database),
+    Wrong("a database without its driver", "database", "driver",
+          lambda t: t.write(YAML, "actuator: pin\ncluster: {models: [a100]}\ndatabase: {url: 'mysql+MySQLdb://db/pal'}\n")),
+    Wrong("pald.service is not installed", "units", "no pald.service", _gone(f"{UNITS}/pald.service")),
+    Wrong("a unit that starts another path", "units", "not there",
+          _changed(f"{UNITS}/pald.service", "ExecStart=/usr/bin/pald", "ExecStart=/opt/old/bin/pald")),
+    Wrong("pald is not enabled", "units", "does not start",
+          _gone("etc/systemd/system/multi-user.target.wants/pald.service")),
+    Wrong("no dead man's timer while pins are made", "units", "dead man's timer",
+          _gone("etc/systemd/system/timers.target.wants/pal-deadman.timer")),
+    Wrong("a spool outside of the sandbox", "units", "write no file",
+          _both(_changed(YAML, "actuator: pin\n", "actuator: pin\nprofile: {spool: /gpfs/pal}\n"),
+                lambda t: (t.root / "gpfs/pal").mkdir(parents=True))),
+    Wrong("no /run/pal-slurm", "units", "can't tell job_submit.lua", _gone("run/pal-slurm")),
+    Wrong("figures on the exporters' port", "figures", "9341",
+          _changed(YAML, "actuator: pin\n", "actuator: pin\nmetrics: {listen: '127.0.0.1:9341'}\n")),
+)  # fmt: skip
