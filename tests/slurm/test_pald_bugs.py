@@ -43,9 +43,9 @@ def test_bugs_beside_the_plan_keep_no_job_from_its_place(minicluster: Minicluste
     port = free_port()
     _, env = planted(
         tmp_path,
-        ("pal_slurm.daemon.observe", "Observer", "look"),
-        ("pal_slurm.daemon.beside.learning", "Learner", "look"),
-        ("pal_slurm.daemon.beside.forgetting", "Forgetter", "look"),
+        ("pal_slurm.daemon.observe", "Observer", "record_changes"),
+        ("pal_slurm.daemon.beside.learning", "Learner", "begin_when_due"),
+        ("pal_slurm.daemon.beside.forgetting", "Forgetter", "begin_when_due"),
         ("pal_slurm.daemon.cycle", "", "news"),
         ("pal_slurm.daemon.wake", "Waker", "wait"),
         ("pal_slurm.daemon.main", "", "_alive"),
