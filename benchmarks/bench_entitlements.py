@@ -1,0 +1,84 @@
+"""What an entitlement costs to work out, in CPU milliseconds.
+
+    python -m benchmarks.bench_entitlements [--rounds 3]
+
+Jobs are drawn from Gavel's own 26 job types (`../shared/data/gavel`), one GPU each; three pools of n/4 GPUs. One
+line per figure with what was promised; exit 1 when a promise is not kept. The first solve of each is not counted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from pal_slurm.model import FloatArray
+from pal_slurm.policy.entitlement.division import Division
+from pal_slurm.policy.entitlement.finish_time import finish_time
+from pal_slurm.policy.entitlement.makespan import makespan
+from pal_slurm.policy.entitlement.max_min import max_min
+from pal_slurm.policy.entitlement.water_filling import Entities, hierarchical, water_filling
+
+RATES = Path(__file__).resolve().parents[2] / "shared" / "data" / "gavel" / "isolated_throughputs.csv"
+ENTITIES = Entities(np.array([1.0, 2.0, 3.0, 1.0, 2.0]))
+# name, solver, jobs, ms promised (None: told only)
+CASES: tuple[tuple[str, Callable[[Division], object], int, float | None], ...] = (
+    ("max-min", max_min, 128, None),
+    ("max-min", max_min, 1024, None),
+    ("max-min", max_min, 4096, 2.0),
+    ("water-filling", water_filling, 2048, None),
+    ("hierarchical, 5 entities", lambda asked: hierarchical(asked, ENTITIES), 512, None),
+    ("hierarchical, 5 entities", lambda asked: hierarchical(asked, ENTITIES), 2048, 1000.0),
+    ("makespan", makespan, 1024, None),
+    ("finish-time, all new", finish_time, 1024, 100.0),
+)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="CPU time of entitlements.")
+    parser.add_argument("--rounds", type=int, default=3)
+    rounds = parser.parse_args(argv).rounds
+    table = types()
+    kept = True
+    for name, solve, jobs, promised in CASES:
+        ms = least_ms(solve, drawn(table, jobs), rounds)
+        told = "" if promised is None else f"promised {promised:g}"
+        kept &= promised is None or ms <= promised
+        print(f"{name:28} {jobs:5} jobs  {ms:8.2f} ms  {told}")
+    return 0 if kept else 1
+
+
+def types() -> FloatArray:
+    """(26, 3) steps/s of those on one GPU."""
+    with RATES.open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["scale_factor"] == "1"]
+    return np.array([[float(row[model] or 0) for model in ("v100", "p100", "k80")] for row in rows])
+
+
+def drawn(table: FloatArray, jobs: int) -> Division:
+    draw = np.random.default_rng(1)
+    return Division(
+        table[draw.integers(0, len(table), jobs)],
+        np.full(3, jobs / 4),
+        steps=draw.uniform(1e3, 1e6, jobs),
+        entity=draw.integers(0, len(ENTITIES.weights), jobs),
+    )
+
+
+def least_ms(solve: Callable[[Division], object], asked: Division, rounds: int) -> float:
+    solve(asked)
+    spent = []
+    for _ in range(rounds):
+        began = time.process_time()
+        solve(asked)
+        spent.append(time.process_time() - began)
+    return 1000 * min(spent)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
