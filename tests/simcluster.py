@@ -18,6 +18,7 @@ from pal_slurm.sim.slurm.backend import SimSlurm
 from pal_slurm.sim.slurm.controller import Controller, SlurmSetup
 from pal_slurm.sim.slurm.leasing import Leasing
 from pal_slurm.sim.slurm.machine import Node, bits
+from pal_slurm.sim.slurm.manners import Manners, exits, requeues
 from pal_slurm.slurm.capabilities import parse_release
 from pal_slurm.slurm.nodes import ReservationRecord, SiteWords
 from pal_slurm.slurm.nodeset import expand, fold
@@ -37,6 +38,15 @@ def nodes(count: int, gpus: int, features: str = "a100,rack1") -> list[Node]:
     """As the mini-cluster makes them."""
     cores = max(4, 8 * gpus // 2)
     return [Node(f"n{i + 1}", gpus, 2 * cores, 8000 * cores, features) for i in range(count)]
+
+
+def manners(script: str) -> Manners:
+    """What the traps of a shell script do; a signal that nobody minds kills the steps, and spares the shell."""
+    term = re.search(r"trap 'sleep ([0-9]+)[^']*' TERM", script)
+    on_signal = re.search(r"trap '([^']*)' USR1", script)
+    words = on_signal[1] if on_signal else "nothing"
+    answer = requeues if "requeue" in words else exits if "exit" in words else None
+    return Manners(float(term[1]) if term else 0.1, 0.1, answer)
 
 
 class SimCluster:
@@ -73,6 +83,7 @@ class SimCluster:
             waits_for=made.after,
             recounts=made.recounts,
             said_requeue=made.said_requeue,
+            manners=manners(wrap),
         )
 
     def state(self, job: int) -> str:
@@ -131,6 +142,8 @@ class SimCluster:
         words = dict(word.partition("=")[::2] for word in argv[1:])
         if argv[0] == "scancel":
             self.controller.cancel(int(argv[1]))
+        elif argv[:2] == ("scontrol", "requeue"):
+            self.controller.requeue(int(argv[2]))
         elif argv[:3] == ("scontrol", "create", "reservation"):
             now = int(self.controller.now)
             flags = words["Flags"].split(",")

@@ -24,7 +24,7 @@ def connect(config: Config) -> Slurm:
     if config.cluster.backend == "cli":
         return _cli(config)
     python = (*config.cluster.worker_command, config.cluster.worker_python)
-    worker = PyslurmSlurm(python, site=_site(config), deadline_s=config.cluster.timeout_s)
+    worker = PyslurmSlurm(python, site=_site(config), deadline_s=config.cluster.timeout_s, commands=commands_of(config))
     if config.cluster.backend == "pyslurm":
         return worker
     try:

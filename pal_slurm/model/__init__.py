@@ -9,11 +9,15 @@ from pal_slurm.model.edit import (
     EditKind,
     EditResult,
     LeaseAgain,
+    OfRunning,
     Outcome,
     Pin,
     Plain,
     Renew,
+    Renice,
+    Requeue,
     Unpin,
+    Warn,
     until,
 )
 from pal_slurm.model.job import Job, JobRef, JobState, Lease, Request, Shape, Waits
@@ -27,8 +31,8 @@ __all__ = [
     "APP_NAME", "KIND_OF", "NOT_SENT", "NO_CONSENT", "NO_HINT", "STEPS", "UNREADABLE", "Action", "App", "Apps",
     "BoolArray", "Cluster", "Consent", "Decision", "Edit", "EditKind", "EditResult", "Factors", "FloatArray", "Given",
     "Gpus", "Hint", "IntArray", "Intent", "Job", "JobRef", "JobState", "Knowledge", "Lease", "LeaseAgain", "NotBegun",
-    "OperationKind", "Outcome", "Pin", "Placement", "Plain", "Reason", "Renew", "Request", "Reservation",
-    "ScoreTable", "Shape", "Snapshot", "Speeds", "Tier", "Unpin", "Waits", "base_of", "bins_with_neutral", "comm_of",
-    "consent_of", "factors", "flat", "homogeneous", "neutral_scores", "predict", "read_hint", "speeds_of",
-    "step_time", "until",
+    "OfRunning", "OperationKind", "Outcome", "Pin", "Placement", "Plain", "Reason", "Renew", "Renice", "Request",
+    "Requeue", "Reservation", "ScoreTable", "Shape", "Snapshot", "Speeds", "Tier", "Unpin", "Waits", "Warn", "base_of",
+    "bins_with_neutral", "comm_of", "consent_of", "factors", "flat", "homogeneous", "neutral_scores", "predict",
+    "read_hint", "speeds_of", "step_time", "until",
 ]  # fmt: skip

@@ -18,9 +18,9 @@ class EditKind(StrEnum):
     RENEW = "renew"  # start time = until
     LEASE = "lease"  # the same, for a job whose lease ran out
     UNPIN = "unpin"  # the original request back; start time = until, or now
-    WARN = "warn"  # the signal that a user named: save; this and the next two are listed by moves, and not built yet
+    WARN = "warn"  # the signal that a user named: save
     REQUEUE = "requeue"  # back to the queue, un-pinned and leased, in one request
-    RENICE = "renice"  # the priority that got it in front of a waiting head is taken back
+    RENICE = "renice"  # what got it in front of a waiting head is taken back
 
     @property
     def needs(self) -> JobState:
@@ -52,6 +52,7 @@ class Plain(_OfOneJob):
 @dataclass(frozen=True, slots=True)
 class Renew(_OfOneJob):
     until: int = field(kw_only=True)
+    between: bool = False  # also while the nodes of its last run are not yet done with it
     kind: Literal[EditKind.RENEW] = field(default=EditKind.RENEW, init=False)
 
 
@@ -65,15 +66,39 @@ class LeaseAgain(_OfOneJob):
 class Unpin(_OfOneJob):
     until: int | None = None  # leased until then; None: plain Slurm's
     original: Request | None = None
+    nice: int | None = None  # None: as it is
+    between: bool = False  # also while the nodes of its last run are not yet done with it
     kind: Literal[EditKind.UNPIN] = field(default=EditKind.UNPIN, init=False)
 
 
-Edit = Pin | Plain | Renew | LeaseAgain | Unpin
+@dataclass(frozen=True, slots=True)
+class Warn(_OfOneJob):
+    signal: str = field(kw_only=True)
+    to_script: bool = False  # to the batch script alone; else to the steps alone
+    kind: Literal[EditKind.WARN] = field(default=EditKind.WARN, init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Requeue(_OfOneJob):
+    until: int = field(kw_only=True)
+    original: Request | None = None
+    nice: int | None = None  # None: as it is
+    kind: Literal[EditKind.REQUEUE] = field(default=EditKind.REQUEUE, init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Renice(_OfOneJob):
+    nice: int = field(kw_only=True)
+    kind: Literal[EditKind.RENICE] = field(default=EditKind.RENICE, init=False)
+
+
+Edit = Pin | Plain | Renew | LeaseAgain | Unpin | Warn | Requeue | Renice
+OfRunning = Warn | Requeue | Renice
 
 
 def until(edit: Edit) -> int | None:
     """The end of the lease that it gives, if it gives one."""
-    return edit.until if isinstance(edit, Renew | LeaseAgain | Unpin) else None
+    return edit.until if isinstance(edit, Renew | LeaseAgain | Unpin | Requeue) else None
 
 
 NOT_SENT = "not sent: "  # begins what is said of an edit that came too late: nobody refused it

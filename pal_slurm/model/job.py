@@ -155,6 +155,12 @@ class Job:
     het: bool = False
     requeue: bool = False
     restarts: int = 0
+    nice: int = 0
+    batch: int | None = (
+        None  # one more than the starts that Slurm holds against its script; 0: no script; None: not told
+    )
+    completing: bool = False  # its run is over, and its nodes are not yet done with it
+    suspended: bool = False
     nodes: tuple[str, ...] = ()  # running
     gpus: tuple[tuple[int, ...], ...] = ()  # running: device indices per node
     cpus_alloc: int = 0

@@ -53,7 +53,9 @@ class JobRecord(msgspec.Struct, array_like=True):
     het_id: int | None = None
     requeue: bool = False
     restarts: int = 0
+    nice: int | None = None
     exclusive: bool = False
+    batch: int | None = None  # BatchFlag; None: a batch job, and how often it was started is not told
     account: str = ""
     qos: str = ""
     partition: str = ""
@@ -133,6 +135,10 @@ def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
         het=record.het_id is not None,
         requeue=record.requeue,
         restarts=record.restarts,
+        nice=record.nice or 0,
+        batch=record.batch,
+        completing=record.state == "COMPLETING",
+        suspended=record.state == "SUSPENDED",
         nodes=nodes,
         gpus=_devices(record.gres_detail, len(nodes)) if nodes else (),
         cpus_alloc=0 if pending else record.cpus or 0,

@@ -8,6 +8,7 @@ import pytest
 
 from pal_slurm.model import Job, Request
 from pal_slurm.slurm.commands.backend import CliSlurm
+from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.slurm.nodes import SiteWords
 from pal_slurm.slurm.port import Slurm
 from pal_slurm.slurm.pyslurm.backend import PyslurmSlurm
@@ -34,7 +35,9 @@ def backend_of(cluster: Minicluster, name: str, deadline_s: float = 15.0) -> Ite
     if name == "cli":
         slurm = CliSlurm(cluster.bin, SITE, deadline_s)
     else:
-        slurm = PyslurmSlurm([str(cluster.bin / "in-cluster"), WORKER_PYTHON], site=SITE, deadline_s=deadline_s)
+        python = [str(cluster.bin / "in-cluster"), WORKER_PYTHON]
+        commands = Commands(cluster.bin, deadline_s)
+        slurm = PyslurmSlurm(python, site=SITE, deadline_s=deadline_s, commands=commands)
     try:
         yield slurm
     finally:

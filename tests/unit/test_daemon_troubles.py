@@ -24,7 +24,7 @@ def test_leases_are_renewed_while_a_job_has_to_wait(house: House) -> None:
     house.live(299)
     assert [house.state(job) for job in first] == ["RUNNING"] * 4
     assert house.state(second) == "PENDING" and house.job(second).begin > house.now
-    renewed = [update.asked.begin for update in house.journal if update.target == str(second)]
+    renewed = [update.asked.begin or 0 for update in house.journal if update.target == str(second)]
     assert len(renewed) >= 2 and renewed == sorted(renewed)
     assert all(begin - START <= 299 + 60 for begin in renewed)  # the head of the queue has a short one
     house.live(10)

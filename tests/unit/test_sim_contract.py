@@ -15,6 +15,7 @@ from tests.simcluster import SimCluster, SteppingSlurm
 from tests.slurm.backends import SITE
 from tests.slurm.test_contract import Reading
 from tests.slurm.test_contract_edits import Edits
+from tests.slurm.test_contract_moves import MoveEdits
 from tests.slurm.test_contract_shapes import Shapes
 
 NOT_MODELLED = {
@@ -50,13 +51,17 @@ class TestEditsOnSim(OnSim, Edits):
     pass
 
 
+class TestMoveEditsOnSim(OnSim, MoveEdits):
+    pass
+
+
 class TestShapesOnSim(OnSim, Shapes):
     pass
 
 
 def test_what_is_skipped_is_there() -> None:
     """A suite's test that was renamed must not be skipped for ever."""
-    suites = (Reading, Edits, Shapes)
+    suites = (Reading, Edits, MoveEdits, Shapes)
     assert all(any(hasattr(suite, name) for suite in suites) for name in NOT_MODELLED)
 
 

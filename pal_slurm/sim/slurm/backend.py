@@ -15,7 +15,7 @@ from pal_slurm.model import Cluster, Edit, EditResult, Job, JobState, Snapshot
 from pal_slurm.sim.slurm.controller import Controller
 from pal_slurm.sim.slurm.machine import Node
 from pal_slurm.sim.slurm.trouble import AnswerFate, Trouble
-from pal_slurm.sim.slurm.updates import update
+from pal_slurm.sim.slurm.updates import signal, update
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.edits.apply import Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
@@ -132,6 +132,8 @@ class SimSlurm:
         if fate is AnswerFate.LOST:
             return ""
         self.edits += 1
+        if item.asked.signal:
+            return signal(c, item.target, item.asked)
         said = update(c, item.target, item.asked, half=fate is AnswerFate.HALF)
         return update(c, item.target, item.asked) if fate is AnswerFate.TWICE else said
 

@@ -17,11 +17,16 @@ from itertools import count
 from pal_slurm.sim.slurm import passes
 from pal_slurm.sim.slurm.jobs import Lasts, SimJob
 from pal_slurm.sim.slurm.machine import Node, Part, detail
+from pal_slurm.sim.slurm.manners import PLAIN_MANNERS, Manners
+from pal_slurm.slurm.capabilities import parse_release
 from pal_slurm.slurm.nodes import PLAIN_WORDS, PartitionRecord, ReservationRecord
 from pal_slurm.slurm.nodeset import expand, fold
 from pal_slurm.slurm.records import JobRecord
 
-REQUEUED_S = 120  # Slurm's own begin time for a job that was requeued
+SAVED_S = 5.0  # slurmctld writes its state down so often at least: one that is killed has forgotten what came since
+KILLED_S = 5.0  # the least time between SIGTERM and SIGKILL
+SAME_SECOND = (26, 5, 0)  # from here on a job may start where it was just ended
+KEEPS_PRIORITY = (24, 11, 0)  # before, a requeued job kept its own
 FIRST_PRIORITY = 4_294_901_760  # priority/basic: each job gets one less than the one before
 
 
@@ -36,7 +41,8 @@ class SlurmSetup:
     main_s: float = 60.0
     backfill_s: float = 30.0
     backfill_depth: int = 100
-    completes_s: float = 3.0  # a requeued job is COMPLETING for so long
+    completes_s: float = 3.0  # a requeued job is COMPLETING for so long, where its manners don't say
+    kill_wait_s: float = 30.0
     limits_kill: bool = True
     read_s: float = 0.005  # a question, and for each job in the answer:
     read_job_s: float = 1e-5
@@ -124,14 +130,16 @@ class Controller:
         waits_for: Iterable[int] = (),
         recounts: bool = False,
         said_requeue: bool | None = None,
+        manners: Manners = PLAIN_MANNERS,
     ) -> int:
         """sbatch, with the plugin's word in it. Id, times, priority and reason are filled in here."""
         number, self._next_job = self._next_job, self._next_job + 1
         record.id, record.submit, record.state, record.reason = number, int(self.now), "PENDING", "None"
+        record.batch = 1 if record.batch is None else record.batch
         if record.priority is None:
             record.priority, self._priority = self._priority, self._priority - 1
         waits = frozenset(waits_for) - self.ended.keys()
-        job = SimJob(record, lasts, begin, held, waits, recounts, said_requeue, self.site)
+        job = SimJob(record, lasts, begin, held, waits, recounts, said_requeue, self.site, manners=manners)
         if self.plugin is not None:
             self.plugin(job, self.now)
         record.partition = record.partition or self.partitions[0].name
@@ -173,6 +181,9 @@ class Controller:
         del self.pending[job.record.id]
         self.running[job.record.id] = job
         self.version += 1
+        if parse_release(self.setup.release) < SAME_SECOND and job.refused_there(self.now, parts):
+            self.end(job, job.starts, "FAILED")  # job credential revoked
+            return
         lasts, run = job.lasts(job), job.starts
         over = self.setup.limits_kill and lasts > job.limit_s
         state = "TIMEOUT" if over else "COMPLETED"
@@ -191,21 +202,43 @@ class Controller:
             self._gone(job, "CANCELLED")
 
     def requeue(self, number: int) -> None:
-        """As after a node's loss: completing for a while, then it waits, pin and all."""
+        """Completing for as long as it takes to end, its GPUs held; then it waits, pin and all."""
         job = self.running[number]
-        job.record.state = "COMPLETING"
+        if job.back:
+            return
+        job.goes_back(self.now)
         job.starts += 1
-        job.changed()
-        self.at(self.now + self.setup.completes_s, lambda: self._requeued(job))
+        run, ends = job.starts, self.setup.completes_s if job.manners.term_s is None else job.manners.term_s
+        ends = 0.02 if job.empty else min(ends, max(KILLED_S, self.setup.kill_wait_s))
+        self.at(self.now + ends, lambda: self._requeued(job, run))
         self.version += 1
 
-    def _requeued(self, job: SimJob) -> None:
-        if job.record.id in self.running:
+    def _requeued(self, job: SimJob, run: int) -> None:
+        if job.record.id in self.running and job.back and job.starts == run:
             self._free(job)
             del self.running[job.record.id]
-            job.waits_again(self.now, self.now + REQUEUED_S)
+            job.waits_again(self.now)
+            if parse_release(self.setup.release) >= KEEPS_PRIORITY and job.record.priority:
+                job.record.priority, self._priority = self._priority - (job.record.nice or 0), self._priority - 1
             self.pending[job.record.id] = job
             self.stir()
+
+    def signal(self, number: int, name: str, *, to_script: bool) -> None:
+        """scancel --signal: what the job then does is a matter of its manners."""
+        job = self.running.get(number)
+        if job is not None and job.running and not job.back and not job.empty:
+            run = job.starts
+            after, answer = job.manners.on_signal(name, to_script)
+            if answer is not None:
+                self.at(self.now + after, lambda: answer(self, job) if job.starts == run and job.running else None)
+
+    def hold(self, number: int) -> None:
+        """An admin's scontrol hold."""
+        job = self.pending[number]
+        job.held, job.record.priority = True, 0
+        job.says("JobHeldAdmin")
+        job.changed()
+        self.version += 1
 
     def _free(self, job: SimJob) -> None:
         for part in job.parts:
@@ -261,6 +294,23 @@ class Controller:
         self._rows.clear()
         self.machine += 1
         self.stir()
+
+    def kill(self) -> None:
+        """SIGKILL, and slurmctld anew: what it had not written down yet never was."""
+        for job in (*self.running.values(), *self.pending.values()):
+            if job.told_to_end <= self.now - SAVED_S or job.ran is None or job.empty:
+                continue
+            if not job.parts:  # its nodes were done with it
+                if any(part.slots & ~self.nodes[part.row].free.slots for part in job.last):
+                    continue
+                for part in job.last:
+                    self.nodes[part.row].hold(part)
+                    self.touched.add(part.row)
+                del self.pending[job.record.id]
+                self.running[job.record.id] = job
+            job.starts += 1
+            job.forgets()
+        self.restart()
 
     def restart(self) -> None:
         """slurmctld anew: it counts its passes from nothing."""

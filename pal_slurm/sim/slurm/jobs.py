@@ -13,10 +13,12 @@ import msgspec
 from pal_slurm.model import Job
 from pal_slurm.sim.slurm.asks import Want, ask_of
 from pal_slurm.sim.slurm.machine import Part
+from pal_slurm.sim.slurm.manners import PLAIN_MANNERS, Manners
 from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords
 from pal_slurm.slurm.nodeset import expand
 from pal_slurm.slurm.records import JobRecord, to_job
 
+REQUEUED_S = 121  # Slurm's own begin time for a job that was requeued
 Lasts = Callable[["SimJob"], float]  # seconds, once it has its parts
 
 
@@ -35,6 +37,13 @@ class SimJob:
     started: float = 0.0
     ended: float = 0.0
     starts: int = 0  # an end belongs to one of them
+    manners: Manners = PLAIN_MANNERS  # how it takes signals
+    back: bool = False  # its run is being ended, and it will wait again
+    told_to_end: float = -1.0  # its last run: when
+    freed: float = -1.0  # and when its nodes were done with it
+    last: tuple[Part, ...] = ()  # what that run held
+    empty: bool = False  # slurmctld says that it runs, and nothing does
+    ran: JobRecord | None = field(default=None, repr=False)  # as it ran, for a slurmctld that forgets its end
     _job: Job | None = field(default=None, repr=False)
     _ask: Want | None = field(default=None, repr=False)
     _before: JobRecord | None = field(default=None, repr=False)  # as it waited
@@ -90,20 +99,41 @@ class SimJob:
         r.cpus = sum(part.cpus for part in parts)
         self.changed()
 
-    def waits_again(self, now: float, begin: float) -> None:
-        """Requeued: what it asked for is as it was, a pin included; Slurm gives it a new submit time."""
-        if self._before is not None:
-            self.record = self._before
-        r = self.record
-        r.state, r.reason, r.submit, r.restarts = "PENDING", "BeginTime", int(now), r.restarts + 1
-        self.begin, r.eligible, r.start, r.end = begin, int(begin), int(begin), None
+    def goes_back(self, now: float) -> None:
+        """Requeued: what it asked for is as it was, a pin included; it still shows where it runs."""
+        self.ran, self.told_to_end, self.last, self.back = self.record, now, self.parts, True
+        r = self.record = msgspec.structs.replace(self._before or self.record)
+        r.state, r.restarts = "COMPLETING", r.restarts + 1
+        r.nodes, r.gres_detail, r.start, r.end = self.ran.nodes, self.ran.gres_detail, self.ran.start, int(now)
+        r.nice = self.ran.nice
         self.changed()
+
+    def forgets(self) -> None:
+        """Its requeue never was, for a slurmctld that was killed; its processes are gone all the same."""
+        if self.ran is not None:
+            self.record, self.parts, self.back, self.empty = self.ran, self.last, False, True
+            self.changed()
+
+    def waits_again(self, now: float) -> None:
+        """Its nodes are done with it. Slurm gives it a new submit time, and a begin time where nobody gave it one."""
+        r = self.record
+        self.back, self.freed, self.empty = False, now, False
+        r.state, r.reason, r.submit, r.nodes, r.gres_detail = "PENDING", "BeginTime", int(now), "", []
+        if self.begin <= now:
+            self.begin = now + REQUEUED_S
+        r.eligible, r.start, r.end = int(self.begin), int(self.begin), None
+        self.changed()
+
+    def refused_there(self, now: float, parts: tuple[Part, ...]) -> bool:
+        """Its old nodes still know that it was to end in this second."""
+        again = {part.row for part in parts} & {part.row for part in self.last}
+        return bool(again) and int(now) in (int(self.told_to_end), int(self.freed))
 
     def twin(self, number: int) -> SimJob:
         """The same job by another id."""
         record = msgspec.structs.replace(self.record, id=number, gres_detail=[])
         same = (self.held, self.waits_for, self.recounts, self.said_requeue, self.site, self.typed)
-        return SimJob(record, self.lasts, self.begin, *same)
+        return SimJob(record, self.lasts, self.begin, *same, manners=self.manners)
 
 
 def with_gpus(record: JobRecord, gpus: int, per_node: int) -> JobRecord:

@@ -13,7 +13,7 @@ from pal_slurm.sim.slurm.controller import Controller
 from pal_slurm.sim.slurm.jobs import SimJob
 from pal_slurm.slurm import gres
 from pal_slurm.slurm.capabilities import capabilities_of, parse_release
-from pal_slurm.slurm.edits.rewrite import NOW, Rewrite
+from pal_slurm.slurm.edits.rewrite import Rewrite
 from pal_slurm.slurm.nodeset import expand
 from pal_slurm.slurm.records import read_tasks
 
@@ -30,9 +30,31 @@ HALF = "Unspecified error"
 def update(c: Controller, target: str, asked: Rewrite, *, half: bool = False) -> str:
     """What slurmctld says; nothing when all went well."""
     jobs = list(meant(c, target))
+    if asked.requeue:
+        refused = [_requeue(c, job) for job in jobs if job.running]
+        if half or any(refused):
+            return next(filter(None, refused), HALF)
     said = [_update(c, job, asked, half) for job in jobs] if jobs else [NO_SUCH]
     c.stir()
     return next(filter(None, said), "")
+
+
+def signal(c: Controller, target: str, asked: Rewrite) -> str:
+    """scancel --signal."""
+    jobs = [job for job in meant(c, target) if job.running]
+    for job in jobs:
+        c.signal(job.record.id, asked.signal, to_script=asked.to_script)
+    return "" if jobs else "Job/step already completing or completed"
+
+
+def _requeue(c: Controller, job: SimJob) -> str:
+    """scontrol requeue incomplete."""
+    if job.record.batch == 0:
+        return "Only batch jobs are accepted or processed"
+    if not job.record.requeue:
+        return "Requested operation is presently disabled"
+    c.requeue(job.record.id)
+    return ""
 
 
 def meant(c: Controller, target: str) -> Iterator[SimJob]:
@@ -56,7 +78,7 @@ class _Step:
 
 
 def _update(c: Controller, job: SimJob, asked: Rewrite, half: bool) -> str:
-    if not job.pending:
+    if not (job.pending or job.back or asked.begin is None):
         return NOT_PENDING
     texts = asked.texts
     if "partition" in texts and not set(texts["partition"].split(",")) <= {p.name for p in c.partitions}:
@@ -69,9 +91,13 @@ def _update(c: Controller, job: SimJob, asked: Rewrite, half: bool) -> str:
             job.changed()
             return step.refused
         step.carry_out()
+    if job.running and not job.back:
+        job.changed()
+        return ""
     if job.recounts and parse_release(c.setup.release) >= _RECOUNTS:
         job.record.ntasks = 1
-    job.says("None")
+    if not job.back:
+        job.says("None")
     job.changed()
     return HALF if half else ""
 
@@ -89,8 +115,11 @@ def _steps(c: Controller, job: SimJob, asked: Rewrite) -> Iterator[_Step]:
         yield _Step("", put("required_nodes", texts["nodes"]))
     for name, text in texts.items():
         if name in _FIELDS:
-            mixed = "" if capabilities_of(c.setup.release).restore_untyped else _mixed(job, _FIELDS[name], text)
-            yield _Step(mixed, put(_FIELDS[name], text))
+            able = capabilities_of(c.setup.release)
+            mixed = "" if able.restore_untyped else _mixed(job, _FIELDS[name], text)
+            yield _Step(
+                mixed, put(_FIELDS[name], text if able.repin else _merged(getattr(record, _FIELDS[name]), text))
+            )
     job.typed = job.typed or gres.names_slots(*texts.values())
     least = record.num_nodes or 1 if asked.min_nodes is None else asked.min_nodes
     if asked.max_nodes is not None and asked.max_nodes < least:
@@ -100,11 +129,36 @@ def _steps(c: Controller, job: SimJob, asked: Rewrite) -> Iterator[_Step]:
     if asked.max_nodes is not None:
         yield _Step("", put("max_nodes", asked.max_nodes))
 
-    def begin() -> None:
-        job.begin = c.now if asked.begin == NOW else asked.begin
-        c.settle(job)
+    yield from _when(c, job, asked)
 
-    yield _Step("", begin)
+
+def _when(c: Controller, job: SimJob, asked: Rewrite) -> Iterator[_Step]:
+    if asked.nice is not None:
+        yield _Step("", lambda: _renice(job, asked.nice or 0))
+
+    def begin() -> None:
+        job.begin = asked.begin or c.now
+        if job.back:
+            job.record.eligible = int(job.begin)
+        else:
+            c.settle(job)
+
+    if asked.begin is not None:
+        yield _Step("", begin)
+
+
+def _renice(job: SimJob, nice: int) -> None:
+    """The priority follows at once; one of 0 too, so that a held job is held no more when its turn comes."""
+    record = job.record
+    record.priority = max(2, (record.priority or 0) + (record.nice or 0) - nice)
+    record.nice = nice
+
+
+def _merged(had: str, text: str) -> str:
+    """22.05 adds slots to those that were asked for before."""
+    if not (gres.names_slots(had) and gres.names_slots(text)) or gres.same(had, text):
+        return text
+    return ",".join(dict.fromkeys((*had.split(","), *text.split(","))))
 
 
 def _mixed(job: SimJob, field: str, text: str) -> str:

@@ -50,6 +50,8 @@ WIDTHS: Mapping[str, int] = {
     "HetJobId": 12,
     "Requeue": 4,
     "RestartCnt": 8,
+    "Nice": 14,
+    "BatchFlag": 4,
     "SchedNodes": 66,
     "NodeList": 130,
     "Account": 66,

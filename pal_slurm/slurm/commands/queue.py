@@ -75,6 +75,8 @@ def _to_record(row: QueueRow) -> JobRecord:
         het_id=_amount(get("HetJobId")) or None,
         requeue=get("Requeue") == "1",
         restarts=_amount(get("RestartCnt")) or 0,
+        nice=_nice(get("Nice")),
+        batch=_amount(get("BatchFlag")),
         nodes=get("NodeList"),
         exclusive=_alone(get("OverSubscribe"), get("Exclusive")),
     )
@@ -146,6 +148,11 @@ def _time(text: str) -> int | None:
 def _amount(text: str) -> int | None:
     match = _NUMBER.fullmatch(text)
     return int(float(match[1]) * _UNITS[match[2]]) if match and len(text) < 16 else _long(text)
+
+
+def _nice(text: str) -> int | None:
+    number = text.removeprefix("-")
+    return None if not digits(number) else -int(number) if number != text else int(number)
 
 
 def _long(text: str) -> int | None:

@@ -1,4 +1,4 @@
-"""Sends updates through scontrol. In: edits that are ready. Out: what slurmctld said of each.
+"""Sends updates through scontrol, signals through scancel. In: edits that are ready. Out: slurmctld's words on each.
 
 All updates go down the standard input of one scontrol. Before each stands a word that scontrol does not know and so
 repeats on stderr: what it says between two of them belongs to one update. Nothing of a job's own texts is ever sent,
@@ -10,14 +10,17 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
+from pal_slurm.slurm.commands.columns import Layout, rows
 from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.slurm.edits.apply import Heard
 from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.edits.rewrite import NOW
-from pal_slurm.words import printable
+from pal_slurm.words import digits, printable
 
 BATCH = 128  # edits per scontrol: the read before each batch is never long ago
 EACH_S = 0.05  # what one update may take, beside the deadline of the call
+SIGNAL_S = 5.0
+MOST_STARTS = 3  # Slurm's own count, BatchFlag; at the sixth it holds the job
 _FIELDS = {
     "nodes": "ReqNodeList",
     "partition": "Partition",
@@ -29,6 +32,20 @@ _FIELDS = {
 
 
 def send(commands: Commands, ready: Sequence[Ready]) -> list[Heard]:
+    updates = [item for item in ready if not item.asked.signal]
+    heard = iter(_update(commands, updates) if updates else ())
+    return [_signal(commands, item) if item.asked.signal else next(heard) for item in ready]
+
+
+def _signal(commands: Commands, ready: Ready) -> Heard:
+    """scancel tries for a minute where a job has just begun to end: it gets a moment."""
+    who = ["--batch"] if ready.asked.to_script else []
+    answer = commands.run("scancel", (*who, f"--signal={ready.asked.signal}", ready.target), deadline_s=SIGNAL_S)
+    said = printable(answer.err)
+    return Heard(said or ("" if answer.code == 0 else f"exit status {answer.code}"), not answer.timed_out)
+
+
+def _update(commands: Commands, ready: Sequence[Ready]) -> list[Heard]:
     nonce = f"pal{secrets.token_hex(12)}x"
     lines = [f"{nonce}{i}\n{update_line(item)}\n" for i, item in enumerate(ready)]
     script = "".join((*lines, f"{nonce}{len(ready)}\n")).encode("ascii")
@@ -42,12 +59,28 @@ def send(commands: Commands, ready: Sequence[Ready]) -> list[Heard]:
     return heard
 
 
+def started_often(commands: Commands, ready: Sequence[Ready]) -> dict[int, Heard]:
+    """Of those whose records don't tell it: whom Slurm would soon requeue no more, but hold. In: edits that requeue."""
+    ids = [item.before.id for item in ready if item.before.batch is None]
+    if not ids:
+        return {}
+    columns = Layout((("JobId", 12), ("ArrayTaskId", 24), ("BatchFlag", 4)))
+    out = commands.read("squeue", ("-h", "-a", "-r", f"-j{','.join(map(str, ids))}", "-O", columns.option))
+    flags = {int(row.get("JobId")): row.get("BatchFlag") for row in rows(out, columns)}
+    often = {number: flag for number, flag in flags.items() if not digits(flag) or not 1 <= int(flag) <= MOST_STARTS}
+    return {number: Heard(f"Slurm counts {flag} starts of it and may hold it soon") for number, flag in often.items()}
+
+
 def update_line(ready: Ready) -> str:
-    """The one line of scontrol that makes this edit."""
+    """What scontrol is told to make this edit. `incomplete`: a job that has ended meanwhile is not run again."""
     asked = ready.asked
-    parts = [f"update JobId={ready.target}"]
+    first = f"requeue incomplete {ready.target}\n" if asked.requeue else ""
+    parts = [f"{first}update JobId={ready.target}"]
     parts += [f"{_FIELDS[name]}={text}" for name, text in asked.texts.items()]
     if asked.min_nodes is not None:
         parts.append(f"NumNodes={asked.min_nodes}-{asked.max_nodes}")
-    parts.append("StartTime=now" if asked.begin == NOW else f"StartTime=uts{asked.begin}")
+    if asked.nice is not None:
+        parts.append(f"Nice={asked.nice}")
+    if asked.begin is not None:
+        parts.append("StartTime=now" if asked.begin == NOW else f"StartTime=uts{asked.begin}")
     return " ".join(parts)

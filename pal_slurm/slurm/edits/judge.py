@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pal_slurm.model import Edit, EditResult, Job, JobState, Outcome, Pin, Plain
+from pal_slurm.model import Edit, EditResult, Job, JobState, OfRunning, Outcome, Pin, Plain, Renice, Requeue
 from pal_slurm.slurm import gres
 from pal_slurm.slurm.edits.rewrite import NOW, Rewrite
 from pal_slurm.slurm.nodeset import expand
@@ -19,7 +19,9 @@ CLOCK_SLACK_S = 2  # slurmctld's clock and ours, and the second that an update m
 def judge(edit: Edit, asked: Rewrite, before: Job, after: Job | None, said: str, now: float) -> EditResult:
     if after is None or after.state is JobState.OTHER:
         return EditResult(edit, Outcome.GONE, said or "no such job waits or runs any more", after)
-    if after.state is JobState.RUNNING:
+    if isinstance(edit, OfRunning):
+        return _of_running(edit, asked, before, after, said, now)
+    if after.state is JobState.RUNNING and not (before.completing and after.completing):
         if isinstance(edit, Pin) and _runs_as_pinned(edit, after):
             return EditResult(edit, Outcome.DONE, said, after)
         if isinstance(edit, Plain) and before.pending and not said:
@@ -33,6 +35,19 @@ def judge(edit: Edit, asked: Rewrite, before: Job, after: Job | None, said: str,
         return EditResult(edit, Outcome.PARTIAL, said or kept, after)
     outcome = Outcome.REFUSED if _stands_alike(before, after) else Outcome.PARTIAL
     return EditResult(edit, outcome, "; ".join(filter(None, (said, *wrong))), after)
+
+
+def _of_running(edit: OfRunning, asked: Rewrite, before: Job, after: Job, said: str, now: float) -> EditResult:
+    if isinstance(edit, Renice):
+        done = after.nice == edit.nice
+        return EditResult(edit, Outcome.DONE if done else Outcome.REFUSED, said or f"its nice is {after.nice}", after)
+    if not isinstance(edit, Requeue):
+        return EditResult(edit, Outcome.REFUSED if said else Outcome.DONE, said, after)
+    if after.restarts <= before.restarts:
+        ends = EditResult(edit, Outcome.GONE, said or "it ends by itself", after)
+        return ends if after.completing else EditResult(edit, Outcome.REFUSED, said or "it runs on", after)
+    wrong = list(_differences(asked, after, said, now))
+    return EditResult(edit, Outcome.PARTIAL if wrong else Outcome.DONE, "; ".join(filter(None, (said, *wrong))), after)
 
 
 def _runs_as_pinned(edit: Pin, job: Job) -> bool:
@@ -72,17 +87,24 @@ def _differences(asked: Rewrite, job: Job, said: str, now: float) -> Iterator[st
                 yield f"partition is {job.request.partition!r}, not {text!r}"
         elif not gres.same(text, found[name]):
             yield f"{name} is {found[name]!r}, not {text!r}"
+    if not job.completing:  # it shows the nodes that it had
+        yield from _other_numbers(asked, job, said)
+    if asked.nice is not None and job.nice != asked.nice:
+        yield f"its nice is {job.nice}, not {asked.nice}"
+    eligible = job.eligible or 0
+    if asked.begin == NOW and eligible > now + CLOCK_SLACK_S:
+        yield f"start time is still {eligible - now:.0f} s away"
+    elif asked.begin and abs(eligible - asked.begin) > CLOCK_SLACK_S and asked.begin > now + CLOCK_SLACK_S:
+        yield f"start time is {eligible}, not {asked.begin}"
+
+
+def _other_numbers(asked: Rewrite, job: Job, said: str) -> Iterator[str]:
     if asked.min_nodes is not None and job.request.min_nodes != asked.min_nodes:
         yield f"least number of nodes is {job.request.min_nodes}, not {asked.min_nodes}"
     # A slurmctld that was restarted has forgotten the most, and takes no new one (26.05): squeue then shows the least.
     forgotten = (0,) if said else (0, job.request.min_nodes)
     if asked.max_nodes is not None and job.request.max_nodes not in (asked.max_nodes, *forgotten):
         yield f"most nodes are {job.request.max_nodes}, not {asked.max_nodes}"
-    eligible = job.eligible or 0
-    if asked.begin == NOW and eligible > now + CLOCK_SLACK_S:
-        yield f"start time is still {eligible - now:.0f} s away"
-    elif asked.begin != NOW and abs(eligible - asked.begin) > CLOCK_SLACK_S and asked.begin > now + CLOCK_SLACK_S:
-        yield f"start time is {eligible}, not {asked.begin}"
 
 
 def _stands_alike(before: Job, after: Job) -> bool:

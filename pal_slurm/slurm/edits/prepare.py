@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from pal_slurm.model import NOT_SENT, Edit, EditResult, Job, JobState, Outcome
+from pal_slurm.model import NOT_SENT, Edit, EditResult, Job, JobState, OfRunning, Outcome, Renew, Renice, Unpin
 from pal_slurm.slurm.edits.rewrite import CantEdit, Rewrite, rewrite
 from pal_slurm.slurm.port import Capabilities
 
@@ -69,9 +69,8 @@ def _prepare(
     job = record_of(edit.job, edit.task, stands)
     if job is None:
         return EditResult(edit, Outcome.GONE, "no such job waits any more")
-    if job.state is not edit.kind.needs:
-        outcome = Outcome.STARTED if job.state is JobState.RUNNING else Outcome.GONE
-        return EditResult(edit, outcome, "it waits no more", job)
+    if (stop := _not_as_needed(edit, job)) is not None:
+        return stop
     if edit.seen is not None and not edit.seen.said_alike(job):
         return EditResult(edit, Outcome.REFUSED, f"{NOT_SENT}somebody edited it since it was looked at", job)
     asked = rewrite(edit, job, caps)
@@ -85,6 +84,20 @@ def _prepare(
         why = "its tasks have edits of their own" if job.array_tasks else "which of its tasks still wait can't be told"
         return EditResult(edit, Outcome.REFUSED, why, job)
     return Ready(edit, job, asked, tasks)
+
+
+def _not_as_needed(edit: Edit, job: Job) -> EditResult | None:
+    """In another state than the edit needs. A job whose last run is just being ended waits already, for some edits."""
+    if job.state is JobState.OTHER:
+        return EditResult(edit, Outcome.GONE, "it is over", job)
+    if isinstance(edit, OfRunning):
+        why = "it runs no more" if job.pending or job.completing else "it is suspended" if job.suspended else ""
+        if isinstance(edit, Renice):
+            why = ""
+        return EditResult(edit, Outcome.REFUSED, f"{NOT_SENT}{why}", job) if why else None
+    if job.pending or (job.completing and isinstance(edit, Renew | Unpin) and edit.between):
+        return None
+    return EditResult(edit, Outcome.STARTED, "it waits no more", job)
 
 
 def record_of(job: int, task: int | None, records: Iterable[Job]) -> Job | None:

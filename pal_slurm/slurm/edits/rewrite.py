@@ -1,23 +1,26 @@
 """What one edit sets in a job. In: Edit, the job as it stands, the release's capabilities. Out: Rewrite, or a refusal.
 
 Both backends write exactly these fields in one update. Slurm's updates are not atomic, so there is never a second one.
+A running job is sent a signal instead, or requeued and updated in one go.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from pal_slurm.model import Edit, Job, Pin, Request, Unpin, until
+from pal_slurm.model import Edit, Job, Pin, Renice, Request, Requeue, Unpin, Warn, until
 from pal_slurm.slurm import gres
 from pal_slurm.slurm.port import Capabilities
 
 NOW = 0
+MOST_NICE = 2_147_483_645  # Slurm's own bound
 # Nothing else ever reaches slurmctld: no blank, quote, newline, bracket beyond a node list's, or leading dash.
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,254}")
 _PARTITIONS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(?:,[A-Za-z0-9][A-Za-z0-9._+-]*)*")
+_SIGNAL = re.compile(r"USR[12]")
 _TRES = re.compile(r"[A-Za-z0-9][A-Za-z0-9:/=,._+-]{0,510}|")
 
 
@@ -26,10 +29,14 @@ class Rewrite:
     """Fields by the names of Slurm's job description; an empty text clears its field."""
 
     texts: Mapping[str, str] = field(default_factory=dict)  # nodes, partition, tres_per_{node,job,task,socket}
-    begin: int = NOW  # epoch seconds
+    begin: int | None = NOW  # epoch seconds; None: left alone
     min_nodes: int | None = None
     max_nodes: int | None = None
     exact: bool = True  # False: an un-pin that has to leave the typed request in place
+    nice: int | None = None
+    requeue: bool = False  # first
+    signal: str = ""  # nothing but this is sent
+    to_script: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +49,29 @@ class CantEdit:
 def rewrite(edit: Edit, job: Job, caps: Capabilities) -> Rewrite | CantEdit:
     if isinstance(edit, Pin):
         return _pin(edit, job, caps)
+    if isinstance(edit, Warn):
+        if not _SIGNAL.fullmatch(edit.signal):
+            return CantEdit(f"no signal that is ever sent: {edit.signal!r}")
+        return Rewrite(begin=None, signal=edit.signal, to_script=edit.to_script)
+    if isinstance(edit, Renice):
+        return Rewrite(begin=None, nice=edit.nice) if _in_range(edit.nice) else CantEdit(f"no nice: {edit.nice}")
     end = until(edit)
     begin = NOW if end is None else end
-    if isinstance(edit, Unpin):
-        return _unpin(edit, job, caps, begin)
+    if isinstance(edit, Unpin | Requeue):
+        if edit.nice is not None and not _in_range(edit.nice):
+            return CantEdit(f"no nice: {edit.nice}")
+        made = _unpin(edit, job, caps, begin)
+        if isinstance(made, CantEdit):
+            return made
+        return replace(made, nice=edit.nice, requeue=isinstance(edit, Requeue))
     return Rewrite(begin=begin)
 
 
-def original_of(edit: Pin | Unpin, job: Job) -> Request:
+def _in_range(nice: int) -> bool:
+    return abs(nice) <= MOST_NICE
+
+
+def original_of(edit: Pin | Unpin | Requeue, job: Job) -> Request:
     """The request as the user made it."""
     return edit.original or (job.lease.original if job.lease else job.request)
 
@@ -61,7 +83,8 @@ def asks_for_slots(request: Request) -> bool:
 def _pin(edit: Pin, job: Job, caps: Capabilities) -> Rewrite | CantEdit:
     if job.lease and job.lease.own_nodes:
         return CantEdit("the user named the nodes himself")
-    moved = bool(job.required_nodes) and asks_for_slots(job.request) and not asks_for_slots(original_of(edit, job))
+    pinned_before = bool(job.required_nodes) or job.restarts > 0
+    moved = pinned_before and asks_for_slots(job.request) and not asks_for_slots(original_of(edit, job))
     if job.shape is None and not moved:
         return CantEdit("its request can't be pinned and stay what it is")
     if edit.slots is not None and job.shape is not None and not job.shape.by_slot:
@@ -113,7 +136,7 @@ def _typed(edit: Pin, job: Job, caps: Capabilities) -> dict[str, str] | CantEdit
     return typed | {"tres_per_job": gres.beside(original.per_job)} if caps.cross_field else typed
 
 
-def _unpin(edit: Unpin, job: Job, caps: Capabilities, begin: int) -> Rewrite | CantEdit:
+def _unpin(edit: Unpin | Requeue, job: Job, caps: Capabilities, begin: int) -> Rewrite | CantEdit:
     original = original_of(edit, job)
     texts: dict[str, str] = {}
     if not (job.lease and job.lease.own_nodes):
@@ -139,6 +162,8 @@ def _unpin(edit: Unpin, job: Job, caps: Capabilities, begin: int) -> Rewrite | C
         exact = False
     # No Slurm takes back "no most": up to one node per task says the same.
     made, stands = _range(original, job.ntasks), _range(job.request, job.ntasks)
+    if not job.pending:  # it shows what it has: only a number that was free can have been written
+        stands = made if made[0] == made[1] else (0, 0)
     return Rewrite(texts, begin, exact=exact) if made == stands else Rewrite(texts, begin, *made, exact)
 
 

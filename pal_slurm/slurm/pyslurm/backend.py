@@ -15,9 +15,12 @@ from pathlib import Path
 import msgspec
 
 from pal_slurm.errors import SlurmUnavailable
-from pal_slurm.model import Edit, EditResult, Job, JobState, Snapshot
+from pal_slurm.model import Edit, EditResult, Job, JobState, OfRunning, Snapshot
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.commands.cluster import read_topology
+from pal_slurm.slurm.commands.run import Commands
+from pal_slurm.slurm.commands.write import send as by_command
+from pal_slurm.slurm.commands.write import started_often
 from pal_slurm.slurm.edits.apply import Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.nodes import PLAIN_WORDS, Machine, SiteWords
@@ -56,13 +59,18 @@ class PyslurmSlurm:
         deadline_s: float = 20.0,
         start_deadline_s: float = 15.0,
         clock: Callable[[], float] = time.time,
+        commands: Commands | None = None,
     ) -> None:
-        """`python`: the interpreter that scripts/build-pyslurm made, with whatever has to stand before it."""
+        """`python`: the interpreter that scripts/build-pyslurm made, with whatever has to stand before it.
+
+        `commands`: pyslurm can't requeue a job only if it still runs, nor set its nice; None: as on PATH.
+        """
         self.worker = WorkerProcess(
             (*python, str(WORKER)), hello={"conf": conf}, check=_check_hello, start_deadline_s=start_deadline_s
         )
         self._site = site
         self._deadline_s = deadline_s
+        self._commands = commands or Commands(None, deadline_s)
         self._clock = clock
         self._setup: tuple[int, float, Setup] | None = None  # which worker told it, when, and what
 
@@ -121,6 +129,17 @@ class PyslurmSlurm:
         self.worker.close()
 
     def send(self, ready: Sequence[Ready]) -> list[Heard]:
+        """What runs, and whose nice is set, by commands; first, for that may take a moment."""
+        mine = [item for item in ready if not _by_command(item)]
+        others = [item for item in ready if _by_command(item)]
+        often = started_often(self._commands, [item for item in others if item.asked.requeue or item.asked.signal])
+        fit = [item for item in others if item.before.id not in often]
+        told = {id(item): often.get(item.before.id, Heard("")) for item in others}
+        told |= zip(map(id, fit), by_command(self._commands, fit), strict=True)
+        told |= zip(map(id, mine), self._send(mine) if mine else (), strict=True)
+        return [told[id(item)] for item in ready]
+
+    def _send(self, ready: Sequence[Ready]) -> list[Heard]:
         heard: list[Heard] = []
 
         def take(part: msgspec.Raw) -> None:
@@ -178,6 +197,10 @@ def _no_collection() -> Iterator[None]:
 def _check_hello(raw: msgspec.Raw) -> None:
     if tuple(read(HELLO, raw).fields) != JobRecord.__struct_fields__:
         raise SlurmUnavailable(f"the pyslurm worker at {WORKER} is of another version of pal-slurm; restart pald")
+
+
+def _by_command(ready: Ready) -> bool:
+    return isinstance(ready.edit, OfRunning) or ready.asked.nice is not None
 
 
 def _update(ready: Ready) -> dict[str, object]:

@@ -36,6 +36,7 @@ NUMBERS = (
     ("het_id", "heterogeneous_id"),
     ("requeue", "is_requeueable"),
     ("restarts", "requeue_count"),
+    ("nice", "nice"),
 )
 TEXTS = (
     ("account", "account"),
@@ -55,7 +56,7 @@ TRES = ("per_node", "per_job", "per_task", "per_socket", "mem_per_gpu", "cpus_pe
 JOB_FIELDS = (
     *("id", "submit", "state", "user"),
     *(ours for ours, _ in NUMBERS),
-    "exclusive",
+    *("exclusive", "batch"),
     *(ours for ours, _ in TEXTS),
     *TRES,
     *("admin_comment", "comment", "name", "command", "gres_detail"),
@@ -77,6 +78,7 @@ def job_row(job: Any) -> Row:
     row = [number, submit or 0, state, user_name(job.user_id)]
     row += _numbers(job)
     row.append(job.resource_sharing in ALONE)
+    row.append(None if job.is_batch_job else 0)
     row += [text or "" for text in _texts(job)]
     row += [text or "" for text in job.tres_texts]
     row.append(_comment(job, "admin_comment") or "")
