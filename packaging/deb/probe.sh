@@ -11,7 +11,8 @@ rm -rf "$lib/bin" "$lib/example.py"
 mkdir "$lib/pal_slurm"
 cp -r "$work/all/pal_slurm/__init__.py" "$work/all/pal_slurm/probe" "$lib/pal_slurm/"
 launcher "$stage" pal-probe /usr/bin/python3 /usr/lib/pal-slurm-probe pal_slurm.probe.main
-manual_of "$stage" "$work/all/share" pal-probe
+launcher "$stage" pal-run /usr/bin/python3 /usr/lib/pal-slurm-probe pal_slurm.probe.running.main
+manual_of "$stage" "$work/all/share" pal-probe pal-run
 for unit in etc/systemd/pal-probe*; do
     if [ -f "$unit" ]; then install -D -m 644 -t "$stage/usr/lib/systemd/system" "$unit"; fi
 done
@@ -27,7 +28,7 @@ Depends: python3 (>= 3.11), systemd, passwd
 Recommends: python3-numpy
 Description: measures a compute node's GPUs for pal-slurm
  Times kernels on each GPU, watches what jobs do on them, and writes one document that palctl ingest reads on the head
- node. Kernels that need torch use the site's own: run them by PYTHONPATH=/usr/lib/pal-slurm-probe PYTHON -m
+ node. pal-run makes a command that can save its work a job that may be moved. Kernels that need torch use the site's own: run them by PYTHONPATH=/usr/lib/pal-slurm-probe PYTHON -m
  pal_slurm.probe.
 EOF
 scripts_of "$stage" pal-slurm-probe

@@ -72,7 +72,7 @@ def mentions() -> Iterator[tuple[str, str]]:
         for piece in code:
             for line in piece.splitlines():
                 stripped = re.sub(r"\s+#.*$", "", line).strip().removeprefix("$ ")
-                if re.match(r"(?:palctl|pald|pal-probe)( |$)", stripped):
+                if re.match(r"(?:palctl|pald|pal-probe|pal-run)( |$)", stripped):
                     yield name(page), stripped
 
 

@@ -97,7 +97,8 @@ def test_pald_without_slurm_says_so_in_a_sentence(venv: Path, tmp_path: Path) ->
 def test_the_wheel_brings_manual_pages_completions_units_and_the_plugin(venv: Path) -> None:
     share = venv / "share"
     expected = [
-        "man/man1/palctl.1", "man/man8/pald.8", "man/man1/pal-probe.1", "man/man5/pal.yaml.5",
+        "man/man1/palctl.1", "man/man8/pald.8", "man/man1/pal-probe.1", "man/man1/pal-run.1",
+        "man/man5/pal.yaml.5",
         "bash-completion/completions/palctl", "zsh/site-functions/_palctl", "fish/vendor_completions.d/palctl.fish",
         "pal-slurm/pal.yaml", "pal-slurm/systemd/pald.service", "pal-slurm/spank/job_submit.lua",
     ]  # fmt: skip
@@ -141,6 +142,8 @@ def test_the_probe_s_own_wheel_works(compute_node: Path, tmp_path: Path) -> None
     for words in (["--help"], ["--version"], ["bench", "--help"], ["kernels"]):
         done = run(program, *words, cwd=tmp_path)
         assert (done.returncode, done.stderr) == (0, ""), words
+    done = run(compute_node / "bin" / "pal-run", "--saved", "x", "--", "/bin/echo", "ran", cwd=tmp_path)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "ran\n", "")
     node = Node(compiled(tmp_path), tmp_path / "gpus")
     done = run(program, "inventory", "-o", tmp_path / "doc.json", cwd=tmp_path, more=node.env)
     assert done.returncode == 0, done.stderr

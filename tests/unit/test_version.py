@@ -16,6 +16,7 @@ from pal_slurm import __version__
 from pal_slurm.cli.palctl import main as palctl
 from pal_slurm.cli.pald import main as pald
 from pal_slurm.probe.main import main as pal_probe
+from pal_slurm.probe.running.main import main as pal_run
 
 PROJECT = Path(__file__).parents[2]
 
@@ -24,7 +25,7 @@ def told(path: str) -> dict[str, Any]:
     return tomllib.loads((PROJECT / path / "pyproject.toml").read_text(encoding="utf-8"))
 
 
-@pytest.mark.parametrize("program", [palctl, pald, pal_probe], ids=["palctl", "pald", "pal-probe"])
+@pytest.mark.parametrize("program", [palctl, pald, pal_probe, pal_run], ids=["palctl", "pald", "pal-probe", "pal-run"])
 def test_each_program_says_it(
     program: Callable[[], object], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -14,11 +14,13 @@ def programs() -> dict[str, Command]:
     from pal_slurm.cli.palctl import palctl
     from pal_slurm.cli.pald import pald
     from pal_slurm.probe.main import build_parser
+    from pal_slurm.probe.running.main import build_parser as build_pal_run
 
     return {
         "palctl": from_click(palctl, "palctl"),
         "pald": from_click(pald, "pald"),
         "pal-probe": from_argparse(build_parser(), "pal-probe"),
+        "pal-run": from_argparse(build_pal_run(), "pal-run"),
     }
 
 

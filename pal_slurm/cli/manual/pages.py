@@ -62,12 +62,29 @@ PAGES = {
             ),
         ),
         Page(
-            "pal-probe", 1, "measures a compute node's GPUs for pal-slurm", ("palctl(1)",),
+            "pal-probe", 1, "measures a compute node's GPUs for pal-slurm", ("palctl(1)", "pal-run(1)"),
             exits=(
                 ("0", "Done."),
                 ("2", "A word of the command line is wrong."),
                 ("65", "A file or a text that was given is wrong."),
                 ("69", "The devices can't be asked at all: no driver, no library, no description."),
+            ),
+        ),
+        Page(
+            "pal-run", 1, "runs a command that can save, so that its job can be moved", ("pal-probe(1)", "scontrol(1)"),
+            environment=(
+                ("PAL_RUN_PID", "Of the save command: the process that is to save."),
+                ("SLURM_JOB_ID, SLURM_ARRAY_JOB_ID, SLURM_HET_JOB_ID", "Which job is requeued; without one, none is."),
+                ("SLURM_PROCID, SLURM_STEP_NUM_TASKS", "Task 0 of a step has its job requeued, when all have saved."),
+            ),
+            exits=(
+                ("of COMMAND", "As COMMAND ended; killed by a signal, it dies of the same."),
+                ("2", "A word of the command line is wrong."),
+                ("126, 127", "COMMAND can't be run, or there is none of that name."),
+            ),
+            signals=(
+                ("SIGUSR1", "Or that of --signal: COMMAND is to save; then the job is requeued."),
+                ("others", "Go to COMMAND. Where Slurm sends them to all processes of a step, it gets them twice."),
             ),
         ),
         Page("pal.yaml", 5, "settings of pal-slurm", ("palctl(1)", "pald(8)"), files=(CONFIG,)),
