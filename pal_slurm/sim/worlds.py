@@ -11,6 +11,8 @@ import numpy as np
 from pal_slurm.errors import BadInput, ConfigError
 from pal_slurm.model import Cluster, ScoreTable
 from pal_slurm.scores import binned
+from pal_slurm.sim.costs import CostMix
+from pal_slurm.sim.loads import at_load
 from pal_slurm.sim.profiles import draw_nodes, read_runs, read_scores
 from pal_slurm.sim.synthetic import Recipe, parse_recipe, synthetic_scores, synthetic_workload
 from pal_slurm.sim.traces import FORMATS, Options, Table, read_trace
@@ -37,6 +39,8 @@ class Sources:
     scores: Path | None = None
     known: Path | None = None  # None: the true scores are known
     profiles: Mapping[str, Path] = field(default_factory=dict)  # class -> measured run times
+    costs: CostMix | None = None  # of distance; None: as the trace's reader has them
+    share: float | None = None  # of the cluster that the jobs need; None: submitted as the trace has it
 
 
 class Worlds:
@@ -48,7 +52,7 @@ class Worlds:
         if sources.known is not None and sources.scores is None:
             raise BadInput("--known says what is believed of the GPUs of a --scores file; give that too.")
         self._sources = sources
-        self._shape = (cluster.n_nodes, cluster.width)
+        self._shape, self._n_gpus = (cluster.n_nodes, cluster.width), cluster.n_gpus
         self._first = first
         self._load, self._recipe = self._trace()
         self._truth = None if sources.scores is None else read_scores(sources.scores, *self._shape)
@@ -72,6 +76,15 @@ class Worlds:
         return read_trace(path, self.kind, sources.options).counting(sources.tracked), None
 
     def __call__(self, seed: int) -> World:
+        drawn = self._draw(seed)
+        load, sources = drawn.load, self._sources
+        if sources.share is not None:
+            load = at_load(load, sources.share, self._n_gpus)
+        if sources.costs is not None:
+            load = sources.costs.given(load, seed)
+        return drawn if load is drawn.load else replace(drawn, load=load)
+
+    def _draw(self, seed: int) -> World:
         load = self._load
         if self._recipe is not None:
             load = synthetic_workload(self._recipe, self._sources.options, seed).counting(self._sources.tracked)

@@ -43,6 +43,8 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
 @click.option("--restart-cost", default=0.0, type=Number(0), help="Seconds that a move or restart costs.")
 @click.option("--checkpoint", default=0.0, type=Number(0), help="Seconds between checkpoints; 0 loses nothing.")
 @click.option("--locality", default=1.7, type=Number(1), help="Factor on jobs that span nodes.")
+@click.option("--comm", default="", metavar="COSTS", help="Instead: flat, GPU/NODE/RACK/CLUSTER or FILE:NAME[,NAME].")
+@click.option("--load", "share", type=Number(0.001, 100), help="Submissions as close as needs this share of the GPUs.")
 @click.option("--default-class", default="A", help="Of jobs whose application the trace does not name.")
 @click.option("--limit-factor", default=2.0, type=Number(1), help="Time limit over ideal run time, if untold.")
 @click.option("--throughputs", type=click.Path(path_type=Path), help="gavel: simulation_throughputs.json.")
@@ -69,6 +71,8 @@ def command(
     restart_cost: float,
     checkpoint: float,
     locality: float,
+    comm: str,
+    share: float | None,
     default_class: str,
     limit_factor: float,
     throughputs: Path | None,
@@ -88,6 +92,7 @@ def command(
     from pal_slurm.cli.whole_file import check_target
     from pal_slurm.sim.clusters import parse_cluster
     from pal_slurm.sim.compare import as_json, compare
+    from pal_slurm.sim.costs import parse_costs
     from pal_slurm.sim.engine import ClusterRules
     from pal_slurm.sim.plots import plot
     from pal_slurm.sim.policies import Setting
@@ -108,6 +113,8 @@ def command(
         scores=scores,
         known=known,
         profiles=dict(map(_profile, profiles)),
+        costs=parse_costs(comm) if comm else None,
+        share=share,
     )
     worlds = Worlds(sources, cluster, seed)
     if keys and not daemon:
