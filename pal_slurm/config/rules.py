@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Iterator, Mapping
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -15,6 +16,9 @@ from pal_slurm.words import digits
 if TYPE_CHECKING:
     from pal_slurm.policy.registry import Registry
 
+MOST_PATH = 107  # bytes of a Unix socket's path
+NOT_NAMES = frozenset({"host", "connection", "content-length", "transfer-encoding", "accept", "user-agent", "cookie"})
+
 
 def broken_rules(config: Config, lines: Mapping[str, int], bad: Collection[str] = ()) -> Iterator[Mistake]:
     """Every rule that this config breaks. What rests on a key of bad form is not judged: it has its default here."""
@@ -24,6 +28,7 @@ def broken_rules(config: Config, lines: Mapping[str, int], bad: Collection[str] 
         (_patterns, ()),
         (_profile, ("classes",)),
         (_places, ()),
+        (_page, ()),
         (_policy, ()),
     ):
         if any(_within(key, section) or _within(section, key) for section in sections for key in bad):
@@ -106,11 +111,17 @@ def _places(config: Config) -> Iterator[tuple[str, str]]:
         ("leader.lock_file", config.leader.lock_file),
         ("database.url_file", config.database.url_file),
         ("profile.spool", config.profile.spool),
+        ("page.url_file", config.page.url_file),
+        ("page.view_file", config.page.view_file),
+        ("users.socket", config.users.socket),
     ):
         if path and not path.startswith("/"):
             yield key, f"{path!r} must be an absolute path: pald may start in any directory"
-    if why := _no_address(config.metrics.listen):
-        yield "metrics.listen", f"{config.metrics.listen!r} {why}"
+    for key, listen in (("metrics.listen", config.metrics.listen), ("page.listen", config.page.listen)):
+        if why := _no_address(listen):
+            yield key, f"{listen!r} {why}"
+    if len(config.users.socket.encode()) > MOST_PATH:
+        yield "users.socket", f"{config.users.socket!r} is longer than a socket's path may be ({MOST_PATH} bytes)"
 
 
 def _no_address(listen: str) -> str:
@@ -118,10 +129,32 @@ def _no_address(listen: str) -> str:
         path = listen.removeprefix("unix:")
         if not path.startswith("/"):
             return "must hold an absolute path, for example unix:/run/pal-slurm/metrics.sock"
-        return "" if len(path.encode()) < 108 else "is longer than a socket's path may be (107 bytes)"
+        long = len(path.encode()) > MOST_PATH
+        return f"is longer than a socket's path may be ({MOST_PATH} bytes)" if long else ""
     host, _, port = listen.rpartition(":")
     fine = host and digits(port) and 0 < int(port[:9]) < 65536
     return "" if fine or not listen else "must be ADDRESS:PORT, for example 127.0.0.1:9752, or unix:PATH"
+
+
+def _page(config: Config) -> Iterator[tuple[str, str]]:
+    """Whoever may send the header may say that he is anybody."""
+    page = config.page
+    if page.proxy:
+        try:
+            address = ip_address(page.proxy)
+        except ValueError:
+            yield "page.proxy", f"{page.proxy!r} is no IP address; name one, without a port"
+            return
+        if address.is_loopback:
+            yield (
+                "page.proxy",
+                f"every user of this host can come from {page.proxy} and say that he is anybody; let the proxy come "
+                "through a socket: page.listen: unix:/run/pal-page/page.sock",
+            )
+    if page.user_header and not page.proxy and not page.listen.startswith("unix:"):
+        yield "page.user_header", "from whom? name the proxy's address in page.proxy, or listen on unix:PATH"
+    if page.user_header.lower() in NOT_NAMES:
+        yield "page.user_header", f"{page.user_header} is a header of its own meaning; take X-Remote-User"
 
 
 def _policy(config: Config) -> Iterator[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Every key of pal.yaml: type, default, unit and one line of why. In: nothing. Out: `Config` and its sections.
 
-The only place, with `moves.py`, where a key is described: the checker, `palctl config explain`, the sample file and its
-tests all read these annotations.
+The only place, with `moves.py` and `page.py`, where a key is described: the checker, `palctl config explain`, the
+sample file and its tests all read these annotations.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from typing import Annotated, Literal
 import msgspec
 
 from pal_slurm.config.moves import MovesSection
+from pal_slurm.config.page import PageSection, UsersSection
 from pal_slurm.config.section import Section, why
 from pal_slurm.model import App, Apps
 
@@ -279,6 +280,8 @@ class Config(Section, frozen=True):
     learning: Annotated[LearningSection, why("Learning from what jobs showed.")] = LearningSection()
     state_dir: Annotated[str, why("pald's own directory, on a local disk.", min_length=1)] = "/var/lib/pal-slurm"
     metrics: Annotated[MetricsSection, why("Figures for Prometheus.")] = MetricsSection()
+    users: Annotated[UsersSection, why("What users may ask pald of their own jobs.")] = UsersSection()
+    page: Annotated[PageSection, why("pal-page: the live page, a process of its own.")] = PageSection()
 
     def lock_file(self) -> str:
         return self.leader.lock_file or f"{self.state_dir}/pald.lock"

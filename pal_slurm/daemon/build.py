@@ -10,6 +10,7 @@ from pal_slurm.config import Config, database_url
 from pal_slurm.daemon.bell import Bell
 from pal_slurm.daemon.beside.forgetting import Forgetter
 from pal_slurm.daemon.beside.learning import Learner
+from pal_slurm.daemon.beside.showing import Showing, ShownBeside
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.daemon.connect import commands_of, connect
 from pal_slurm.daemon.cycle import Books, Cycle
@@ -22,6 +23,7 @@ from pal_slurm.daemon.leases.alive import Alive
 from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.daemon.leases.qos import Preempting
 from pal_slurm.daemon.observe import Observer
+from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import ReadPace, StartBudget, WriteBudget
 from pal_slurm.daemon.remembering import Remembering
 from pal_slurm.daemon.wake import Waker
@@ -60,6 +62,7 @@ class Pald:
     faults: Faults
     figures: Figures
     said: Said
+    showing: Showing
     told: tuple[str, ...] | None = None  # what `palctl status` shows of us; None: not known
 
     def describe(self) -> str:
@@ -68,6 +71,19 @@ class Pald:
             f"cluster {self.setup.cluster_name}, Slurm {caps.release} through {self.slurm.name}, "
             f"actuator {self.config.actuator}, policy {self.cycle.composition.name}"
         )
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What is wrong with us."""
+        return tuple(filter(None, (self.figures.trouble, self.preempting.note, self.faults.note)))
+
+    def show(self, report: CycleReport, now: float) -> None:
+        """What this cycle saw, for others to see."""
+        config = self.config
+        told = ShownBeside(
+            self.setup.cluster_name, config.actuator, self.cycle.composition.name, config.cycle.interval_s, self.notes
+        )
+        self.showing.begin_when_due(self.cycle.seen, report, told, now)
 
     def reload(self, config: Config) -> None:
         """Take a new configuration; what would need another database, backend or lock file needs a restart."""
@@ -87,6 +103,7 @@ class Pald:
         self.cycle.pace.share = config.budget.read_share
         self.cycle.books.knowledge.forget()
         self.waker.wake_file = wake_file_of(config)
+        self.showing.path = config.page.view(config.cycle.alive_file)
 
     def close(self) -> None:
         try:
@@ -166,6 +183,7 @@ def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
             faults=faults,
             figures=Figures(config.metrics.listen, metrics.text, faults),
             said=Said(store, name),
+            showing=Showing(config.page.view(config.cycle.alive_file), faults),
         )
     except BaseException:
         slurm.close()

@@ -74,6 +74,7 @@ class Cycle:
     rivals: Rivals = field(init=False)
     last_rpc_us: int | None = None
     owed: Round | None = None  # its undos, until they are written
+    seen: Round | None = None  # the last one, as far as it came; None: it saw nothing
 
     def __post_init__(self) -> None:
         self.clock, self.leader = self.writer.clock, self.writer.leader
@@ -82,6 +83,7 @@ class Cycle:
     def run(self) -> CycleReport:
         """One cycle; whatever goes wrong with Slurm, the store or the leadership is told in its sentence."""
         report, self.owed = CycleReport(shadow=self.config.actuator == "shadow"), None
+        self.seen = None
         begun = self.clock.monotonic()
         try:
             self._steps(report)
@@ -185,6 +187,7 @@ class Cycle:
             books.learner.begin_when_due(found.cluster, found.taken)
         with self.faults.contained("forgetting"):
             books.forgetter.begin_when_due(found.taken, keep_of(self.config))
+        self.seen = round  # with what is known of it: others may look
 
     def _plan(self, round: Round) -> Known:
         """Decisions about those that are not undone just now."""

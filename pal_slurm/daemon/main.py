@@ -113,6 +113,8 @@ def _tell(pald: Pald, report: CycleReport, clock: Clock) -> None:
         _alive(pald, report, clock)
     with pald.faults.contained("status"):
         _say(pald, report, clock)
+    with pald.faults.contained("showing"):
+        pald.show(report, clock.monotonic())
 
 
 def _say(pald: Pald, report: CycleReport, clock: Clock) -> None:
@@ -120,7 +122,7 @@ def _say(pald: Pald, report: CycleReport, clock: Clock) -> None:
     if not report.leader:
         pald.told = None
         return
-    notes = tuple(filter(None, (pald.figures.trouble, pald.preempting.note, pald.faults.note)))
+    notes = pald.notes
     if notes == pald.told:
         return
     try:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from math import ceil, floor
 
-from pal_slurm.report.figures import AppPoint, Histogram, NightCount, Trend, Worst
+from pal_slurm.report.figures import AppPoint, Histogram, NightCount, OwnScore, Trend, Worst
 from pal_slurm.report.heat import level
 
 LEFT, RIGHT, TOP = 40.0, 332.0, 12.0
@@ -184,16 +184,14 @@ def interval(worst: Worst, most: float) -> IntervalBar:
     return IntervalBar(x(max(low, 0.9)), x(worst.score), min(x(high), 300.0), tuple(ticks))
 
 
-def history(worst: Worst) -> Chart | None:
+def history(nights: Sequence[OwnScore]) -> Chart | None:
     """A card's own nights; one alone is no line."""
-    if len(worst.history) < 2:
+    if len(nights) < 2:
         return None
-    days = [date.fromisoformat(n.night).toordinal() for n in worst.history]
-    low, high = min(0.98, *(n.score for n in worst.history)), max(1.1, *(n.score for n in worst.history))
+    days = [date.fromisoformat(n.night).toordinal() for n in nights]
+    low, high = min(0.98, *(n.score for n in nights)), max(1.1, *(n.score for n in nights))
     x, y = scale(days[0], days[-1], LEFT, 292.0), scale(low, high, 44.0, 6.0)
-    points = tuple(
-        Point(x(d), y(n.score), f"{n.night}: {n.score:.3f}") for d, n in zip(days, worst.history, strict=True)
-    )
+    points = tuple(Point(x(d), y(n.score), f"{n.night}: {n.score:.3f}") for d, n in zip(days, nights, strict=True))
     ticks = tuple(Tick(y(v), f"{v:.2f}") for v in (1.0, high))
     line = " ".join(f"{p.x},{p.y}" for p in points)
     return Chart("Its own score, night by night", 44.0, (), ticks, (), points, line)

@@ -42,7 +42,7 @@ def fleet_of(store: Store, known: PlannedWith, apps: Sequence[AppPoint], nights:
         )
     classes = known.table.classes
     stored = [score for score in ScoreRepo(store).placed() if score.cls in classes]
-    gpus = _gpus(known, stored, now)
+    gpus = gpus_of(known, stored, now)
     repo, fleet = NightRepo(store), FleetRepo(store)
     newest = repo.newest() or night_of(now)
     first = newest - nights + 1
@@ -72,7 +72,8 @@ def fleet_of(store: Store, known: PlannedWith, apps: Sequence[AppPoint], nights:
     )
 
 
-def _gpus(known: PlannedWith, stored: Sequence[PlacedScore], now: float) -> tuple[Gpu, ...]:
+def gpus_of(known: PlannedWith, stored: Sequence[PlacedScore], now: float) -> tuple[Gpu, ...]:
+    """Each GPU that sits somewhere, with what is known of it for each class."""
     by_card = {(score.uuid, score.cls): score for score in stored}
     index, table = known.cluster.node_index, known.table
     return tuple(

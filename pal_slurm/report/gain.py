@@ -9,10 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from math import sqrt
 from statistics import median
 
 from pal_slurm.model import Action
 from pal_slurm.report.text import Value
+from pal_slurm.scores.student import t95
 from pal_slurm.store import JobOutcome, Why
 
 FIELDS = (
@@ -36,6 +38,38 @@ class Gained:
     gain: float  # 0.2: a step takes 20 % longer without us
     gpu_hours: float  # that it really used
     saved: float  # GPU hours that were, or would have been, saved
+    who: tuple[str, str] = ("", "")  # user and application: what they run again says the same again
+
+
+@dataclass(frozen=True, slots=True)
+class GainedShare:
+    """GPU hours saved over those used, and how sure that is."""
+
+    jobs: int
+    gpu_hours: float
+    saved: float
+    share: float
+    reach: float | None  # of the 95 % interval, to either side; None: too few users and applications to tell
+
+
+def gained_share(found: Sequence[Gained]) -> GainedShare | None:
+    """The interval leaves out one user's application at a time (jackknife): its jobs are no news of each other."""
+    hours, saved = sum(g.gpu_hours for g in found), sum(g.saved for g in found)
+    if hours <= 0:
+        return None
+    groups: dict[tuple[str, str], list[Gained]] = {}
+    for one in found:
+        groups.setdefault(one.who, []).append(one)
+    without = [
+        (saved - sum(g.saved for g in mine)) / left
+        for mine in groups.values()
+        if (left := hours - sum(g.gpu_hours for g in mine)) > 0
+    ]
+    reach, n = None, len(without)
+    if n > 1:
+        mean = sum(without) / n
+        reach = t95(n - 1) * sqrt((n - 1) / n * sum((share - mean) ** 2 for share in without))
+    return GainedShare(len(found), hours, saved, saved / hours, reach)
 
 
 def gained(decided: Iterable[Why], got: Iterable[JobOutcome], now: float) -> list[Gained]:
@@ -48,13 +82,13 @@ def gained(decided: Iterable[Why], got: Iterable[JobOutcome], now: float) -> lis
             continue
         n = sum(map(len, outcome.gpus))
         hours = n * max(0.0, (outcome.end or now) - outcome.start) / 3600.0
-        plan = plans.get(outcome.ref)
+        plan, who = plans.get(outcome.ref), (outcome.user, outcome.app or "")
         if outcome.slurm_step_time is not None:
             gain = outcome.slurm_step_time / real - 1.0
-            found.append(Gained(outcome.cls, n, gain, hours, hours * gain))
+            found.append(Gained(outcome.cls, n, gain, hours, hours * gain, who))
         elif plan is not None and plan.actuator == "shadow" and plan.decision.step_time:
             gain = real / plan.decision.step_time - 1.0
-            found.append(Gained(outcome.cls, n, gain, hours, hours * (1.0 - plan.decision.step_time / real)))
+            found.append(Gained(outcome.cls, n, gain, hours, hours * (1.0 - plan.decision.step_time / real), who))
     return found
 
 

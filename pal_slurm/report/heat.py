@@ -151,16 +151,20 @@ def _title(gpu: Gpu, mark: Mark) -> str:
 
 
 def _strip(grid: Sequence[dict[int, Gpu]], slots: int, cls: str) -> Strip:
-    """One path per look; neighbours of one look are one stroke."""
+    looks = [[look_of(mine[slot].marks[cls]) if slot in mine else "" for mine in grid] for slot in range(slots)]
+    slow = sum(1 for mine in grid for gpu in mine.values() if (fresh(gpu, cls) or 0.0) >= EDGES[-1])
+    title = f"class {cls}: {slow} GPUs at {EDGES[-1]:.2f} or above"
+    return Strip(cls, title, slots, strokes(looks))
+
+
+def strokes(looks: Iterable[Sequence[str]]) -> tuple[tuple[str, str], ...]:
+    """A line per slot, a column per node, each with its look: one path per look, neighbours of one look one stroke."""
     paths: dict[str, list[str]] = {}
-    for slot in range(slots):
-        looks = [look_of(mine[slot].marks[cls]) if slot in mine else "" for mine in grid]
+    for slot, line in enumerate(looks):
         x = 0
-        for what, run in groupby(looks):
+        for what, run in groupby(line):
             length = len(list(run))
             if what:
                 paths.setdefault(what, []).append(f"M{x} {slot}h{length}")
             x += length
-    slow = sum(1 for mine in grid for gpu in mine.values() if (fresh(gpu, cls) or 0.0) >= EDGES[-1])
-    title = f"class {cls}: {slow} GPUs at {EDGES[-1]:.2f} or above"
-    return Strip(cls, title, slots, tuple((what, "".join(parts)) for what, parts in sorted(paths.items())))
+    return tuple((what, "".join(parts)) for what, parts in sorted(paths.items()))

@@ -49,7 +49,7 @@ def page(fleet: Fleet) -> str:
         histograms=[drawing.histogram(h) for h in fleet.histograms],
         trends=[(t, drawing.trend(t)) for t in fleet.trends[:MOST_TRENDS]],
         by_night=drawing.by_night(fleet.by_night, len(fleet.gpus)),
-        worst=[(w, drawing.interval(w, slowest), drawing.history(w)) for w in fleet.worst],
+        worst=[(w, drawing.interval(w, slowest), drawing.history(w.history)) for w in fleet.worst],
         changed=len({drift.uuid for drift in fleet.drift}),
         drift=fleet.drift[:MOST_DRIFTS],
         least_nights=LEAST_NIGHTS,
@@ -60,13 +60,14 @@ def page(fleet: Fleet) -> str:
     return rendered
 
 
-def environment() -> Environment:
+def environment(*more: Path, wants: str = "palctl report --html", extra: str = "report") -> Environment:
+    """`more`: where else templates are; `wants` needs them, and `extra` brings jinja2 along."""
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ImportError as error:
-        raise ConfigError("palctl report --html needs jinja2: pip install 'pal-slurm[report]'") from error
+        raise ConfigError(f"{wants} needs jinja2: pip install 'pal-slurm[{extra}]'") from error
     env = Environment(
-        loader=FileSystemLoader(TEMPLATES),
+        loader=FileSystemLoader([*more, TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

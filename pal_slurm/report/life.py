@@ -61,7 +61,7 @@ def life_sentences(life: Life) -> Iterator[str]:
             f" (the last {len(edits)} of {older + len(edits)} edits):" if older else ":"
         )
         for intent in edits:
-            yield f"  {_edit(intent)}"
+            yield f"  {edit_words(intent)}"
     for refused in life.refused[-_MANY:]:
         yield f"{_clock(refused.at)} {refused.kind.value}: not begun ({shown(refused.said)})"
     if not (life.decided or edits or life.refused):
@@ -88,7 +88,8 @@ _CAME_OUT = {
 }
 
 
-def _edit(intent: Intent) -> str:
+def edit_words(intent: Intent) -> str:
+    """One edit on one line: when, what, and what became of it."""
     edit = intent.edit
     what = _TOLD[edit.kind]
     if isinstance(edit, Pin):

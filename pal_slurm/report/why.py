@@ -72,6 +72,7 @@ def why_of(decision: Decision, job: Job, snapshot: Snapshot, knowledge: Knowledg
         weighed=tuple(weigh(what, app, p, cluster, knowledge.scores) for what, p in looked_at.items() if p),
         pinnable=job.shape is not None,
         consent=job.consent,
+        user=job.user,
     )
 
 
@@ -82,7 +83,7 @@ def _free(cluster: Cluster, partitions: tuple[str, ...]) -> int:
     return int(cluster.gpu_free[np.logical_or.reduce(allowed)].sum() if allowed else cluster.gpu_free.sum())
 
 
-_REASONS = {
+REASONS = {
     Reason.BEST_SPAN: "Of everything that it may be given and that was free, this has the least step time.",
     Reason.NO_ROOM: "Nothing that it may be given was free.",
     Reason.BEHIND_HEAD: "It would fit, but would delay a job that is ahead of it, so it waits.",
@@ -113,7 +114,7 @@ def sentences(why: Why) -> Iterator[str]:
     """What was known, what was weighed, what came out."""
     yield _what_it_is(why)
     yield _verdict(why)
-    yield _REASONS[why.decision.reason]
+    yield REASONS[why.decision.reason]
     if why.decision.action is Action.WAIT:
         free, ahead = _were_free(why.free_gpus), _count(why.ahead, "job")
         yield f"{free} in its partitions when the plan began; {ahead} came before it."

@@ -11,16 +11,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from pal_slurm.scores.student import t95
 from pal_slurm.sim.engine import Engine, OnProgress
 from pal_slurm.sim.outcome import DEFINITIONS, TraceOutcome
 from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
 from pal_slurm.sim.worlds import World
 
-# two-sided 95 % quantiles of Student's t for 1, 2 ... 30 degrees of freedom
-STUDENT = (
-    12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228, 2.201, 2.179, 2.160, 2.145, 2.131,
-    2.120, 2.110, 2.101, 2.093, 2.086, 2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042,
-)  # fmt: skip
 COUNTS = frozenset({"jobs", "moves", "restarts"})
 RATIOS = ("avg_jct_s", "makespan_s")
 
@@ -57,8 +53,7 @@ def interval(values: Sequence[float]) -> Interval:
     mean = math.fsum(values) / len(values)
     if len(values) < 2:
         return Interval(mean, None)
-    t = STUDENT[min(len(values) - 1, len(STUDENT)) - 1]
-    return Interval(mean, t * float(np.std(values, ddof=1)) / math.sqrt(len(values)))
+    return Interval(mean, t95(len(values) - 1) * float(np.std(values, ddof=1)) / math.sqrt(len(values)))
 
 
 def compare(

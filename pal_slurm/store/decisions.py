@@ -44,6 +44,7 @@ class Why:
     weighed: tuple[Weighed, ...] = ()
     pinnable: bool = True
     consent: Consent = NO_CONSENT  # to be moved while it runs
+    user: str = ""  # whose job it is; empty: an older pald did not write it down
 
     @property
     def ref(self) -> JobRef:

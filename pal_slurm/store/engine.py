@@ -19,7 +19,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
-from sqlalchemy.pool import QueuePool
+from sqlalchemy.pool import NullPool, QueuePool
 
 from pal_slurm.errors import StoreError, StoreGone
 from pal_slurm.store.faults import in_sentences
@@ -35,6 +35,7 @@ _WRITES = "pal_writes"
 @dataclass(frozen=True)
 class _Server:
     lock_wait: tuple[str, ...] = ()
+    read_only: str = ""  # what makes a session so
     patience: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # arguments by driver; the URL's own win
 
 
@@ -44,10 +45,13 @@ _LIBPQ = {
 }  # fmt: skip
 _MARIADB = _Server(
     ("SET SESSION innodb_lock_wait_timeout = {s}", "SET SESSION lock_wait_timeout = {s}"),
+    "SET SESSION TRANSACTION READ ONLY",
     {"pymysql": {"connect_timeout": CONNECT_WAIT_S}, "mysqldb": {"connect_timeout": CONNECT_WAIT_S}},
 )
 _SERVERS = {
-    "postgresql": _Server(("SET lock_timeout = {ms}",), {"psycopg": _LIBPQ, "psycopg2": _LIBPQ}),
+    "postgresql": _Server(
+        ("SET lock_timeout = {ms}",), "SET default_transaction_read_only = on", {"psycopg": _LIBPQ, "psycopg2": _LIBPQ}
+    ),
     "mysql": _MARIADB,
     "mariadb": _MARIADB,
 }
@@ -92,9 +96,12 @@ class Store:
             raise StoreGone(f"database {self.shown} was removed or replaced while in use; restart what uses it")
 
 
-def open_store(url: str, *, create: bool = False) -> Store:
-    """The database at `url`. `create`: make an empty one where there is none; an older schema is never changed here."""
-    engine, shown, path = connect(url, create=create)
+def open_store(url: str, *, create: bool = False, read_only: bool = False) -> Store:
+    """The database at `url`. `create`: make an empty one where there is none; an older schema is never changed here.
+
+    `read_only`: it refuses to be written, whoever asks.
+    """
+    engine, shown, path = connect(url, create=create, read_only=read_only)
     try:
         version = schema_version(engine, shown)
         if version is None and create:
@@ -108,13 +115,13 @@ def open_store(url: str, *, create: bool = False) -> Store:
         raise
 
 
-def connect(url: str, *, create: bool) -> tuple[Engine, str, Path | None]:
+def connect(url: str, *, create: bool, read_only: bool = False) -> tuple[Engine, str, Path | None]:
     """An engine, the name to show, and the file where it is SQLite; whatever schema is in it."""
     try:
         parsed = make_url(url)
         shown = parsed.render_as_string(hide_password=True)
         if parsed.get_backend_name() != "sqlite":
-            return _server(parsed), shown, None
+            return _server(parsed, read_only), shown, None
     except (ArgumentError, SQLAlchemyError, ValueError) as error:
         raise StoreError(
             "the database URL can't be read; examples: sqlite:////var/lib/pal-slurm/pal.sqlite, "
@@ -127,7 +134,7 @@ def connect(url: str, *, create: bool) -> tuple[Engine, str, Path | None]:
     path = Path(parsed.database).absolute()
     check_place(path)
     _file(path, create)
-    return _sqlite(path), str(path), path
+    return (_sqlite_to_read(path) if read_only else _sqlite(path)), str(path), path
 
 
 def _file(path: Path, create: bool) -> None:
@@ -172,6 +179,39 @@ def _sqlite(path: Path) -> Engine:
     return engine
 
 
+def _sqlite_to_read(path: Path) -> Engine:
+    """For who may read the file and not write its directory. No connection is kept: see `immutable` below."""
+
+    def opened() -> sqlite3.Connection:
+        try:
+            return _looked_into(path, "mode=ro")
+        except sqlite3.OperationalError as error:
+            # Nobody has it open, so there is no -wal, and we may not make one: as it lies there it is whole
+            alone = error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY)
+            if not alone or path.with_name(f"{path.name}-wal").exists():
+                raise
+            return _looked_into(path, "mode=ro&immutable=1")
+
+    engine = create_engine("sqlite://", creator=opened, poolclass=NullPool)
+
+    @event.listens_for(engine, "begin")
+    def begin(connection: Connection) -> None:
+        connection.exec_driver_sql("BEGIN")
+
+    return engine
+
+
+def _looked_into(path: Path, how: str) -> sqlite3.Connection:
+    name = f"file:{quote(str(path))}?{how}"
+    connection = sqlite3.connect(name, uri=True, timeout=LOCK_WAIT_S, isolation_level=None, check_same_thread=False)
+    try:
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
 def _is_new(path: Path) -> bool:
     try:
         return path.stat().st_size == 0
@@ -179,7 +219,7 @@ def _is_new(path: Path) -> bool:
         return False
 
 
-def _server(url: URL) -> Engine:
+def _server(url: URL, read_only: bool) -> Engine:
     known = _SERVERS.get(url.get_backend_name(), _Server())
     patience = known.patience.get(url.get_driver_name(), {})
     engine = create_engine(
@@ -192,6 +232,8 @@ def _server(url: URL) -> Engine:
     @event.listens_for(engine, "connect")
     def opened(connection: DBAPIConnection, _: object) -> None:
         with closing(connection.cursor()) as cursor:
+            if read_only and known.read_only:
+                cursor.execute(known.read_only)
             for statement in known.lock_wait:
                 cursor.execute(statement.format(ms=round(LOCK_WAIT_S * 1000), s=max(1, round(LOCK_WAIT_S))))
         connection.commit()

@@ -108,9 +108,10 @@ class Ledger:
         """All that was ever meant for a job id, oldest first."""
         return self._read(_INTENTS.where(_OF.job == job).order_by(steps.c.id))
 
-    def newest(self, most: int = 100) -> list[Intent]:
-        """The last `most` intents, newest first."""
-        return self._read(_INTENTS.order_by(steps.c.id.desc()).limit(most))
+    def newest(self, most: int = 100, before: int | None = None) -> list[Intent]:
+        """The last `most` intents (of those older than the one of id `before`), newest first."""
+        older = _INTENTS if before is None else _INTENTS.where(steps.c.id < before)
+        return self._read(older.order_by(steps.c.id.desc()).limit(most))
 
     def undos(self, keys: Iterable[JobRef]) -> dict[JobRef, int]:
         """How often the pin of each of these jobs was taken back."""

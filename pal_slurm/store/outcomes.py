@@ -68,8 +68,13 @@ class OutcomeRepo:
         """Every start since then."""
         return self._find(outcomes.c.start >= start)
 
-    def newest(self, most: int = 100) -> list[JobOutcome]:
+    def newest(self, most: int = 100, *, user: str = "", app: str = "") -> list[JobOutcome]:
+        """Newest start first; of one user, or of one application, where that is named."""
         query = select(outcomes).where(outcomes.c.cluster == self._cluster)
+        if user:
+            query = query.where(outcomes.c.user == user)
+        if app:
+            query = query.where(outcomes.c.app == app)
         with self._store.reading() as db:
             found = db.execute(query.order_by(outcomes.c.start.desc(), outcomes.c.job.desc()).limit(most)).all()
         return [_outcome(row) for row in found]

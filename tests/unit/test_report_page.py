@@ -96,7 +96,7 @@ def test_pictures_of_odd_figures_stay_inside(scores: tuple[float, ...]) -> None:
     trend = drawing.trend(
         Trend("A", "x", "gpu", "m", tuple(NightLevel(o.night, o.score, 1, 1, 0, 0) for o in history), None)
     )
-    for chart in filter(None, (drawing.history(worst), trend)):
+    for chart in filter(None, (drawing.history(worst.history), trend)):
         assert all(isfinite(p.x) and 0 <= p.y <= chart.bottom and 0 <= p.x <= 340 for p in chart.points)
 
 

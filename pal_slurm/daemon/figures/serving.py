@@ -16,8 +16,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from pal_slurm.config.address import Address
 from pal_slurm.daemon.faults import Faults
-from pal_slurm.daemon.figures.address import Address
 
 log = logging.getLogger("pald")
 MOST_CLIENTS = 16

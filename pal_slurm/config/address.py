@@ -1,4 +1,4 @@
-"""Where figures are served: ADDRESS:PORT, or unix:PATH. In: the word of pal.yaml. Out: a socket that listens.
+"""Where something is served: ADDRESS:PORT, or unix:PATH. In: the word of pal.yaml. Out: a socket that listens.
 
 A socket's file that a dead pald left is replaced; what belongs to somebody else, or is alive, is left as it is.
 """
@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 UNIX = "unix:"
-MODE = 0o660  # pald's user and group: who else is to read them is put into that group
+MODE = 0o660  # for its user and group: who else is to connect is put into that group
 BACKLOG = 128
 
 
 @dataclass
 class Address:
     listen: str
+    mode: int = MODE  # of a socket's file
     _file: tuple[int, int] | None = None  # the socket's file that we made: its device and inode
 
     def open(self) -> socket.socket:
@@ -59,7 +60,7 @@ class Address:
         try:
             made.bind(str(self._path))
             self._file = _identity(self._path)
-            self._path.chmod(MODE)  # whatever the umask
+            self._path.chmod(self.mode)  # whatever the umask
             made.listen(BACKLOG)
         except BaseException:
             made.close()

@@ -1,0 +1,88 @@
+"""What pald sees, for others to see. In: each cycle's round and report. Out: the present, in memory and in one file.
+
+Pages and users read that, however many they are: neither pald nor slurmctld is asked. It is made in a thread beside the
+cycle, seldom enough to take a fiftieth of one core; who needs the truth of this second asks Slurm.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from msgspec.structs import replace
+
+from pal_slurm.daemon.beside.thread import Beside
+from pal_slurm.daemon.faults import Faults
+from pal_slurm.daemon.outcome import CycleReport
+from pal_slurm.daemon.round import Round
+from pal_slurm.report.present import Present, present_of, to_bytes
+
+EVERY_S = 2.0
+SHARE = 0.02  # of a core
+log = logging.getLogger("pald")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownBeside:
+    """What stands beside the snapshot."""
+
+    cluster: str
+    actuator: str
+    policy: str
+    interval_s: float
+    notes: tuple[str, ...]
+
+
+@dataclass
+class Showing:
+    path: Path | None  # None: nobody reads a file
+    faults: Faults = field(default_factory=Faults)
+    present: Present | None = None  # the last one
+    beside: Beside = field(init=False)
+    _not_before: float = 0.0
+    _trouble: str = ""
+
+    def __post_init__(self) -> None:
+        self.beside = Beside("showing", self.faults)
+
+    def begin_when_due(self, seen: Round | None, report: CycleReport, told: ShownBeside, now: float) -> bool:
+        """`seen`: None, when this cycle saw nothing; what an earlier one saw then stands, with what this one said."""
+        if now < self._not_before or self.beside.busy:
+            return False
+        self._not_before = now + EVERY_S
+        return self.beside.begin(lambda: self._show(seen, report, told))
+
+    def _show(self, seen: Round | None, report: CycleReport, told: ShownBeside) -> None:
+        begun = time.thread_time()
+        if seen is not None:
+            self.present = present_of(
+                seen.snapshot, seen.decisions, seen.knowledge.apps, cluster=told.cluster, actuator=told.actuator,
+                policy=told.policy,
+            )  # fmt: skip
+        present = self.present or Present(cluster=told.cluster, taken=0.0, actuator=told.actuator, policy=told.policy)
+        self.present = replace(
+            present, end=report.end, sentence=report.sentence, ended=report.ended, interval_s=told.interval_s,
+            notes=told.notes,
+        )  # fmt: skip
+        if self.path is not None:
+            self._write(self.path, to_bytes(self.present))
+        self._not_before += (time.thread_time() - begun) / SHARE
+
+    def _write(self, path: Path, data: bytes) -> None:
+        """Whole or not at all; for our group only, as it names users."""
+        fresh = path.with_name(f"{path.name}.new")
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                fresh.unlink()
+            with os.fdopen(os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o640), "wb") as file:
+                file.write(data)
+            fresh.replace(path)
+            self._trouble = ""
+        except OSError as error:
+            if self._trouble != (said := error.strerror or str(error)):
+                log.warning("page.view_file: can't write %s: %s; pal-page shows no jobs", path, said)
+            self._trouble = said

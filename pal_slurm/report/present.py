@@ -1,0 +1,141 @@
+"""The present, as pald last saw it. In: a snapshot, and what was decided about it. Out: one JSON document, and back.
+
+pald writes it down beside its cycle, so that who wants to see asks neither pald nor slurmctld. Rows are lists, not
+maps: a queue of 50,000 jobs is 5 MB, and read in a tenth of a second.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+import msgspec
+import numpy as np
+
+from pal_slurm.errors import BadInput
+from pal_slurm.model import Apps, Cluster, Decision, Job, Snapshot
+
+VERSION = 1
+MOST_BYTES = 200_000_000
+
+
+class NodeNow(msgspec.Struct, frozen=True, array_like=True):
+    name: str
+    ok: bool  # may start a job now
+    model: str  # of its first GPU
+    exists: int  # slots: bit 0 is g0
+    free: int
+
+
+class RunningNow(msgspec.Struct, frozen=True, array_like=True):
+    job: int
+    task: int | None
+    user: str
+    app: str
+    cls: str
+    nodes: tuple[str, ...]
+    gpus: tuple[tuple[int, ...], ...]  # device indices per node
+    start: int
+    end: int | None  # by its time limit
+
+    @property
+    def n_gpus(self) -> int:
+        return sum(map(len, self.gpus))
+
+
+class WaitingNow(msgspec.Struct, frozen=True, array_like=True):
+    job: int
+    task: int | None
+    tasks: int  # of an array, that wait in this record
+    user: str
+    app: str
+    cls: str
+    gpus: int  # at least; 0: it asks in a way that can't be pinned
+    partitions: tuple[str, ...]
+    submit: int
+    action: str  # of the last decision; empty: there is none, pald is paused or does not know it yet
+    reason: str  # our word
+    slurm: str  # Slurm's own
+    lease: int | None  # until then it waits for pald at most
+    until: float | None  # when it will probably start
+
+
+class Present(msgspec.Struct, frozen=True, kw_only=True):
+    version: int = VERSION
+    cluster: str
+    taken: float  # when Slurm was asked
+    actuator: str
+    policy: str
+    end: str = "ok"  # how the last cycle ended
+    sentence: str = ""  # what it said
+    ended: float = 0.0
+    interval_s: float = 0.0  # cycles come at least that often
+    notes: tuple[str, ...] = ()  # what pald says is wrong with it
+    nodes: tuple[NodeNow, ...] = ()
+    running: tuple[RunningNow, ...] = ()
+    waiting: tuple[WaitingNow, ...] = ()  # in the order in which they are considered
+
+
+def present_of(
+    snapshot: Snapshot, decisions: Iterable[Decision], apps: Apps, *, cluster: str, actuator: str, policy: str
+) -> Present:
+    """GPU jobs only."""
+    last: dict[int, Decision] = {}
+    for decision in decisions:
+        last.setdefault(decision.job, decision)
+    jobs = [(place, job) for place, job in enumerate(snapshot.pending) if job.gpu_job]
+    ranks = {job.id: last[job.id].rank if job.id in last else place for place, job in jobs}
+    jobs.sort(key=lambda entry: (ranks[entry[1].id], entry[0]))
+    return Present(
+        cluster=cluster,
+        taken=snapshot.taken,
+        actuator=actuator,
+        policy=policy,
+        nodes=nodes_now(snapshot.cluster),
+        running=tuple(_running(job, apps) for job in snapshot.running if job.gpu_job and job.gpus),
+        waiting=tuple(_waiting(job, last, apps, snapshot.taken) for _, job in jobs),
+    )
+
+
+def nodes_now(cluster: Cluster) -> tuple[NodeNow, ...]:
+    """Those that have GPUs."""
+    if not cluster.width:
+        return ()
+    bit = 1 << np.arange(cluster.width, dtype=np.int64)
+    exists, free = cluster.gpu_exists @ bit, (cluster.gpu_free & cluster.gpu_exists) @ bit
+    models = cluster.gpu_model[np.arange(cluster.n_nodes), cluster.gpu_exists.argmax(axis=1)]
+    rows = zip(
+        cluster.node_names, cluster.node_ok.tolist(), models.tolist(), exists.tolist(), free.tolist(), strict=True
+    )
+    return tuple(NodeNow(name, ok, cluster.models[model], has, idle) for name, ok, model, has, idle in rows if has)
+
+
+def _running(job: Job, apps: Apps) -> RunningNow:
+    name = job.hint.app
+    return RunningNow(
+        job.id, job.array_task, job.user, name or "", apps.get(name).cls, job.nodes, job.gpus, job.start or 0, job.end
+    )
+
+
+def _waiting(job: Job, last: Mapping[int, Decision], apps: Apps, now: float) -> WaitingNow:
+    decided, name = last.get(job.id), job.hint.app
+    return WaitingNow(
+        job.id, job.array_task, len(job.array_tasks), job.user, name or "", apps.get(name).cls,
+        job.shape.least_gpus if job.shape else 0, job.partitions, job.submit,
+        decided.action.value if decided else "", decided.reason.value if decided else "", job.reason,
+        job.eligible if job.is_leased(now) else None, decided.until if decided else None,
+    )  # fmt: skip
+
+
+def to_bytes(present: Present) -> bytes:
+    return msgspec.json.encode(present)
+
+
+def from_bytes(data: bytes) -> Present:
+    """BadInput: it is of another release, or nobody's."""
+    try:
+        present = msgspec.json.decode(data, type=Present)
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
+        raise BadInput(f"what pald last saw can't be read: {error}") from error
+    if present.version != VERSION:
+        raise BadInput(f"what pald last saw is of another release (version {present.version}, not {VERSION})")
+    return present
