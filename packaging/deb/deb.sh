@@ -5,7 +5,7 @@ stage=$work/pal-slurm
 lib=$stage/usr/lib/pal-slurm
 interpreter=$("$python" -c 'import sys; print("python%d.%d" % sys.version_info[:2])')
 wheel=$(echo "$work"/dist/*.whl)
-pip install --no-compile --only-binary :all: --target "$lib" "$wheel[report,postgresql,mariadb]"
+pip install --no-compile --only-binary :all: --target "$lib" "$wheel[report,page,postgresql,mariadb]"
 # What only an installer or a developer reads; the rest of each package stays as its authors made it.
 rm -rf "$lib/bin" "$lib/example.py"
 find "$lib" \( -name direct_url.json -o -name RECORD -o -name INSTALLER -o -name REQUESTED \) -delete
@@ -16,7 +16,8 @@ rm -rf "$lib/etc" # ClusterShell's sample settings
 "$python" -m compileall -q -j 1 --invalidation-mode unchecked-hash -s "$stage" "$lib"
 launcher "$stage" palctl "/usr/bin/$interpreter" /usr/lib/pal-slurm pal_slurm.cli.palctl
 launcher "$stage" pald "/usr/bin/$interpreter" /usr/lib/pal-slurm pal_slurm.cli.pald
-manual_of "$stage" "$work/share" palctl pald pal.yaml
+launcher "$stage" pal-page "/usr/bin/$interpreter" /usr/lib/pal-slurm pal_slurm.cli.pal_page
+manual_of "$stage" "$work/share" palctl pald pal-page pal.yaml
 
 install -D -m 640 etc/pal.yaml "$stage/etc/pal-slurm/pal.yaml"
 for unit in etc/systemd/*; do

@@ -33,13 +33,13 @@ def pald(config: Path | None, once: bool, dry_run: bool, check_config: bool, ver
         load(path)
         click.echo(f"{path} is right")
         return
-    _log_to_stderr(verbose)
+    log_to_stderr(verbose)
     from pal_slurm.daemon.main import serve
 
     sys.exit(serve(path, once=once, dry_run=dry_run))
 
 
-def _log_to_stderr(verbose: bool) -> None:
+def log_to_stderr(verbose: bool) -> None:
     """`<N>` is how the journal learns the severity; on a terminal the time is worth more."""
     to_terminal = sys.stderr.isatty()
     handler = logging.StreamHandler(sys.stderr)

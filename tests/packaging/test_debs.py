@@ -27,14 +27,14 @@ def test_settings_are_in_place_and_good(installed: Root) -> None:
     assert "lease.length_s" in installed.good("palctl", "config", "explain", "lease.length_s")
 
 
-@pytest.mark.parametrize("page", ["1 palctl", "8 pald", "5 pal.yaml", "1 pal-probe", "1 pal-run"])
+@pytest.mark.parametrize("page", ["1 palctl", "8 pald", "8 pal-page", "5 pal.yaml", "1 pal-probe", "1 pal-run"])
 def test_man_pages_open(installed: Root, page: str) -> None:
     text = installed.good("man", *page.split())
     assert "NAME" in text
     assert "SEE ALSO" in text
 
 
-@pytest.mark.parametrize("program", ["palctl", "pald", "pal-probe", "pal-run"])
+@pytest.mark.parametrize("program", ["palctl", "pald", "pal-page", "pal-probe", "pal-run"])
 def test_zsh_and_fish_can_read_their_completions(installed: Root, program: str) -> None:
     installed.good("zsh", "-n", f"/usr/share/zsh/vendor-completions/_{program}")
     installed.good("fish", "--no-execute", f"/usr/share/fish/vendor_completions.d/{program}.fish")

@@ -26,7 +26,9 @@ def page_of(program: str) -> str:
 
 
 def test_there_is_a_page_per_program_and_one_for_the_settings() -> None:
-    assert [Path(name).name for name in PAGES] == ["pal-probe.1", "pal-run.1", "palctl.1", "pal.yaml.5", "pald.8"]
+    assert [Path(name).name for name in PAGES] == [
+        "pal-probe.1", "pal-run.1", "palctl.1", "pal.yaml.5", "pal-page.8", "pald.8",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=lambda command: " ".join(command.path))

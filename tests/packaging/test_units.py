@@ -68,7 +68,7 @@ def test_little_is_left_open(root: Path, unit: str) -> None:
 @pytest.mark.parametrize("unit", SERVICES)
 def test_none_runs_as_root_or_without_a_memory_cap(unit: str) -> None:
     text = (ETC / "systemd" / unit).read_text()
-    assert "\nUser=pal\n" in text
+    assert re.search(r"^User=pal(-page)?$", text, re.MULTILINE)
     assert "\nMemoryMax=" in text
     assert "\nNoNewPrivileges=yes\n" in text
 

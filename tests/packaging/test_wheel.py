@@ -97,22 +97,28 @@ def test_pald_without_slurm_says_so_in_a_sentence(venv: Path, tmp_path: Path) ->
 def test_the_wheel_brings_manual_pages_completions_units_and_the_plugin(venv: Path) -> None:
     share = venv / "share"
     expected = [
-        "man/man1/palctl.1", "man/man8/pald.8", "man/man1/pal-probe.1", "man/man1/pal-run.1",
+        "man/man1/palctl.1", "man/man8/pald.8", "man/man8/pal-page.8", "man/man1/pal-probe.1", "man/man1/pal-run.1",
         "man/man5/pal.yaml.5",
         "bash-completion/completions/palctl", "zsh/site-functions/_palctl", "fish/vendor_completions.d/palctl.fish",
-        "pal-slurm/pal.yaml", "pal-slurm/systemd/pald.service", "pal-slurm/spank/job_submit.lua",
+        "pal-slurm/pal.yaml", "pal-slurm/systemd/pald.service", "pal-slurm/systemd/pal-page.service",
+        "pal-slurm/spank/job_submit.lua",
     ]  # fmt: skip
     assert [name for name in expected if not (share / name).is_file()] == []
 
 
 def test_the_wheel_brings_the_page_s_templates_and_says_what_they_need(venv: Path, tmp_path: Path) -> None:
-    templates = {path.name for path in (PROJECT / "pal_slurm" / "report" / "templates").iterdir()}
-    [brought] = venv.glob("lib/python*/site-packages/pal_slurm/report/templates")
-    assert {path.name for path in brought.iterdir()} == templates
+    for folder in ("report/templates", "page/templates", "page/static"):
+        [brought] = venv.glob(f"lib/python*/site-packages/pal_slurm/{folder}")
+        assert {path.name for path in brought.iterdir()} == {
+            path.name for path in (PROJECT / "pal_slurm" / folder).iterdir()
+        }
     done = run(venv / "bin" / "palctl", "report", "--html", tmp_path / "fleet.html", cwd=venv)
     assert (done.returncode, done.stderr) == (
         78, "palctl: palctl report --html needs jinja2: pip install 'pal-slurm[report]'\n"
     )  # fmt: skip
+    done = run(venv / "bin" / "pal-page", "--config", venv / "share" / "pal-slurm" / "pal.yaml", cwd=venv)
+    assert done.returncode == 78
+    assert re.fullmatch(r"pal-page: pal-page needs \w+: pip install 'pal-slurm\[page\]'\n", done.stderr)
 
 
 def test_the_probe_runs_by_itself(venv: Path) -> None:

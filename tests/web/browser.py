@@ -36,14 +36,14 @@ class Browser:
     def close(self) -> None:
         self.driver.quit()
 
-    def open(self, page: Path, size: tuple[int, int] = WIDE, dark: bool = False) -> None:
-        """Load a page; what was logged before is forgotten."""
+    def open(self, page: Path | str, size: tuple[int, int] = WIDE, dark: bool = False) -> None:
+        """Load a page, from disk or from an address; what was logged before is forgotten."""
         self.driver.get("about:blank")
         self.resize(size)
         self.media(dark=dark)
         self.console()
         self.requests()
-        self.driver.get(page.as_uri())
+        self.driver.get(page.as_uri() if isinstance(page, Path) else page)
 
     def resize(self, size: tuple[int, int]) -> None:
         metrics = {"width": size[0], "height": size[1], "deviceScaleFactor": 1, "mobile": size == PHONE}

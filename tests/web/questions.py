@@ -48,3 +48,11 @@ const style = getComputedStyle(document.documentElement);
 return Object.fromEntries(['--page', '--text', ...[...Array(8).keys()].flatMap(n => ['--h' + n, '--t' + n])]
   .map(name => [name, style.getPropertyValue(name).trim()]));
 """
+
+# What sticks out of the window to the right, but for what scrolls by itself
+OVERFLOW = """
+const wide = document.documentElement.clientWidth;
+if (document.documentElement.scrollWidth <= wide) return [];
+return [...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > wide + 1
+  && !e.closest('.scroll')).map(e => e.tagName + '.' + (e.className.baseVal ?? e.className));
+"""

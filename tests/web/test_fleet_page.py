@@ -16,7 +16,7 @@ from selenium.webdriver.common.keys import Keys
 from pal_slurm.cli.palctl import palctl
 from tests.web.browser import PHONE, WIDE, Browser
 from tests.web.fleets import HARM
-from tests.web.questions import CELLS, COLOURS, CONTRASTS, STRANGERS
+from tests.web.questions import CELLS, COLOURS, CONTRASTS, OVERFLOW, STRANGERS
 
 
 def figures(page: Path) -> dict[str, Any]:
@@ -29,17 +29,6 @@ def figures(page: Path) -> dict[str, Any]:
 
 def rgb(colour: str) -> str:
     return "rgb({}, {}, {})".format(*(int(colour[i : i + 2], 16) for i in (1, 3, 5)))
-
-
-def overflow(browser: Browser) -> list[str]:
-    """What sticks out of the window to the right, but for what scrolls by itself."""
-    found: list[str] = browser.ask(
-        "const wide = document.documentElement.clientWidth;"
-        "if (document.documentElement.scrollWidth <= wide) return [];"
-        "return [...document.querySelectorAll('body *')].filter(e => e.getBoundingClientRect().right > wide + 1"
-        " && !e.closest('.scroll')).map(e => e.tagName + '.' + (e.className.baseVal ?? e.className));"
-    )
-    return found
 
 
 @pytest.mark.parametrize("which", ["small", "large", "hostile"])
@@ -103,7 +92,7 @@ def test_nothing_sticks_out_of_a_narrow_window(
 ) -> None:
     browser.open(request.getfixturevalue(which), (width, PHONE[1]))
     browser.ask("document.querySelectorAll('details').forEach(d => d.open = true)")
-    assert overflow(browser) == []
+    assert browser.ask(OVERFLOW) == []
 
 
 def test_letters_on_a_phone_are_not_tiny(browser: Browser, small: Path) -> None:

@@ -11,6 +11,7 @@ from pal_slurm.cli.manual.tree import Command, from_argparse, from_click
 
 
 def programs() -> dict[str, Command]:
+    from pal_slurm.cli.pal_page import pal_page
     from pal_slurm.cli.palctl import palctl
     from pal_slurm.cli.pald import pald
     from pal_slurm.probe.main import build_parser
@@ -19,6 +20,7 @@ def programs() -> dict[str, Command]:
     return {
         "palctl": from_click(palctl, "palctl"),
         "pald": from_click(pald, "pald"),
+        "pal-page": from_click(pal_page, "pal-page"),
         "pal-probe": from_argparse(build_parser(), "pal-probe"),
         "pal-run": from_argparse(build_pal_run(), "pal-run"),
     }

@@ -62,6 +62,16 @@ PAGES = {
             ),
         ),
         Page(
+            "pal-page", 8, "shows in a browser who holds which GPU, who waits and why", ("pald(8)", "pal.yaml(5)"),
+            files=(
+                CONFIG,
+                ("/run/pal-slurm/now.json", "What pald sees, written anew every few seconds."),
+                ("/run/pal-page", "For a socket that only a proxy may open; see page.listen in pal.yaml(5)."),
+            ),
+            environment=ENVIRONMENT, exits=tuple(pair for pair in EXITS if pair[0] in ("0", "2", "78")),
+            signals=(("SIGTERM", "End cleanly."),),
+        ),
+        Page(
             "pal-probe", 1, "measures a compute node's GPUs for pal-slurm", ("palctl(1)", "pal-run(1)"),
             exits=(
                 ("0", "Done."),
