@@ -77,6 +77,8 @@ class Shape:
         return max(self.cpus_per_node, -(-self.cpus // nodes))
 
     def mem_on_each(self, nodes: int) -> int:
+        if not self.mem_per_cpu_mb:
+            return self.mem_per_node_mb
         return max(self.mem_per_node_mb, self.mem_per_cpu_mb * self.cpus_on_each(nodes))
 
 

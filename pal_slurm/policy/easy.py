@@ -9,13 +9,14 @@ kept clear altogether. Jobs that wait for other partitions don't compete with it
 from __future__ import annotations
 
 import math
-from collections import Counter
 from dataclasses import dataclass
 
 from pal_slurm.model import Job, Placement
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.horizon import Horizon, Spot
 from pal_slurm.policy.needs import Need
+
+PLENTY = 1 << 62  # CPUs or MB
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,8 @@ class Reserved:
 
     job: int
     start: float
-    placement: Placement  # on each node so many GPUs: those that are free soonest, but any will do
+    nodes: tuple[str, ...]  # on each so many GPUs: those that are free soonest, but any will do
+    cleared: Placement | None = None  # where nobody can tell when: these, for nobody else
 
 
 class Easy:
@@ -35,11 +37,12 @@ class Easy:
         self.reserved: list[Reserved] = []
         self.soonest = math.inf  # the start of the first reservation
         self.held: Floor | None = None  # for those who stay beyond it
-        self.cleared: list[tuple[Job, Placement]] = []  # kept clear altogether
+        self.cleared: list[tuple[Job, Placement]] = []
         self._horizon = horizon
+        self._unnoted: list[tuple[Job, dict[int, int], float]] = []  # reservations that the horizon does not know yet
         self._most = most
         self._hopeless: set[Need] = set()
-        self._count: Counter[tuple[str, ...]] = Counter()
+        self._count: dict[tuple[str, ...], int] = {}
 
     def floor_for(self, job: Job) -> Floor:
         """Jobs that end before the first reservation starts may use what is reserved."""
@@ -61,7 +64,13 @@ class Easy:
 
     def wants(self, partitions: tuple[str, ...]) -> bool:
         """Whether the next of this queue that does not fit gets a reservation."""
-        return self._count[partitions] < self._most
+        return self._count.get(partitions, 0) < self._most
+
+    def _note(self) -> None:
+        """The next reservation is made beside those that there are; mostly there is none."""
+        for job, spots, end in self._unnoted:
+            self._horizon.keep(job, spots, end)
+        self._unnoted.clear()
 
     def hopeless(self, need: Need) -> bool:
         return need in self._hopeless
@@ -70,6 +79,7 @@ class Easy:
         """Keep room for a job that does not fit; None: it can't run here as things are. `plain`: Slurm's choice."""
         if need in self._hopeless:
             return None
+        self._note()
         odd = job.exclusive or not need.ways
         spot = self._horizon.earliest_odd(job) if odd or (plain and job.shape is None) else self._horizon.earliest(need)
         if spot is None and not odd:
@@ -78,7 +88,7 @@ class Easy:
         if spot is None:
             self._hopeless.add(need)
             return None
-        self._count[job.partitions] += 1
+        self._counts(job)
         return self._keep(job, spot)
 
     def respect(self, job: Job, nodes: frozenset[str], gpus: int, start: float) -> None:
@@ -86,32 +96,44 @@ class Easy:
         index = self.floor.cluster.node_index
         rows = sorted(index[name] for name in nodes if name in index)
         if job.lease is not None:
-            self._count[job.partitions] += 1  # one of ours that was let go: it heads the queue still
+            self._counts(job)  # one of ours that was let go: it heads the queue still
         if rows:
+            self._note()
             have = self.floor.usable.sum(axis=1)
             self._keep(job, (max(start, self.now), {row: min(gpus, int(have[row])) for row in rows}))
 
+    def _counts(self, job: Job) -> None:
+        self._count[job.partitions] = self._count.get(job.partitions, 0) + 1
+
     def _keep(self, job: Job, spot: Spot) -> Reserved:
         start, spots = spot
-        cluster = self.floor.cluster
-        if start < math.inf:
-            self.held = self.held or self.floor.beside()
-            for row, gpus in spots.items():
-                cpus, mem_mb = self.floor.demand(job, len(spots), row)
-                cpus_then, mem_then = self._horizon.spare(row, start)
-                new = (self._horizon.gpus_at(row, start) - gpus, cpus_then - cpus, mem_then - mem_mb)
-                old = self.held.kept.get(row, new)
-                self.held.kept[row] = (min(old[0], new[0]), min(old[1], new[1]), min(old[2], new[2]))
-            self.held.found.clear()
-            self.soonest = min(self.soonest, start)
-        slots = self._horizon.keep(job, spots, start + limit(job))
-        names = tuple(cluster.node_names[row] for row in spots)
-        where = Placement(names, tuple(tuple(slots[row]) for row in spots), False)
+        names = tuple([self.floor.cluster.node_names[row] for row in spots])
         if start == math.inf:
-            self.cleared.append((job, where))
-        kept = Reserved(job.id, start, where)
+            slots = self._horizon.last_slots(spots)
+            cleared = Placement(names, tuple(tuple(slots[row]) for row in spots), False)
+            self.cleared.append((job, cleared))
+            kept = Reserved(job.id, start, names, cleared)
+        else:
+            self._hold_back(job, start, spots)
+            kept = Reserved(job.id, start, names)
+        self._unnoted.append((job, spots, start + limit(job)))
         self.reserved.append(kept)
         return kept
+
+    def _hold_back(self, job: Job, start: float, spots: dict[int, int]) -> None:
+        """Who stays beyond its start leaves it as much as it needs then."""
+        held = self.held = self.held or self.floor.beside()
+        nodes, rows = len(spots), list(spots)
+        for row, free in zip(rows, self._horizon.gpus_at(rows, start), strict=True):
+            new = (free - spots[row], PLENTY, PLENTY)
+            if not self.floor.gpus_decide:
+                cpus, mem_mb = self.floor.demand(job, nodes, row)
+                cpus_then, mem_then = self._horizon.spare(row, start)
+                new = (free - spots[row], cpus_then - cpus, mem_then - mem_mb)
+            old = held.kept.get(row)
+            held.kept[row] = new if old is None else (min(old[0], new[0]), min(old[1], new[1]), min(old[2], new[2]))
+        held.found.clear()
+        self.soonest = min(self.soonest, start)
 
 
 def limit(job: Job) -> float:

@@ -8,6 +8,7 @@ costs tens of microseconds on 100,000 GPUs.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import inf
 
 import numpy as np
 
@@ -40,8 +41,10 @@ class Floor:
         self.cpus_free: IntArray = cluster.cpus_free.astype(np.int64)
         self.mem_free: IntArray = cluster.mem_free_mb.astype(np.int64)
         self.changed: list[int] = []  # rows, in the order in which they changed
+        self._total: int | None = None  # GPUs free; None: to be counted
         # What those who stay beyond the start of a waiting job may take where it is to run: GPUs, CPUs, MB by row.
         self.kept: dict[int, tuple[int, int, int]] = {}
+        self.whole: Floor | None = None  # for which nothing is kept, where something is
         # Kinds of jobs for which nothing can be asked for now, and those that not even Slurm could start somehow.
         self.unfit: set[Need] = set()
         self.nowhere: set[Need] = set()
@@ -53,20 +56,35 @@ class Floor:
         self._sorted: dict[int, FloatArray] = {}
         self._waiting = waiting
         self._tables: dict[tuple[object, ...], NodeTable | SetTable] = {}
+        # Whether CPUs and memory are there wherever GPUs are: nobody has asked for more than his GPUs' share of a node.
+        self.gpus_decide = bool(
+            (cluster.cpus_free >= cluster.cpus).all() and (cluster.mem_free_mb >= cluster.mem_mb).all()
+        )
+        gpus = np.maximum(cluster.gpus_per_node, 1)
+        self._share = (float((cluster.cpus / gpus).min(initial=inf)), float((cluster.mem_mb / gpus).min(initial=inf)))
+
+    def expects(self, need: Need | None) -> None:
+        """Such a job waits; None: one that is looked at by itself."""
+        ways = need.ways if need is not None else ()
+        if not ways or any(not self._modest(gpus, cpus, mem_mb) for _, gpus, cpus, mem_mb in ways):
+            self.gpus_decide = False
+
+    def _modest(self, gpus: int, cpus: int, mem_mb: int) -> bool:
+        return cpus <= gpus * self._share[0] and mem_mb <= gpus * self._share[1]
 
     def copy(self) -> Floor:
         """The same state; what is taken in the copy stays free here."""
         twin = self.beside()
         twin.free, twin.n_free = self.free.copy(), self.n_free.copy()
         twin.cpus_free, twin.mem_free = self.cpus_free.copy(), self.mem_free.copy()
-        twin.changed, twin._tables = [], {}
+        twin.changed, twin._tables, twin.whole, twin._total = [], {}, None, None
         return twin
 
     def beside(self) -> Floor:
         """The same floor, for jobs that may not take all of what is free: see `kept`."""
         twin = object.__new__(Floor)
         twin.__dict__.update(self.__dict__)
-        twin.found, twin.kept = {}, dict(self.kept)
+        twin.found, twin.kept, twin.whole = {}, dict(self.kept), self
         twin.unfit, twin.nowhere = set(self.unfit), set(self.nowhere)
         return twin
 
@@ -79,11 +97,13 @@ class Floor:
         twin.unfit, twin.nowhere = set(), set()
         return twin
 
-    def spare(self, waiting: frozenset[str] | None) -> None:
-        """Other classes wait now."""
-        if waiting != self._waiting:
+    def spare(self, waiting: frozenset[str]) -> bool:
+        """These classes wait now. Out: whether others did before."""
+        others = waiting != self._waiting
+        if others:
             self._waiting = waiting
             self.found.clear()
+        return others
 
     def merit(self, cls: str | None) -> Merit:
         """The ranks of a class; None: all GPUs alike."""
@@ -147,6 +167,16 @@ class Floor:
         kept = self.kept.get(row)
         return kept is None or (gpus <= kept[0] and cpus <= kept[1] and mem_mb <= kept[2])
 
+    def may_have(self, need: Need, placement: Placement) -> bool:
+        """Whether what is kept stands where somebody takes this."""
+        nodes = len(placement.nodes)
+        cpus, mem_mb = need.shape.cpus_on_each(nodes), need.shape.mem_on_each(nodes)
+        for name, slots in zip(placement.nodes, placement.gpus, strict=True):
+            kept = self.kept.get(self.cluster.node_index[name])
+            if kept is not None and (len(slots) > kept[0] or cpus > kept[1] or mem_mb > kept[2]):
+                return False
+        return True
+
     def open_gpus(self) -> IntArray:
         """(N,) GPUs that may be taken."""
         if not self.kept:
@@ -167,10 +197,12 @@ class Floor:
 
     def hold(self, job: Job, placement: Placement) -> None:
         """The same where some of it may be taken already: by a pinned job that Slurm is just starting, or later."""
-        index, nodes = self.cluster.node_index, len(placement.nodes)
+        index, same = self.cluster.node_index, self.same_demand(job, len(placement.nodes))
         for name, slots in zip(placement.nodes, placement.gpus, strict=True):
             row = index[name]
-            cpus, mem_mb = self.demand(job, nodes, row)
+            cpus, mem_mb = same or self.demand(job, len(placement.nodes), row)
+            if self.gpus_decide and not self._modest(len(slots), cpus, mem_mb):
+                self.gpus_decide = False
             free = self.free[row]
             for slot in slots:
                 free[slot] = False
@@ -201,6 +233,7 @@ class Floor:
             for array, old in zip(arrays, before, strict=True):
                 array[...] = old
             self.changed.extend(self.changed[mark:])
+            self._total = None
             self.unfit.clear()
             self.nowhere.clear()
 
@@ -222,10 +255,10 @@ class Floor:
 
     def give(self, job: Job, placement: Placement) -> None:
         """The job is gone: what it held is free again, unless its node can't be used."""
-        index, nodes = self.cluster.node_index, len(placement.nodes)
+        index, same = self.cluster.node_index, self.same_demand(job, len(placement.nodes))
         for name, slots in zip(placement.nodes, placement.gpus, strict=True):
             row = index[name]
-            cpus, mem_mb = self.demand(job, nodes, row)
+            cpus, mem_mb = same or self.demand(job, len(placement.nodes), row)
             free, usable = self.free[row], self.usable[row]
             if any(free[slot] for slot in slots):
                 raise ValueError(f"GPUs {slots} of {name} are free already; job {job.id} can't give them back")
@@ -235,8 +268,17 @@ class Floor:
         self.unfit.clear()
         self.nowhere.clear()
 
+    def total(self) -> int:
+        """GPUs that are free."""
+        if self._total is None:
+            self._total = int(self.n_free.sum())
+        return self._total
+
     def _recount(self, row: int, cpus: int, mem_mb: int) -> None:
-        self.n_free[row] = np.count_nonzero(self.free[row])
+        free = int(np.count_nonzero(self.free[row]))
+        if self._total is not None:
+            self._total += free - int(self.n_free[row])
+        self.n_free[row] = free
         if cpus:
             self.cpus_free[row] += cpus
         if mem_mb:
@@ -245,8 +287,13 @@ class Floor:
 
     def demand(self, job: Job, nodes: int, row: int) -> tuple[int, int]:
         """CPUs and MB on one of its nodes: as Slurm accounts them for a running job, else the least asked for."""
+        same = self.same_demand(job, nodes)
+        return same or (int(self.cluster.cpus[row]), int(self.cluster.mem_mb[row]))
+
+    def same_demand(self, job: Job, nodes: int) -> tuple[int, int] | None:
+        """The same where it does not depend on the node."""
         if job.exclusive:
-            return int(self.cluster.cpus[row]), int(self.cluster.mem_mb[row])
+            return None
         asked = job.shape.cpus_on_each(nodes) if job.shape else 0
         cpus = -(-job.cpus_alloc // nodes) if job.cpus_alloc else asked
         return cpus, job.shape.mem_on_each(nodes) if job.shape else 0

@@ -1,23 +1,27 @@
 """When what is taken comes free. In: who holds what, and their limits. Out: the floor later on, start times.
 
 Only time limits count: a job may end sooner, then the next plan sees it. A job without a limit never ends here. What a
-plan keeps for jobs that wait is noted here too, and forgotten when the next plan begins.
+plan keeps for jobs that wait is noted here too, and forgotten when the next plan begins. Per node the times stand
+sorted, and only those of nodes that changed are sorted anew.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable
+from bisect import bisect_right
+from collections.abc import Callable, Hashable, Iterable, Sequence
 
 import numpy as np
 
-from pal_slurm.model import BoolArray, FloatArray, Job, Placement
+from pal_slurm.model import BoolArray, FloatArray, IntArray, Job, Placement
 from pal_slurm.policy.firstfit import first_fit
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.needs import Need
 
 Release = tuple[float, int, int]  # time, CPUs, MB
 Spot = tuple[float, dict[int, int]]  # a start, and how many GPUs on which rows
+FREE = -math.inf  # in the sorted times: at once
+FEW = 16  # rows that are sorted one by one
 
 
 class Horizon:
@@ -26,28 +30,34 @@ class Horizon:
         self._gpu_at: FloatArray = np.where(floor.free, 0.0, math.inf)  # when that GPU is free; infinity: never
         self._away: BoolArray | None = None if floor.usable.all() else ~floor.usable
         self._releases: dict[int, dict[Hashable, Release]] = {}  # by row and by who holds it
+        self._sorted: FloatArray = np.empty_like(self._gpu_at)  # (N, S) for each node, ascending
+        self._stale: set[int] | None = None  # rows that are to be sorted anew; None: all
+        self._seen = 0  # of the floor's changes
+        self._kept: dict[int, list[tuple[int, float]]] = {}  # by row: GPUs, until
         self.begin(0.0)
 
     def begin(self, now: float) -> None:
         """A new plan: nothing is kept for anybody."""
         self.now = now
-        self._kept: list[tuple[int, int, float]] = []  # row, GPUs, until
+        self._touch(self._kept)
+        self._kept = {}
         self._kept_room: dict[int, tuple[int, int]] = {}  # CPUs and MB by row
-        self._times: tuple[int, FloatArray] | None = None
 
     def occupy(self, who: Hashable, job: Job, placement: Placement, end: float) -> None:
         """It holds these GPUs until then."""
         gpus = placement.gpus or ((),) * len(placement.nodes)
         index, nodes = self.floor.cluster.node_index, len(placement.nodes)
-        self._times = None
+        same = self.floor.same_demand(job, nodes)
         for name, slots in zip(placement.nodes, gpus, strict=True):
             row = index.get(name)
             if row is None:
                 continue  # a node that has left the configuration while its last job runs
             for slot in slots:
                 self._gpu_at[row, slot] = end
+            if self._stale is not None:
+                self._stale.add(row)
             if end < math.inf:
-                self._releases.setdefault(row, {})[who] = (end, *self.floor.demand(job, nodes, row))
+                self._releases.setdefault(row, {})[who] = (end, *(same or self.floor.demand(job, nodes, row)))
 
     def leave(self, who: Hashable, placement: Placement) -> None:
         """It holds them no longer."""
@@ -56,25 +66,20 @@ class Horizon:
             row = index[name]
             for slot in slots:
                 self._gpu_at[row, slot] = 0.0
+            if self._stale is not None:
+                self._stale.add(row)
             self._releases.get(row, {}).pop(who, None)
 
-    def keep(self, job: Job, spots: dict[int, int], end: float) -> dict[int, list[int]]:
+    def keep(self, job: Job, spots: dict[int, int], end: float) -> None:
         """Reserved until `end`. Until it starts its share counts as taken too: an earlier hole is nobody's promise."""
-        times, taken = self.times(), {}
-        numbers = np.arange(self.floor.cluster.width)
-        # Where slots can't be asked for, Slurm gives others a node's lowest: what is kept are the last of it.
-        ties = numbers if self.floor.cluster.slots else -numbers
         for row, gpus in spots.items():
-            slots = np.lexsort((ties, np.where(self.floor.usable[row], times[row], math.inf)))[:gpus]
-            taken[row] = sorted(slots.tolist())
-            self._kept.append((row, gpus, max(end, self.now + 1.0)))
+            self._kept.setdefault(row, []).append((gpus, max(end, self.now + 1.0)))
             cpus, mem_mb = self._kept_room.get(row, (0, 0))
             more_cpus, more_mb = self.floor.demand(job, len(spots), row)
             self._kept_room[row] = (cpus + more_cpus, mem_mb + more_mb)
             if end < math.inf:
-                self._releases.setdefault(row, {})[("kept", len(self._kept))] = (end, more_cpus, more_mb)
-        self._times = None
-        return taken
+                self._releases.setdefault(row, {})["kept", job.id] = (end, more_cpus, more_mb)
+        self._touch(spots)
 
     def saved(self) -> Callable[[], None]:
         """What is returned puts everything back as it is now."""
@@ -83,27 +88,79 @@ class Horizon:
         def restore() -> None:
             self._gpu_at[...] = gpu_at
             self._releases = releases
-            self._times = None
+            self._stale = None
 
         return restore
 
     def forget(self) -> None:
         """What was kept in this plan."""
-        for i, (row, _, _) in enumerate(self._kept, 1):
-            self._releases.get(row, {}).pop(("kept", i), None)
+        for row in self._kept:
+            releases = self._releases.get(row, {})
+            for who in [who for who in releases if isinstance(who, tuple) and who[0] == "kept"]:
+                del releases[who]
         self.begin(self.now)
 
-    def times(self) -> FloatArray:
-        """(N, S) when each GPU is free: now, later, or never. A job past its limit is about to go."""
-        if self._times is None or self._times[0] != len(self.floor.changed):
-            at: FloatArray = np.where(self.floor.free, self.now, np.maximum(self._gpu_at, self.now + 1.0))
+    def _touch(self, rows: Iterable[int]) -> None:
+        if self._stale is not None:
+            self._stale.update(rows)
+
+    def _ready(self) -> FloatArray:
+        """(N, S) for each node, ascending: FREE, or the time itself, which may lie behind us."""
+        changed = self.floor.changed
+        stale, self._stale = self._stale, set()
+        if stale is not None:
+            stale.update(changed[self._seen :])
+        self._seen = len(changed)
+        if stale is None or len(stale) > FEW:
+            rows = slice(None) if stale is None else sorted(stale)
+            at = np.where(self.floor.free[rows], FREE, self._gpu_at[rows])
             if self._away is not None:
-                at[self._away] = math.inf
-            for row, gpus, until in self._kept:  # whichever are free first: others may take any, if they leave as many
+                at[self._away[rows]] = math.inf
+            at.sort(axis=1)
+            self._sorted[rows] = at
+            again = self._kept if stale is None else stale & self._kept.keys()
+        else:
+            again = stale
+        for row in again:
+            self._sorted[row] = self._ready_on(row)
+        return self._sorted
+
+    def _ready_on(self, row: int) -> list[float]:
+        """The same of one node, with what is kept there: others may take any GPUs, if they leave as many."""
+        at: list[float] = self._gpu_at[row].tolist()
+        for slot in self.floor.free[row].nonzero()[0].tolist():
+            at[slot] = FREE
+        if self._away is not None:
+            for slot in self._away[row].nonzero()[0].tolist():
+                at[slot] = math.inf
+        at.sort()
+        for gpus, until in self._kept.get(row, ()):
+            at[:gpus] = [until] * min(gpus, len(at))
+            at.sort()
+        return at
+
+    def _clamp(self, ready: float) -> float:
+        """A start: what should have ended by now is about to."""
+        return self.now if ready == FREE else max(ready, self.now + 1.0)
+
+    def times(self) -> FloatArray:
+        """(N, S) when each GPU is free: now, later, or never."""
+        at: FloatArray = np.where(self.floor.free, self.now, np.maximum(self._gpu_at, self.now + 1.0))
+        if self._away is not None:
+            at[self._away] = math.inf
+        for row, kept in self._kept.items():
+            for gpus, until in kept:
                 first = np.argsort(np.where(self.floor.usable[row], at[row], math.inf), kind="stable")[:gpus]
                 at[row, first] = until
-            self._times = (len(self.floor.changed), at)
-        return self._times[1]
+        return at
+
+    def last_slots(self, spots: dict[int, int]) -> dict[int, list[int]]:
+        """Of each node so many GPUs: those that are free soonest."""
+        times, width = self.times(), self.floor.cluster.width
+        # Where slots can't be asked for, Slurm gives others a node's lowest: what is kept are the last of it.
+        ties = np.arange(width) if self.floor.cluster.slots else -np.arange(width)
+        soon = {row: np.lexsort((ties, np.where(self.floor.usable[row], times[row], math.inf))) for row in spots}
+        return {row: sorted(soon[row][:gpus].tolist()) for row, gpus in spots.items()}
 
     def at(self, when: float) -> Floor:
         """The floor at that time if nothing else starts."""
@@ -117,38 +174,49 @@ class Horizon:
 
     def spare(self, row: int, when: float) -> tuple[int, int]:
         """CPUs and MB free on one node at that time."""
-        gone = [r for r in self._releases.get(row, {}).values() if max(r[0], self.now + 1.0) <= when]
-        kept_cpus, kept_mb = self._kept_room.get(row, (0, 0))
-        cpus = int(self.floor.cpus_free[row]) - kept_cpus + sum(r[1] for r in gone)
-        return cpus, int(self.floor.mem_free[row]) - kept_mb + sum(r[2] for r in gone)
+        cpus, mem_mb = int(self.floor.cpus_free[row]), int(self.floor.mem_free[row])
+        kept = self._kept_room.get(row)
+        if kept is not None:
+            cpus, mem_mb = cpus - kept[0], mem_mb - kept[1]
+        if when >= self.now + 1.0:
+            for end, more_cpus, more_mb in self._releases.get(row, {}).values():
+                if end <= when:
+                    cpus += more_cpus
+                    mem_mb += more_mb
+        return cpus, mem_mb
 
-    def gpus_at(self, row: int, when: float) -> int:
-        """GPUs of one node that are free at that time."""
-        return int(np.count_nonzero(self.times()[row] <= when))
+    def gpus_at(self, rows: Sequence[int], when: float) -> list[int]:
+        """GPUs of each of these nodes that are free at that time."""
+        latest = when if when >= self.now + 1.0 else FREE
+        ready = self._ready()
+        return [bisect_right(ready[row].tolist(), latest) for row in rows]
 
     def earliest(self, need: Need) -> Spot | None:
         """When and where a job of this kind first fits, on as few nodes as do then; None: within no known limit."""
-        by_gpus = np.sort(self.times(), axis=1)
+        by_gpus = self._ready()
         best: tuple[float, FloatArray, int, int] | None = None
         for area in need.areas:
             for nodes, gpus, cpus, mem_mb in need.ways:
                 ready = self._roomy(by_gpus[:, gpus - 1], cpus, mem_mb)
                 if area.mask is not None:
                     ready = np.where(area.mask, ready, math.inf)
-                if len(ready) >= nodes:
-                    start = float(np.partition(ready, nodes - 1)[nodes - 1])
-                    if start < math.inf and (best is None or start < best[0]):
-                        best = (start, ready, nodes, gpus)
+                if len(ready) < nodes:
+                    continue
+                start = self._clamp(float(ready.min() if nodes == 1 else np.partition(ready, nodes - 1)[nodes - 1]))
+                if start < math.inf and (best is None or start < best[0]):
+                    best = (start, ready, nodes, gpus)
         if best is None:
             return None
         start, ready, nodes, gpus = best
-        rows = np.flatnonzero(ready <= start)
+        rows: IntArray = (ready <= (start if start > self.now else FREE)).nonzero()[0]
         # Those that are fullest now hinder least who may fill a hole.
-        order = np.argsort(self.floor.n_free[rows], kind="stable")[:nodes]
+        order = self.floor.n_free[rows].argsort(kind="stable")[:nodes]
         return start, dict.fromkeys(sorted(rows[order].tolist()), gpus)
 
     def _roomy(self, ready: FloatArray, cpus: int, mem_mb: int) -> FloatArray:
         """(N,) the same times, or later ones where CPUs or memory come free later."""
+        if self.floor.gpus_decide:
+            return ready
         cpus_free, mem_free = self.floor.cpus_free, self.floor.mem_free
         for row, (kept_cpus, kept_mb) in self._kept_room.items():
             if cpus_free is self.floor.cpus_free:

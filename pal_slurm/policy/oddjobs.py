@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pal_slurm.model import Action, App, Decision, Job, JobRef, Placement, Reason, predict
@@ -28,18 +29,28 @@ SOON_S = 120.0  # a start that Slurm's backfill plans within this time is left t
 class OddJobs:
     def __init__(self, walk: Walk) -> None:
         self._walk, self._planner, self._now = walk, walk.planner, walk.now
-        waiting = self._planner.waiting
+        waiting = self._planner.queue.waiting
         self.overdue: dict[int, Reason] = {}
         for key, head in self._planner.heads.items() if not walk.facts.alone else ():
             entry = waiting.get(key.id)
             if entry is not None and entry.place.job.key == key and (why := self._late(entry.place.job, head)):
                 self.overdue[key.id] = why
-        arrays = [e.place.job for e in self._planner.odd.values() if e.place.job.array_id is not None]
-        self._limits = {job.array_id: job.array_limit for job in arrays if job.array_limit is not None}
-        # Per array, the tasks that run or were let go already: what its %N counts.
-        let_go = (j for j in arrays if not j.array_tasks and j.eligible is not None and j.eligible <= self._now)
-        self._tasks: Counter[int | None] = Counter(job.array_id for job in let_go)
-        self._tasks.update(self._planner.tasks)
+
+    @cached_property
+    def _arrays(self) -> list[Job]:
+        return [e.place.job for e in self._planner.queue.odd.values() if e.place.job.array_id is not None]
+
+    @cached_property
+    def _limits(self) -> dict[int | None, int]:
+        return {job.array_id: job.array_limit for job in self._arrays if job.array_limit is not None}
+
+    @cached_property
+    def _tasks(self) -> Counter[int | None]:
+        """Per array, the tasks that run or were let go already: what its %N counts."""
+        let_go = (j for j in self._arrays if not j.array_tasks and j.eligible is not None and j.eligible <= self._now)
+        tasks: Counter[int | None] = Counter(job.array_id for job in let_go)
+        tasks.update(self._planner.tasks)
+        return tasks
 
     def _late(self, job: Job, head: Head) -> Reason | None:
         """Why a head is not to wait for us any longer: Slurm's own queue and backfill shall reserve for it."""
@@ -51,19 +62,19 @@ class OddJobs:
         """Pinned jobs: Slurm may be starting them at this moment."""
         walk = self._walk
         for number, where in walk.facts.released.items():
-            entry = self._planner.waiting.get(number)
+            entry = self._planner.queue.waiting.get(number)
             if entry is not None:
                 walk.floor.hold(entry.place.job, where)
                 self._planner.horizon.occupy(number, entry.place.job, where, self._now + limit(entry.place.job))
 
     def entries(self) -> Iterator[Waiting]:
         released = self._walk.facts.released
-        for number, entry in self._planner.odd.items():
+        for number, entry in self._planner.queue.odd.items():
             if number not in released:
                 yield entry
         for number in self.overdue:
-            if number not in released and number not in self._planner.odd:
-                yield self._planner.waiting[number]
+            if number not in released and number not in self._planner.queue.odd:
+                yield self._planner.queue.waiting[number]
 
     def decide(self, entry: Waiting) -> None:
         walk, job, turn, reason = self._walk, entry.place.job, entry.turn, entry.reason
@@ -170,7 +181,7 @@ class OddJobs:
         planner, now = self._planner, self._now
         heads: dict[JobRef, Head] = {}
         for reserved in self._walk.easy.reserved:
-            job = planner.waiting[reserved.job].place.job
+            job = planner.queue.waiting[reserved.job].place.job
             if job.lease is not None and (job.eligible is None or job.eligible > now):
                 heads[job.key] = planner.heads.get(job.key) or head_from(reserved.start, now)
         return heads

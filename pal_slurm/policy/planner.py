@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from itertools import count
 
 from pal_slurm.model import (
     App,
     Cluster,
+    Decision,
     Job,
     JobRef,
     Knowledge,
     Placement,
-    Reason,
     Reservation,
     Snapshot,
     flat,
@@ -30,13 +29,13 @@ from pal_slurm.policy.easy import limit
 from pal_slurm.policy.ever import Ever
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.horizon import Horizon
-from pal_slurm.policy.line import Group, InLine, Waiting
+from pal_slurm.policy.line import InLine
 from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
 from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.plan import NOTHING_SPECIAL, Circumstances, Plan
+from pal_slurm.policy.queue import Queue
 from pal_slurm.policy.ranking import Ranking
 from pal_slurm.policy.seams import Offer, Progress
-from pal_slurm.policy.turn import Turn, turn_of
 from pal_slurm.policy.walk import Walk
 
 
@@ -54,26 +53,17 @@ class Planner:
     ) -> None:
         self.composition, self.cluster, self.knowledge = composition, cluster, knowledge
         self.now, self.reservations, self.facts, self.memory = now, reservations, facts, memory
-        self.waiting: dict[int, Waiting] = {}
-        self.groups: dict[tuple[Need, int], Group] = {}
-        self.odd: dict[int, Waiting] = {}  # who is looked at one by one
         self.running: dict[int, tuple[Job, Placement]] = {}
         self.tasks: Counter[int] = Counter()  # running tasks by array
         self.declining: dict[JobRef, float] = dict(memory.declining)
         self.heads: Mapping[JobRef, Head] = memory.heads
-        self.classes: Counter[str] = Counter()  # of those that wait
-        self._next_turn = math.inf  # when one of those who wait may become another kind of customer
+        self._still: tuple[Walk, Plan] | None = None  # the last plan, where it started nobody and nothing has ended
         self._planned_for = now
         self._restore: list[Callable[[], None]] = []
-        self._apps: dict[int, App] = {}  # so that their ids stay their own
-        self._numbers = count()
         self.once = False  # made for one plan: nothing need be put back
-        self._floors()
-
-    def _floors(self) -> None:
-        """All that follows from cluster and knowledge."""
         self.speeds = speeds_of(self.cluster, self.knowledge.scores)
         self.floor = Floor(self.cluster, self.knowledge, now=self.now, reservations=self.reservations)
+        self.queue = Queue(self.floor, facts)
         self.horizon = Horizon(self.floor)
         self.ever = Ever(self.floor)
         self.ideal: Floor | None = None  # nothing is taken there, ever
@@ -85,20 +75,18 @@ class Planner:
     def arrive(self, job: Job, app: App | None = None, progress: Progress | None = None) -> None:
         app = self.knowledge.apps.get(job.hint.app) if app is None else app
         place = InLine(self.composition.order.key(job, progress), limit(job), job)
-        self._enter(place, app)
-        if job.gpu_job:
-            self.classes[app.cls] += 1
+        self.queue.enter(place, app, self.now)
 
     def changed(self, job: Job, progress: Progress | None = None) -> None:
         """Its record is another one."""
-        app = self.waiting[job.id].app
-        self._gone(job.id)
-        self.arrive(job, app, progress)
+        self._still = None
+        self.arrive(job, self.queue.leave(job.id).app, progress)
 
     def started(self, job: Job, placement: Placement, end: float) -> None:
         """It runs there; most often as we have planned it."""
-        if job.id in self.waiting:
-            self._gone(job.id)
+        self._still = None
+        if job.id in self.queue.waiting:
+            self.queue.leave(job.id)
         self.declining.pop(job.key, None)
         held = self.running.get(job.id)
         if held is None or held[1] != placement:
@@ -109,21 +97,22 @@ class Planner:
 
     def ended(self, job: int) -> None:
         """It runs no longer, or waits no longer."""
-        if job in self.waiting:
-            self.declining.pop(self.waiting[job].place.job.key, None)
-            self._gone(job)
+        self._still = None
+        if job in self.queue.waiting:
+            self.declining.pop(self.queue.leave(job).place.job.key, None)
         else:
             self._give_back(job)
 
     def learned(self, knowledge: Knowledge) -> None:
         """Other scores are known from now on."""
+        self._still = None
         self.knowledge = knowledge
         self.speeds = speeds_of(self.cluster, knowledge.scores)
         self.floor.learn(knowledge)
         self.ideal = None
         self.offered.clear()
         self._best.clear()
-        for group in self.groups.values():
+        for group in self.queue.groups.values():
             group.ask_all()
 
     def act(self, now: float) -> Plan:
@@ -132,9 +121,37 @@ class Planner:
         if self.memory.begun is None:
             self.memory = replace(self.memory, begun=now)
         self._turn_over()
-        self.floor.spare(frozenset(+self.classes))
+        if self.floor.spare(self.queue.classes()):
+            self._still = None
+        if self.facts.alone and (still := self._nothing_new()) is not None:
+            return still
         self._save()
-        return Walk(self).run()
+        walk = Walk(self)
+        made = walk.run()
+        self._still = None if made.starts else (walk, made)
+        self.queue.newcomers.clear()
+        return made
+
+    def _nothing_new(self) -> Plan | None:
+        """The plan where that costs no walk: nothing is free, or nobody but newcomers for whom there is no room."""
+        if not self.floor.total():
+            wake_at = min(
+                (group.wake_at(self.now) for group in self.queue.groups.values() if group.refused), default=math.inf
+            )
+            return Plan((), (), wake_at, self._walked, self.remembered)
+        if self._still is None:
+            return None
+        walk, made = self._still
+        if self.now >= made.wake_at or not walk.stands(self.now):
+            return None
+        if not all(map(walk.leaves_waiting, self.queue.newcomers)):
+            return None
+        self.queue.newcomers.clear()
+        return Plan((), made.reserved, made.wake_at, self._walked, self.remembered)
+
+    def _walked(self) -> Iterator[Decision]:
+        """Why all wait, where nobody starts."""
+        return iter(Walk(self).run().decisions)
 
     @classmethod
     def of(
@@ -162,7 +179,7 @@ class Planner:
         if kind not in self._best:
             self.ideal = self.ideal or self.floor.emptied()
             placer = self.composition.placement
-            job = next((g.line[0].job for g in self.groups.values() if g.need is need), None)
+            job = next((g.line[0].job for g in self.queue.groups.values() if g.need is need), None)
             where = placer.place_kind(need, app, self.ideal) if isinstance(placer, Ranking) else None
             if where is None and job is not None:
                 where = placer.place(job, app, self.ideal)
@@ -175,15 +192,13 @@ class Planner:
 
     def starts(self, job: Job, placement: Placement) -> None:
         """Planned, and as good as done."""
-        entry = self.waiting.pop(job.id)
-        self._leave(entry)
-        self.classes[entry.app.cls] -= 1
+        self.queue.leave(job.id)
         self.running[job.id] = (job, placement)
         self.declining.pop(job.key, None)
 
     def remembered(self) -> Memory:
         """What the next plan must know, if it is made of a snapshot."""
-        here = {entry.place.job.key for entry in self.waiting.values()}
+        here = {entry.place.job.key for entry in self.queue.waiting.values()}
         declining = {key: since for key, since in self.declining.items() if key in here}
         return Memory(self.memory.begun, declining, self.heads)
 
@@ -198,46 +213,6 @@ class Planner:
             self._restore.pop()()
 
     # the state's own parts
-
-    def _enter(self, place: InLine, app: App) -> None:
-        job, facts = place.job, self.facts
-        turn, reason = turn_of(job, self.now)
-        if turn is Turn.PLACE and job.id in facts.outside:
-            turn, reason = Turn.PLAIN, Reason.OUTSIDE_CANARY
-        if turn is Turn.PLACE and job.id in facts.refused:
-            turn, reason = Turn.PLAIN, Reason.REFUSED
-        group = None
-        if turn is Turn.PLACE and job.gpu_job:
-            need = self.floor.needs.of(job)
-            if need is None or not need.ways:
-                turn, reason = Turn.PLAIN, Reason.CANT_PIN
-            elif job.array_id is None and job.id not in facts.released:
-                group = self.groups.get((need, id(app)))
-                if group is None:
-                    group = self.groups[need, id(app)] = Group(next(self._numbers), need, app, job.partitions)
-                    self._apps[id(app)] = app
-                group.add(place)
-        entry = self.waiting[job.id] = Waiting(place, app, group, turn, reason)
-        if group is None:
-            self.odd[job.id] = entry
-        for time in (job.eligible, job.lease.not_before if job.lease else None):
-            if time is not None and self.now < time < self._next_turn:
-                self._next_turn = time
-
-    def _gone(self, job: int) -> None:
-        entry = self.waiting.pop(job)
-        if entry.place.job.gpu_job:
-            self.classes[entry.app.cls] -= 1
-        self._leave(entry)
-
-    def _leave(self, entry: Waiting) -> None:
-        group = entry.group
-        if group is None:
-            del self.odd[entry.place.job.id]
-            return
-        group.remove(entry.place.key)
-        if not group.line:
-            del self.groups[group.need, id(group.app)]
 
     def _holds(self, job: Job, placement: Placement, end: float) -> None:
         self.running[job.id] = (job, placement)
@@ -260,13 +235,8 @@ class Planner:
             self.floor.ask_by(Needs(self.cluster, self.reservations, self.now))
             self.offered.clear()
             self._best.clear()
-        if not nearer and self.now < self._next_turn:
-            return
-        self._next_turn = math.inf
-        again = list(self.waiting.values())
-        self.waiting, self.odd, self.groups = {}, {}, {}
-        for entry in again:
-            self._enter(entry.place, entry.app)
+        if self.queue.turn_over(self.now, anew=nearer):
+            self._still = None
 
     def _save(self) -> None:
         """What a plan counts as taken only for itself is free again after it."""

@@ -55,8 +55,12 @@ class Ranking:
         if need in floor.unfit:
             return None
         last = floor.found.get(need)
-        if last is not None and last[:3] == (len(floor.changed), self, app):
+        if last is not None and last[0] == len(floor.changed) and last[1] is self and last[2] is app:
             return last[3]
+        if floor.whole is not None:  # what is best of all is best of a part of it
+            where = self.place_kind(need, app, floor.whole)
+            if where is None or floor.may_have(need, where):
+                return where
         best = self._best(need, app, floor)
         if best is None:
             floor.unfit.add(need)

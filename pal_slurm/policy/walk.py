@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
-from heapq import heapify, heappop, heappush, heapreplace
 from typing import TYPE_CHECKING
 
 from pal_slurm.model import Action, App, Decision, Job, Placement, Reason, predict
+from pal_slurm.policy.agenda import Agenda
 from pal_slurm.policy.easy import Easy, limit
 from pal_slurm.policy.firstfit import first_fit
 from pal_slurm.policy.floor import Floor
@@ -47,10 +47,9 @@ class Walk:
         self.odd = OddJobs(self)
         placer = self.composition.placement
         self._ranking = placer if isinstance(placer, Ranking) else None  # what one is offered, all of its kind are
-        self._free = int(self.floor.n_free.sum())  # at most
+        self._free = self.floor.total()  # at most
         self._at: Key = ()  # whose turn it was last
-        self._heap: list[tuple[Key, int, Group | Waiting]] = []  # whose turn comes, at soonest
-        self._due: dict[Group, Key] = {}  # with which of its entries there a kind comes next; older ones are void
+        self._agenda = Agenda(self.odd.entries())
         self._short: set[Group] = set()  # only its short jobs may still start
         self._full: set[Group] = set()  # nobody of it may
         self._why: dict[Group, list[tuple[Key, Reason]]] = {}  # why those from there on wait
@@ -59,50 +58,32 @@ class Walk:
         planner, alone = self.planner, self.facts.alone
         self.odd.expect()
         if self._ranking is None or self.facts.rivals is not nobody:
-            for group in planner.groups.values():
+            for group in planner.queue.groups.values():
                 group.ask_all()
-        heap = self._heap
         if self._free or not alone:
-            self._due = {group: group.line[0].key for group in planner.groups.values()}
-            heap += [(key, group.number, group) for group, key in self._due.items()]
-        heap += [(entry.place.key, -1, entry) for entry in self.odd.entries()]
-        heapify(heap)
-        while heap:
-            key, number, which = heap[0]
-            if not isinstance(which, Group):
-                heappop(heap)
-                self._at = key
-                self.odd.decide(which)
-                continue
-            if self._due.get(which) != key:
-                heappop(heap)
-                continue
-            place = self._candidate(which)
-            if place is None:
-                heappop(heap)
-                del self._due[which]
-            elif place.key != key:
-                heapreplace(heap, (place.key, number, which))
-                self._due[which] = place.key
+            most = math.inf if self.odd.overdue else self._free
+            self._agenda.line_up(planner.queue.groups.values(), most, heads=self.composition.fill.reserve > 0)
+        while (turn := self._agenda.next(self._candidate)) is not None:
+            place, who = turn
+            self._at = place.key
+            if isinstance(who, Group):
+                self._ask(who, place)
             else:
-                self._at = key
-                self._ask(which, place)
+                self.odd.decide(who)
         return self._plan()
 
     def _look_again(self) -> None:
-        """The floor is another: what is offered to those who declined may be better now."""
-        for group in self.planner.groups.values():
-            if not group.refused or group in self._full or (first := group.first(self._at)) is None:
-                continue
-            if group not in self._due or first.key < self._due[group]:
-                heappush(self._heap, (first.key, group.number, group))
-                self._due[group] = first.key
+        self._agenda.look_again(self.planner.queue.groups.values(), self._full, self._at)
 
     def _candidate(self, group: Group) -> InLine | None:
         """Who of this kind is the next to be asked."""
         if self.closed or group in self._full:
             return None
-        wants = self.easy.wants(group.partitions) and not self.easy.hopeless(group.need)
+        wants = self.easy.wants(group.partitions)
+        if group.gpus > self._free and not wants:
+            self._bar(group, self._at, Reason.NO_ROOM)
+            return None
+        wants = wants and not self.easy.hopeless(group.need)
         if group.refused and not self._ask_again(group, wants):
             if not wants:
                 self._bar(group, self._at, Reason.NO_ROOM)
@@ -115,8 +96,8 @@ class Walk:
 
     def _but_odd(self, group: Group, following: Following) -> InLine | None:
         """Heads that are to be let go are decided one by one."""
-        place = following(self._at)
-        while place is not None and place.job.id in self.odd.overdue:
+        place, overdue = following(self._at), self.odd.overdue
+        while overdue and place is not None and place.job.id in overdue:
             place = following(place.key)
         return place
 
@@ -177,10 +158,16 @@ class Walk:
         job = place.job
         fits = state is not self.floor and (self.facts.alone or first_fit(job, self.floor) is not None)
         why = Reason.BEHIND_HEAD if fits else Reason.NO_ROOM
-        until = self.reserve(job, group.need, plain=False)
-        self.tell(Decision(job.id, None, Action.WAIT, why, until=until))
-        if self.easy.wants(group.partitions) and not self.easy.hopeless(group.need):
-            return  # the next of its kind gets a reservation too
+        next_too = False  # whether the next of its kind gets a reservation too
+        if self.easy.wants(group.partitions):
+            until = self.reserve(job, group.need, plain=False)
+            next_too = self.easy.wants(group.partitions) and not self.easy.hopeless(group.need)
+            if until is not None or next_too:
+                self.tell(Decision(job.id, None, Action.WAIT, why, until=until))
+        if self.easy.wants(group.partitions):
+            self._agenda.bring_in()
+        if next_too:
+            return
         if state is self.floor:
             self._bar(group, place.key, why)
         else:
@@ -190,6 +177,22 @@ class Walk:
     def _bar(self, group: Group, key: Key, why: Reason) -> None:
         self._full.add(group)
         self._why.setdefault(group, []).append((key, why))
+
+    # of a walk that is over, and started nobody
+
+    def stands(self, now: float) -> bool:
+        """Whether it would end alike now, if nothing but the time is another."""
+        reserved = self.easy.reserved
+        return not self.easy.cleared and all(r.start >= now + 1.0 for r in reserved)
+
+    def leaves_waiting(self, entry: Waiting) -> bool:
+        """Whether it would have started this newcomer neither, nor kept room for it."""
+        place, group = entry.place, entry.group
+        if group is None or self._ranking is None or self.easy.wants(group.partitions):
+            return False
+        if any(self.planner.queue.waiting[r.job].place.key > place.key for r in self.easy.reserved):
+            return False
+        return self.closed or self._where(group.need, group.app, self.easy.floor_for(place.job)) is None
 
     # what the walk of odd jobs does too
 
@@ -244,7 +247,7 @@ class Walk:
 
     def _plan(self) -> Plan:
         planner = self.planner
-        asked = [group.wake_at(self.now) for group in planner.groups.values() if group.refused]
+        asked = [group.wake_at(self.now) for group in planner.queue.groups.values() if group.refused]
         wake_at = min([self.offers.soonest, *asked])
         if not self.facts.alone:
             planner.heads = self.odd.heads()
@@ -253,7 +256,7 @@ class Walk:
 
     def _all(self) -> Iterator[Decision]:
         rank = -1
-        for entry in sorted(self.planner.waiting.values(), key=lambda entry: entry.place.key):
+        for entry in sorted(self.planner.queue.waiting.values(), key=lambda entry: entry.place.key):
             place, group = entry.place, entry.group
             job = place.job.id
             if job in self.facts.released:

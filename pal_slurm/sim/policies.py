@@ -28,7 +28,7 @@ from pal_slurm.sim.artifact import ARTIFACT_NAMES
 from pal_slurm.sim.artifact.in_rounds import InRounds
 from pal_slurm.sim.engine import ClusterRules, Scheduler
 from pal_slurm.sim.in_moves import InMoves
-from pal_slurm.sim.in_seams import InSeams
+from pal_slurm.sim.in_planner import InPlanner
 
 
 class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -113,4 +113,4 @@ def scheduler_for(spec: PolicySpec, setting: Setting, known: ScoreTable, seed: i
     if spec.fill:
         composition = replace(composition, fill=fills.get(spec.fill))
     ties = binned(known.classes, known.score, known.known, alike)  # as pald sees its scores
-    return InSeams(spec.label, setting.cluster, ties, composition)
+    return InPlanner(spec.label, setting.cluster, ties, composition)

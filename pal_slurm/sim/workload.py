@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from math import ceil
 from pathlib import Path
 
 from pal_slurm.errors import BadInput
@@ -39,7 +40,7 @@ class Work:
             submit=int(self.submit),
             user=self.user,
             partitions=("gpu",),
-            time_limit_s=None if self.limit_s is None else int(self.limit_s),
+            time_limit_s=None if self.limit_s is None else ceil(self.limit_s),
             shape=_shape(self.gpus, self.per_node),
             gpu_job=True,
             requeue=self.requeue,

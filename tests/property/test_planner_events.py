@@ -159,6 +159,24 @@ class Day:
                 self.arrives()
 
 
+class BareDay(Day):
+    """As the simulator without a Slurm: more comes than can start, and most of it while nothing ends."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.facts = Circumstances(alone=True)
+        self.planner = Planner(
+            self.composition, self.cluster, self.knowledge, now=self.now, reservations=self.windows, facts=self.facts
+        )
+
+    def passes(self) -> None:
+        if self.rng.random() < 0.3:
+            super().passes()
+        else:
+            self.now += self.rng.choice((0.0, 1.0, 30.0, 200.0))
+            self.arrives()
+
+
 def told(made: Plan) -> list[tuple[object, ...]]:
     """All but why those wait who declined before: they are not asked again while nothing better is there for them."""
     declined = {key.id for key in made.memory.declining}
@@ -174,20 +192,33 @@ def permitted(starts: tuple[Decision, ...], seen: Snapshot) -> None:
         assert isinstance(verdict, Permit) or verdict.reason == "slot-race", verdict
 
 
+def agree(day: Day, at: str) -> None:
+    """One plan, made both ways; then it is done."""
+    seen = day.snapshot()
+    mine = day.planner.act(day.now)
+    fresh = plan(seen, day.knowledge, day.composition, day.facts, day.memory)
+    assert told(mine) == told(fresh), at
+    assert [(r.job, r.start) for r in mine.reserved] == [(r.job, r.start) for r in fresh.reserved], at
+    assert mine.wake_at <= fresh.wake_at, at
+    assert mine.memory == fresh.memory, at
+    permitted(fresh.starts, seen)
+    day.memory = mine.memory
+    day.obeys(mine)
+
+
 @pytest.mark.parametrize("block", range(500 // BLOCK))
 def test_a_planner_told_of_events_plans_as_one_made_of_the_queue_does(block: int) -> None:
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         day = Day(seed)
         for event in range(14):
             day.passes()
-            seen = day.snapshot()
-            mine = day.planner.act(day.now)
-            fresh = plan(seen, day.knowledge, day.composition, day.facts, day.memory)
-            at = f"day {seed}, event {event}"
-            assert told(mine) == told(fresh), at
-            assert [(r.job, r.start) for r in mine.reserved] == [(r.job, r.start) for r in fresh.reserved], at
-            assert mine.wake_at <= fresh.wake_at, at
-            assert mine.memory == fresh.memory, at
-            permitted(fresh.starts, seen)
-            day.memory = mine.memory
-            day.obeys(mine)
+            agree(day, f"day {seed}, event {event}")
+
+
+@pytest.mark.parametrize("block", range(100 // BLOCK))
+def test_so_does_one_that_is_alone_with_a_growing_queue(block: int) -> None:
+    for seed in range(1000 + block * BLOCK, 1000 + (block + 1) * BLOCK):
+        day = BareDay(seed)
+        for event in range(40):
+            day.passes()
+            agree(day, f"day {seed}, event {event}")

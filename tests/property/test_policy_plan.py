@@ -148,9 +148,10 @@ def test_backfill_does_not_delay_the_first_job_that_waits(
             holders.append((job, decision.placement, end))
     if head is not None and promised < math.inf:
         then = at(world.cluster, holders, promised)
-        assert made.reserved[0].placement.nodes in {p.nodes for p in askable(World(then, world.knowledge), head)}
+        assert made.reserved[0].nodes in {p.nodes for p in askable(World(then, world.knowledge), head)}
     elif head is not None:
-        before = {(n, s) for n, g in _gpus(made.reserved[0].placement) for s in g}
+        assert made.reserved[0].cleared is not None
+        before = {(n, s) for n, g in _gpus(made.reserved[0].cleared) for s in g}
         after = {(n, s) for _, where in starts_after(made, head, queue) for n, g in _gpus(where) for s in g}
         assert not before & after  # nobody may start on what is kept for a job whose start nobody knows
 

@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pal_slurm.model import App, Gpus, ScoreTable, Speeds, homogeneous
-from pal_slurm.policy.composition import compose
+from pal_slurm.policy import Plan, compose
 from pal_slurm.policy.seams import orders
 from pal_slurm.scores import binned
 from pal_slurm.sim.admission import Bounded
 from pal_slurm.sim.engine import Change, ClusterRules, Engine, Run, Scheduler, Stage
-from pal_slurm.sim.in_seams import InSeams
+from pal_slurm.sim.in_planner import InPlanner
 from pal_slurm.sim.line import Place
 from pal_slurm.sim.outcome import TraceOutcome
 from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
@@ -163,16 +163,16 @@ def test_the_same_seed_gives_the_same_outcome(spec: PolicySpec, load: Workload, 
     assert (one.moves, one.restarts, one.timeline) == (two.moves, two.restarts, two.timeline)
 
 
-class RememberingSeams(InSeams):
-    """Notes when each head of the line was first promised its start."""
+class Remembering(InPlanner):
+    """Notes when each job for which room is kept was first promised its start."""
 
     promised: dict[int, float]
 
-    def _fill(self, stage: Stage, head: Place) -> None:
-        at = self._reserve(head.run.work, stage.now).at
-        job = head.run.work.id
-        self.promised[job] = min(at, self.promised.get(job, at))
-        super()._fill(stage, head)
+    def plan(self, now: float) -> Plan:
+        made = super().plan(now)
+        for kept in made.reserved:
+            self.promised[kept.job] = min(kept.start, self.promised.get(kept.job, kept.start))
+        return made
 
 
 @settings(deadline=None, max_examples=60)
@@ -180,7 +180,7 @@ class RememberingSeams(InSeams):
 def test_backfill_delays_no_job_at_the_head_of_the_line(load: Workload, seed: int, policy: str) -> None:
     """Limits are six times the ideal run time, and no span and score together reach that."""
     placement = {"pal": "lv"}.get(policy, policy)
-    scheduler = RememberingSeams(
+    scheduler = Remembering(
         policy, CLUSTER, scores(seed), compose("pal", order="fifo", placement=placement, patience="none")
     )
     scheduler.promised = {}

@@ -159,7 +159,7 @@ def test_the_head_gets_the_earliest_start_and_what_is_free_till_then_is_filled()
     ]
     (kept,) = result.reserved
     assert (kept.job, kept.start) == (1, NOW + 600)
-    assert kept.placement.nodes == ("n1",)
+    assert kept.nodes == ("n1",)
     assert result.decisions[3].placement == Placement(("n2",), ((3,),), True)
 
 
@@ -168,7 +168,7 @@ def test_where_no_limit_is_known_the_emptiest_node_is_kept_clear() -> None:
     result = made(TWO, [waiting(1, 4), waiting(2, 1, time_limit_s=60), waiting(3, 1, time_limit_s=60)], busy)
     assert told(result) == [(1, "wait", "no-room"), (2, "pin", "best-span"), (3, "wait", "no-room")]
     (kept,) = result.reserved
-    assert (kept.start, kept.placement.nodes) == (math.inf, ("n2",))
+    assert (kept.start, kept.nodes) == (math.inf, ("n2",))
 
 
 def test_cpus_that_the_head_needs_later_are_not_given_away() -> None:
@@ -388,7 +388,7 @@ def test_more_reservations_than_one_can_be_kept() -> None:
         busy,
         composition=replace(PAL, fill=Fill("three", reserve=3, strict=False)),
     )
-    assert [(r.job, r.start, r.placement.nodes) for r in result.reserved] == [
+    assert [(r.job, r.start, r.nodes) for r in result.reserved] == [
         (1, NOW + 600, ("n1",)),
         (2, NOW + 900, ("n2",)),
         (3, NOW + 600 + 3600, ("n1",)),
