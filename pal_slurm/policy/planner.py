@@ -33,9 +33,9 @@ from pal_slurm.policy.line import InLine
 from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
 from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.plan import NOTHING_SPECIAL, Circumstances, Plan
-from pal_slurm.policy.queue import Queue
 from pal_slurm.policy.ranking import Ranking
 from pal_slurm.policy.seams import Offer, Progress
+from pal_slurm.policy.waiters import Waiters
 from pal_slurm.policy.walk import Walk
 
 
@@ -63,7 +63,7 @@ class Planner:
         self.once = False  # made for one plan: nothing need be put back
         self.speeds = speeds_of(self.cluster, self.knowledge.scores)
         self.floor = Floor(self.cluster, self.knowledge, now=self.now, reservations=self.reservations)
-        self.queue = Queue(self.floor, facts)
+        self.queue = Waiters(self.floor, facts)
         self.horizon = Horizon(self.floor)
         self.ever = Ever(self.floor)
         self.ideal: Floor | None = None  # nothing is taken there, ever

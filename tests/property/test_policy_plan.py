@@ -133,7 +133,7 @@ def test_backfill_does_not_delay_the_first_job_that_waits(
     made = plan(replace(snapshot(world, queue), running=running), world.knowledge, PAL)
     by_id = {job.id: job for job in queue}
     assume(all(d.action is not Action.PLAIN for d in made.decisions))
-    assume(all(even(by_id[r.job], world.cluster) for r in made.reserved))
+    assume(all(even(by_id[r.job], world) for r in made.reserved))
     holders = [(j, Placement(j.nodes, j.gpus, True), math.inf if j.end is None else j.end) for j in running]
     head = by_id[made.reserved[0].job] if made.reserved else None
     promised = math.inf
@@ -156,9 +156,11 @@ def test_backfill_does_not_delay_the_first_job_that_waits(
         assert not before & after  # nobody may start on what is kept for a job whose start nobody knows
 
 
-def even(job: Job, cluster: Cluster) -> bool:
-    ways = job.shape.ways(cluster.width) if job.shape else ()
-    return any(nodes <= cluster.n_nodes for nodes, _ in ways)
+def even(job: Job, world: World) -> bool:
+    """Whether it could be split evenly over the nodes that it may have, if all were idle."""
+    c = world.cluster
+    idle = replace(c, gpu_free=c.gpu_exists.copy(), cpus_free=c.cpus.copy(), mem_free_mb=c.mem_mb.copy())
+    return any(True for _ in askable(World(idle, world.knowledge), job))
 
 
 def _gpus(where: Placement) -> list[tuple[str, tuple[int, ...]]]:

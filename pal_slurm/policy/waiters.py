@@ -14,7 +14,7 @@ from pal_slurm.policy.plan import Circumstances
 from pal_slurm.policy.turn import Turn, turn_of
 
 
-class Queue:
+class Waiters:
     def __init__(self, floor: Floor, facts: Circumstances) -> None:
         self._floor, self._facts = floor, facts
         self.waiting: dict[int, Waiting] = {}
