@@ -19,7 +19,7 @@ from pal_slurm.errors import BadInput
 from pal_slurm.model import App, Apps, Cluster, ScoreTable, comm_of, homogeneous, step_time
 from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.scores import binned
-from pal_slurm.sim.compare import Interval, compare, interval
+from pal_slurm.sim.compare import Column, Interval, compare, interval
 from pal_slurm.sim.engine import ClusterRules, OnProgress
 from pal_slurm.sim.policies import PolicySpec, Setting
 from pal_slurm.sim.traces.sacct import Ran
@@ -45,6 +45,17 @@ class Spread:
 
 
 @dataclass(frozen=True, slots=True)
+class MovingGain:
+    """What moving running jobs would add, if every job could be moved at that cost."""
+
+    cost_s: float  # a move: the job does nothing for so long
+    moves_per_job: float
+    saved_gpu_hours: Interval  # share of the accounted GPU hours, what moves cost taken off
+    saved_jct: Interval  # against the packed replay
+    beyond_pal: Interval  # of the time from submission to end, against pald without moves
+
+
+@dataclass(frozen=True, slots=True)
 class GainReport:
     jobs: int
     users: int
@@ -60,6 +71,7 @@ class GainReport:
     most: float  # share of GPU hours that no placement can exceed: every job on the best GPUs, near each other
     verdict: str
     assumptions: tuple[str, ...]
+    moving: MovingGain | None = None
 
 
 def cluster_of(rans: Sequence[Ran], width: int | None) -> Cluster:
@@ -137,15 +149,18 @@ def estimate(
     replays: int,
     seed: int,
     progress: OnProgress | None = None,
+    move_cost_s: float | None = None,
 ) -> GainReport:
-    """Replay the month both ways."""
+    """Replay the month both ways; with the cost of a move also as if all could be moved."""
     load = works_of(rans, cluster, scores, apps, (1.0, 1.0, locality, locality)).fitting(cluster.n_gpus)
-    setting = Setting(cluster, locality, ClusterRules(), requeue=False)
+    setting = Setting(cluster, locality, ClusterRules(restart_cost_s=move_cost_s or 0.0), requeue=False)
     specs = [
         PolicySpec(policy="packed", order="fifo", fill="easy"),
         PolicySpec(policy="pal", order="fifo", fill="easy"),
     ]
-    packed, ours = compare(
+    if move_cost_s is not None:
+        specs.append(PolicySpec(name="pal that moves", policy="pal", order="fifo", fill="easy", moves=True))
+    packed, ours, *moving = compare(
         specs, setting, lambda s: World(_shifted(load, s), scores, scores), range(seed, seed + replays), progress
     )
     used = sum(ran.gpus * (ran.end - ran.start) for ran in rans)
@@ -169,7 +184,23 @@ def estimate(
         saved_jct=jct,
         most=max(0.0, 1.0 - _least_gpu_seconds(load, cluster, scores) / used),
         verdict=_verdict(hours, blind, spreads, used / 3600),
-        assumptions=_assumptions(rans, apps, scores, locality, replays),
+        assumptions=_assumptions(rans, apps, scores, locality, replays, move_cost_s),
+        moving=_moving(moving[0], packed, ours, used, move_cost_s) if moving and move_cost_s is not None else None,
+    )
+
+
+def _moving(moving: Column, packed: Column, ours: Column, used: float, cost_s: float) -> MovingGain:
+    def saved(over: Column) -> Interval:
+        pairs = zip(over.outcomes, moving.outcomes, strict=True)
+        return interval([1.0 - mine.avg_jct_s / theirs.avg_jct_s for theirs, mine in pairs])
+
+    each = [(o.moves + o.restarts) / o.job_ids.size for o in moving.outcomes]
+    return MovingGain(
+        cost_s=cost_s,
+        moves_per_job=sum(each) / len(each),
+        saved_gpu_hours=interval([1.0 - o.gpu_seconds / used for o in moving.outcomes]),
+        saved_jct=saved(packed),
+        beyond_pal=saved(ours),
     )
 
 
@@ -219,10 +250,15 @@ def _verdict(hours: Interval, blind: Interval, spreads: Sequence[Spread], used: 
     return f"{saved}; {spread}. Packing alone, blind to scores, would have saved {100 * blind.mean:.1f} %."
 
 
-def _assumptions(rans: Sequence[Ran], apps: Apps, scores: ScoreTable, locality: float, replays: int) -> tuple[str, ...]:
+def _assumptions(
+    rans: Sequence[Ran], apps: Apps, scores: ScoreTable, locality: float, replays: int, move_cost_s: float | None
+) -> tuple[str, ...]:
     named = sum(1 for ran in rans if ran.app in apps.known)
     limits = sum(1 for ran in rans if ran.limit_s)
     known = int(scores.known.any(axis=0).sum())
+    moved = "Nothing is moved once it runs."
+    if move_cost_s is not None:
+        moved = f"With moves every job may be moved, to any GPUs, and then does nothing for {move_cost_s:g} s."
     return (
         f"{named} of {len(rans)} jobs name an application that is known; the others count as class {apps.default.cls}.",
         f"{known} of {scores.known[0].size} GPUs have scores, taken as they are now; the others count as median.",
@@ -230,7 +266,7 @@ def _assumptions(rans: Sequence[Ran], apps: Apps, scores: ScoreTable, locality: 
         f"A job that spans nodes runs {locality:g} times as long, unless its application says otherwise.",
         f"Both ways use first come, first served, and EASY backfill on time limits ({limits} jobs have one; "
         f"the others count {LIMIT_FACTOR:g} times their run time).",
-        "Nothing is moved once it runs. CPUs, memory, partitions, limits and priorities are left out.",
+        f"{moved} CPUs, memory, partitions, limits and priorities are left out.",
         f"{replays} replays with submissions shifted by up to {SHIFT_S / 60:g} minutes; "
         "the interval covers that chance and nothing else.",
     )

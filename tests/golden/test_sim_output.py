@@ -145,6 +145,31 @@ def test_the_page_of_a_month_with_and_without_a_slow_node(tmp_path: Path, slow: 
     compare(name, result.output)
 
 
+def test_a_month_with_moves_saves_more_where_fast_gpus_come_free_while_slow_ones_work(tmp_path: Path) -> None:
+    """Sixteen jobs of two lengths come at a time, and twelve of sixteen GPUs are slow."""
+    rows = ["JobID|Submit|Start|End|AllocTRES|NodeList|User|Comment|Timelimit"]
+    for i in range(160):
+        at = 1_790_000_000 + 40_000 * (i // 16)
+        ran = 3000 if i % 16 < 4 else 20_000
+        rows.append(f"{i}|{at}|{at}|{at + ran}|cpu=1,gres/gpu=1|n{i % 16 // 4 + 1}|u|app:resnet50|08:00:00")
+    sacct, scores = tmp_path / "sacct.txt", tmp_path / "scores.csv"
+    sacct.write_text("\n".join(rows) + "\n")
+    lines = [f"n{n},{slot},A,{1.0 if n == 1 else 1.4}" for n in range(1, 5) for slot in range(4)]
+    scores.write_text("node,slot,class,score\n" + "\n".join(lines) + "\n")
+    words = ("gain", "--sacct", str(sacct), "--scores", str(scores), "--gpus-per-node", "4", "--repeat", "3")
+    still, cheap, dear = (
+        json.loads(run(*words, "--json", *more).output)
+        for more in ((), ("--moves",), ("--moves", "--move-cost", "1e5"))
+    )
+    assert still["moving"] is None
+    assert all(cheap[name] == still[name] for name in ("saved_jct", "saved_gpu_hours", "packed_gpu_hours"))
+    assert cheap["moving"]["moves_per_job"] > 0 and dear["moving"]["moves_per_job"] == 0
+    assert cheap["moving"]["beyond_pal"]["mean"] > 0.02
+    assert cheap["moving"]["saved_jct"]["mean"] > dear["moving"]["saved_jct"]["mean"] + 0.02
+    page = run(*words, "--moves").output
+    assert "- moves a job, at 60 s each" in page and "With moves every job may be moved, to any GPUs" in page
+
+
 def test_a_month_on_the_best_gpus_leaves_nothing_to_save_and_never_less(tmp_path: Path) -> None:
     sacct, _ = month(tmp_path, 1.0)
     scores = tmp_path / "fast.csv"

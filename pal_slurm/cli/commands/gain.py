@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 @click.option("--locality", default=1.7, type=Number(1), help="Factor on jobs that span nodes.")
 @click.option("--repeat", default=10, type=Whole(2, 1000), help="Replays, for the interval.")
 @click.option("--seed", default=0, type=Whole(0), help="Of everything that is drawn.")
+@click.option("--moves", is_flag=True, help="Also as if every job could be moved while it runs.")
+@click.option("--move-cost", default=60.0, type=Number(0), help="Seconds that a moved job does nothing.")
 @click.option("--json", "as_json", is_flag=True, help="The figures as JSON.")
 @pass_palctl
 def command(
@@ -47,6 +49,8 @@ def command(
     locality: float,
     repeat: int,
     seed: int,
+    moves: bool,
+    move_cost: float,
     as_json: bool,
 ) -> None:
     """Replay the GPU jobs of the last days as Slurm and as pald would place them, with this site's own scores."""
@@ -64,7 +68,8 @@ def command(
     cluster = cluster_of(rans, gpus_per_node)
     known, apps = _knowledge(palctl, cluster, scores)
     with progress_bar("replaying") as progress:
-        report = estimate(rans, cluster, known, apps, locality, repeat, seed, progress)
+        cost = move_cost if moves else None
+        report = estimate(rans, cluster, known, apps, locality, repeat, seed, progress, cost)
     if as_json:
         from pal_slurm.report.text import as_json as to_json
 
@@ -138,6 +143,13 @@ def _print(report: GainReport, left_out: int) -> None:
         ["Time from submission to end saved, against packing", _share(report.saved_jct)],
         ["The most that any placement could save", f"{100 * report.most:.1f} %"],
     ]
+    if (moving := report.moving) is not None:
+        rows += [
+            ["With moves: GPU hours saved, against accounting", _share(moving.saved_gpu_hours)],
+            ["- time from submission to end, against packing", _share(moving.saved_jct)],
+            ["- the same, against placement without moves", _share(moving.beyond_pal)],
+            [f"- moves a job, at {moving.cost_s:g} s each", f"{moving.moves_per_job:.2f}"],
+        ]
     for title, value in rows:
         click.echo(f"{title:52}{value}")
     click.echo()
