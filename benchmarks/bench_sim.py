@@ -37,7 +37,7 @@ def sixteen_runs() -> float:
     scores = read_scores(DATA / "pal/artifact_seed42_scores.csv", 16, 4)
     setting = Setting(cluster, 1.7, ClusterRules(360.0), True)
     for w in range(1, 5):
-        load = read_trace(DATA / f"pal/traces/artifact_jobs_w{w}.csv").counting(160)
+        load = read_trace(DATA / f"pal/traces/artifact_jobs_w{w}.csv").counting(range(160))
         for policy in PUBLISHED:
             Engine(
                 cluster, scores, load, scheduler_for(PolicySpec(policy=policy), setting, scores, 0), setting.rules

@@ -43,7 +43,7 @@ def need_data() -> None:
 @cache
 def load(workload: int, locality: float = LOCALITY) -> Workload:
     options = Options(locality=locality, limit_factor=LIMIT_FACTOR)
-    return read_trace(DATA / f"pal/traces/artifact_jobs_w{workload}.csv", "jobs", options).counting(160)
+    return read_trace(DATA / f"pal/traces/artifact_jobs_w{workload}.csv", "jobs", options).counting(range(160))
 
 
 def path_of(name: str) -> Path:

@@ -30,6 +30,7 @@ class ClusterRules:
 
     round_s: float = 0.0  # 0: act at once
     restart_cost_s: float = 0.0  # a moved or restarted job does nothing for so long
+    first_start_cost: bool = False  # the same at the first start
     launch_s: float = 0.0  # every start: the job holds its GPUs for so long and does nothing
     checkpoint_s: float = 0.0  # a stopped job loses what it did since the last multiple; 0: loses nothing
 
@@ -57,6 +58,7 @@ class Run:
     end: float = NEVER
     first_start: float = NEVER
     started: float = NEVER  # the present start
+    starts: int = 0  # moves too
     attained: float = 0.0  # seconds that it held GPUs before the present start
 
     @property
@@ -173,7 +175,9 @@ class Engine:
         self._busy += len(gpus)
         run.gpus = gpus
         run.started = self.now
-        run.since = self.now + self._rules.launch_s + (self._rules.restart_cost_s if again else 0.0)
+        run.starts += 1
+        costs = again or self._rules.first_start_cost
+        run.since = self.now + self._rules.launch_s + (self._rules.restart_cost_s if costs else 0.0)
         self._retime(run)
 
     def stop(self, run: Run) -> None:
@@ -279,6 +283,7 @@ class Engine:
             n_gpus=self._cluster.n_gpus,
             moves=self._moves,
             restarts=self._restarts,
+            starts_per_job=sum(run.starts for run in runs) / len(runs),
             cpu_s=cpu_s,
             timeline=self._timeline,
         )

@@ -36,6 +36,7 @@ class TraceOutcome:
     n_gpus: int
     moves: int
     restarts: int
+    starts_per_job: float
     cpu_s: float
     timeline: Timeline
 
@@ -66,6 +67,7 @@ class TraceOutcome:
             "utilization": self.utilization,
             "moves": self.moves,
             "restarts": self.restarts,
+            "starts_per_job": self.starts_per_job,
             "cpu_s": self.cpu_s,
         }
 
@@ -79,5 +81,6 @@ DEFINITIONS: Mapping[str, str] = {
     "utilization": "GPU-seconds held by any job until the last tracked job ended, over GPUs x makespan",
     "moves": "times that a running job was put on other GPUs",
     "restarts": "times that a stopped job started again",
+    "starts_per_job": "starts of the tracked jobs, restarts and moves among them, over their number",
     "cpu_s": "processor seconds that the simulator itself used for the run",
 }

@@ -209,6 +209,7 @@ def _outcome(label: str, works: Sequence[Work], ran: Sequence[SimJob], setting: 
         n_gpus=setting.cluster.n_gpus,
         moves=0,
         restarts=0,
+        starts_per_job=1.0,
         cpu_s=cpu_s,
         timeline=_timeline(submits, starts, ends, gpus),
     )

@@ -9,6 +9,8 @@ from functools import lru_cache
 from math import ceil
 from pathlib import Path
 
+import numpy as np
+
 from pal_slurm.errors import BadInput
 from pal_slurm.model import App, Job, JobState, Shape
 
@@ -80,9 +82,21 @@ class Workload:
         """With what the reader has to say of it."""
         return replace(self, skipped=skipped, notes=tuple(notes))
 
-    def counting(self, tracked: int | None) -> Workload:
-        """Only the first so many jobs count in the results."""
-        return self if tracked is None else replace(self, tracked=self.tracked[:tracked])
+    def counting(self, tracked: range | None) -> Workload:
+        """Only the jobs at these positions count in the results: those before and behind only keep the cluster busy."""
+        if tracked is None:
+            return self
+        if tracked.start >= len(self.works):
+            raise BadInput(f"The trace has {len(self.works)} jobs; none of {tracked.start} to {tracked.stop - 1}.")
+        return replace(self, tracked=range(len(self.works))[tracked.start : tracked.stop])
+
+    def movable(self, share: float, seed: int) -> Workload:
+        """Only this share of the jobs, drawn one by one, may be moved once they run."""
+        if share >= 1.0:
+            return self
+        drawn = np.random.default_rng([seed, 17]).random(len(self.works)) < share
+        kept = (replace(w, requeue=w.requeue and yes) for w, yes in zip(self.works, drawn.tolist(), strict=True))
+        return replace(self, works=tuple(kept))
 
     def from_zero(self) -> Workload:
         """The same with the first submission at 0."""

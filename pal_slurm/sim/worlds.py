@@ -35,7 +35,8 @@ class Sources:
     trace: str  # a path, or synthetic[:...]
     fmt: str = "auto"
     options: Options = field(default_factory=Options)
-    tracked: int | None = None
+    tracked: range | None = None  # positions in the trace
+    movable: float = 1.0  # share of the jobs that may be moved once they run
     scores: Path | None = None
     known: Path | None = None  # None: the true scores are known
     profiles: Mapping[str, Path] = field(default_factory=dict)  # class -> measured run times
@@ -82,6 +83,7 @@ class Worlds:
             load = at_load(load, sources.share, self._n_gpus)
         if sources.costs is not None:
             load = sources.costs.given(load, seed)
+        load = load.movable(sources.movable, seed)
         return drawn if load is drawn.load else replace(drawn, load=load)
 
     def _draw(self, seed: int) -> World:

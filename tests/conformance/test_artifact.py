@@ -35,7 +35,7 @@ EXPECTED = {  # policy -> per workload: average JCT s, makespan s
 def test_the_artifact_is_reproduced_to_the_digit(policy: str, workload: int) -> None:
     cluster = homogeneous(16, 4)
     scores = read_scores(DATA / "artifact_seed42_scores.csv", 16, 4)
-    load = read_trace(DATA / f"traces/artifact_jobs_w{workload}.csv").counting(160)
+    load = read_trace(DATA / f"traces/artifact_jobs_w{workload}.csv").counting(range(160))
     outcome = Engine(
         cluster, scores, load, InRounds(policy, cluster, scores, 1.7, orders.get("fifo")), ClusterRules(round_s=360)
     ).run()

@@ -74,6 +74,7 @@ def test_the_json_has_every_figure_and_its_definition(tmp_path: Path) -> None:
         "utilization",
         "moves",
         "restarts",
+        "starts_per_job",
         "cpu_s",
     )
     for entry in (first, second):
@@ -109,6 +110,7 @@ def test_a_picture_is_drawn(tmp_path: Path) -> None:
         (("synthetic", "--policy", "best"), "There is no policy 'best'"),
         (("synthetic", "--policy", "packed", "--fill", "holes"), "stops jobs again"),
         (("nothing.csv",), "can't be read"),
+        (("synthetic:jobs=50", "--tracked", "60-70"), "The trace has 50 jobs; none of 60 to 70"),
         (("synthetic", "--known", "x.csv"), "--known says what is believed"),
         (("nothing.csv", "--format", "slurm"), "There is no trace format 'slurm'"),
         (("synthetic:jobs=5", "--format", "bogus"), "no trace format 'bogus'; choose one of auto, jobs, "),

@@ -269,3 +269,14 @@ def test_a_checkpoint_bounds_what_a_stopped_job_loses() -> None:
         setting = Setting(one, 1.7, rules, True)
         ends[checkpoint] = Engine(one, table, load, scheduler_for(spec, setting, table, 0), rules).run().end_s.max()
     assert ends[60.0] == ends[0.0] + 30.0
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_a_first_start_costs_as_much_as_a_restart_where_that_is_said(first: bool) -> None:
+    table = binned(("A", "B"), np.ones((2, NODES, WIDTH)))
+    load = workload([Work(i, 10.0 * i, 1, 100.0, APPS[0]) for i in range(3)])
+    rules = ClusterRules(restart_cost_s=60.0, first_start_cost=first)
+    scheduler = scheduler_for(PolicySpec(policy="packed"), Setting(CLUSTER, 1.7, rules, False), table, 0)
+    outcome = Engine(CLUSTER, table, load, scheduler, rules).run()
+    assert (outcome.end_s - outcome.start_s).tolist() == [160.0 if first else 100.0] * 3
+    assert outcome.figures()["starts_per_job"] == 1.0

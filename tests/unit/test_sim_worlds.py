@@ -39,6 +39,25 @@ def test_synthetic_worlds_are_the_same_for_the_same_seed() -> None:
     assert (synthetic_scores(8, 4, 3) == synthetic_scores(8, 4, 3)).all()
 
 
+def test_the_share_of_the_jobs_that_may_be_moved_is_drawn_by_the_seed() -> None:
+    load = synthetic_workload(parse_recipe("synthetic:jobs=2000"), Options(), 0)
+    one, two, other = (load.movable(0.25, seed) for seed in (1, 1, 2))
+    may = [[w.requeue for w in drawn.works] for drawn in (one, two, other)]
+    assert may[0] == may[1] != may[2]
+    assert 0.2 < sum(may[0]) / len(may[0]) < 0.3
+    assert not any(w.requeue for w in load.movable(0.0, 1).works)
+    assert load.movable(1.0, 1) is load
+
+
+def test_the_jobs_that_count_are_named_by_their_places() -> None:
+    load = synthetic_workload(parse_recipe("synthetic:jobs=40"), Options(), 0)
+    assert load.counting(range(10, 20)).tracked == range(10, 20)
+    assert load.counting(range(30, 90)).tracked == range(30, 40)
+    assert load.counting(None).tracked == range(40)
+    with pytest.raises(BadInput, match="The trace has 40 jobs; none of 40 to 49"):
+        load.counting(range(40, 50))
+
+
 def test_synthetic_scores_differ_between_nodes_more_than_within() -> None:
     logs = np.log(synthetic_scores(200, 4, 0)[0])
     assert logs.mean(axis=1).var() / logs.var() > 0.8

@@ -41,6 +41,8 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
 @click.option("--moves/--no-moves", "moves", default=None, help="May `pal` move running jobs? Default: not for sacct.")
 @click.option("--round", "round_s", default=0.0, type=Number(0), help="Seconds; 0 acts at once.")
 @click.option("--restart-cost", default=0.0, type=Number(0), help="Seconds that a move or restart costs.")
+@click.option("--first-start-cost", is_flag=True, help="The first start of a job costs as much as a restart.")
+@click.option("--movable", default=1.0, type=Number(0, 1), help="Share of the jobs that may be moved once they run.")
 @click.option("--checkpoint", default=0.0, type=Number(0), help="Seconds between checkpoints; 0 loses nothing.")
 @click.option("--locality", default=1.7, type=Number(1), help="Factor on jobs that span nodes.")
 @click.option("--comm", default="", metavar="COSTS", help="Instead: flat, GPU/NODE/RACK/CLUSTER or FILE:NAME[,NAME].")
@@ -48,7 +50,9 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
 @click.option("--default-class", default="A", help="Of jobs whose application the trace does not name.")
 @click.option("--limit-factor", default=2.0, type=Number(1), help="Time limit over ideal run time, if untold.")
 @click.option("--throughputs", type=click.Path(path_type=Path), help="gavel: simulation_throughputs.json.")
-@click.option("--tracked", default="", metavar="N|all", help="Jobs that count; 160 with artifact/*, else all.")
+@click.option(
+    "--tracked", default="", metavar="N|A-B|all", help="Jobs that count: the first N, or by place; 160 with artifact/*."
+)
 @click.option("--seed", default=0, type=Whole(0), help="Of everything that is drawn.")
 @click.option("--repeat", default=1, type=Whole(1, 10_000), help="Seeds; gives 95 % intervals.")
 @click.option("--daemon", is_flag=True, help="Beside each policy: the same under pald, on a simulated Slurm.")
@@ -69,6 +73,8 @@ def command(
     moves: bool | None,
     round_s: float,
     restart_cost: float,
+    first_start_cost: bool,
+    movable: float,
     checkpoint: float,
     locality: float,
     comm: str,
@@ -110,6 +116,7 @@ def command(
         fmt=fmt,
         options=Options(locality, default_class.upper(), limit_factor, throughputs),
         tracked=_tracked(tracked, published),
+        movable=movable,
         scores=scores,
         known=known,
         profiles=dict(map(_profile, profiles)),
@@ -121,8 +128,9 @@ def command(
         raise click.UsageError("--set is for --daemon.")
     if daemon and moves:
         raise click.UsageError("pald moves no running jobs yet: --daemon compares with --no-moves.")
-    movable = worlds.kind != "sacct" and not daemon if moves is None else moves
-    setting = Setting(cluster, locality, ClusterRules(round_s, restart_cost, checkpoint_s=checkpoint), movable)
+    may_move = worlds.kind != "sacct" and not daemon if moves is None else moves
+    rules = ClusterRules(round_s, restart_cost, first_start_cost, checkpoint_s=checkpoint)
+    setting = Setting(cluster, locality, rules, may_move)
     seeds = range(seed, seed + repeat)
     gc.disable()  # a run makes no cycles, and looking for some among a long trace's jobs costs a tenth of the time
     try:
@@ -160,14 +168,19 @@ def _specs(policies: Sequence[str], order: str, placement: str, fill: str) -> li
     return specs
 
 
-def _tracked(text: str, published: bool) -> int | None:
+def _tracked(text: str, published: bool) -> range | None:
+    """Positions in the order of submission, from 0."""
     if text == "all":
         return None
-    if text:
-        if not digits(text) or int(text) < 1:
-            raise click.BadParameter("a number of jobs, or all", param_hint="--tracked")
-        return int(text)
-    return ARTIFACT_TRACKS if published else None
+    if not text:
+        return range(ARTIFACT_TRACKS) if published else None
+    first, dash, last = text.rpartition("-")
+    if not digits(last) or (dash and not digits(first)):
+        raise click.BadParameter("a number of jobs, as 160, or places, as 4000-4999, or all", param_hint="--tracked")
+    found = range(int(first), int(last) + 1) if dash else range(int(last))
+    if not found:
+        raise click.BadParameter("no job counts", param_hint="--tracked")
+    return found
 
 
 def _keys(texts: Sequence[str]) -> dict[str, str]:

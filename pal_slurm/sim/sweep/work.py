@@ -100,7 +100,7 @@ def _worlds(sweep: Sweep, cell: GridCell) -> Worlds:
             trace=cell.trace if synthetic else str(sweep.at / cell.trace),
             fmt="auto" if synthetic else g.format,
             options=Options(g.locality, g.default_class.upper(), g.limit_factor, sweep.path(g.throughputs)),
-            tracked=g.tracked,
+            tracked=None if g.tracked is None else range(g.tracked),
             scores=sweep.path(g.scores),
             known=sweep.path(g.known),
             profiles={cls: sweep.at / name for cls, name in g.profiles.items()},
