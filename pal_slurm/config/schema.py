@@ -63,7 +63,9 @@ class PolicySection(Section, frozen=True):
         str, why("In which order jobs are considered; slurm is Slurm's own priority. Empty: as named.")
     ] = ""
     placement: Annotated[str, why("Which GPUs; lv is the least step time over every span. Empty: as named.")] = ""
-    patience: Annotated[str, why("Start now or wait for a better span. Empty: as named.")] = ""
+    patience: Annotated[
+        str, why("Start now or wait for a better span: choosy, value, none, fixed(3600,7200), dally. Empty: as named.")
+    ] = ""
     preemption: Annotated[Literal["", "none"], why("Means nothing any more; kept so that older files are taken.")] = ""
     backfill: Annotated[
         bool | None, why("Later jobs may fill holes where that delays no job ahead of them; null: as named.")

@@ -13,6 +13,7 @@ NAMED: dict[str, tuple[str, str, str, str]] = {
     "pm-first": ("slurm", "pm-first", "none", "easy"),
     "packed": ("slurm", "packed", "none", "easy"),
     "random": ("slurm", "random", "none", "easy"),
+    "dally": ("nw-sens", "packed", "dally", "easy"),
 }
 
 

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from pal_slurm.model import Job, JobRef
+from pal_slurm.model import Job, JobRef, Reason
+from pal_slurm.policy.seams import Lessons, Promised
 
-VERSION = 1
+VERSION = 2
+READABLE = (1, VERSION)
 GRACE_S = 60.0
+PROMISES = (Reason.BETTER_SPAN_SOON, Reason.BETTER_GPUS_SOON)  # as numbers
 NO_PLAN_S = 600.0  # a head whose start nobody can plan (running jobs without limit) is let go after this
 
 
@@ -35,6 +38,9 @@ class Memory:
     begun: float | None = None  # when the first plan was made; None: nothing is remembered
     declining: Mapping[JobRef, float] = field(default_factory=dict)  # since when a job declines what it is offered
     heads: Mapping[JobRef, Head] = field(default_factory=dict)
+    promised: Mapping[JobRef, Promised] = field(default_factory=dict)  # to those of them whose patience keeps its word
+    lessons: Lessons = ()  # of the patience; another one can't read them
+    learner: str = ""  # its name
 
     def declines_since(self, job: Job) -> float | None:
         """None: it has not declined yet. The time runs on while nothing at all is free for it."""
@@ -48,7 +54,9 @@ class Memory:
         if self.begun is not None and self.begun > now:
             return NO_MEMORY
         declining = {key: since for key, since in self.declining.items() if since <= now}
-        return Memory(self.begun, declining, {key: head for key, head in self.heads.items() if head.since <= now})
+        heads = {key: head for key, head in self.heads.items() if head.since <= now}
+        promised = {key: promise for key, promise in self.promised.items() if key in declining}
+        return replace(self, declining=declining, heads=heads, promised=promised)
 
     def plain(self) -> dict[str, object]:
         """For JSON."""
@@ -57,6 +65,9 @@ class Memory:
             "begun": self.begun,
             "declining": [[*key[:2], since] for key, since in self.declining.items()],
             "heads": [[*key[:2], head.since, head.until] for key, head in self.heads.items()],
+            "promised": [[*key[:2], p.until, p.badness, PROMISES.index(p.reason)] for key, p in self.promised.items()],
+            "lessons": [list(row) for row in self.lessons],
+            "learner": self.learner,
         }
 
 
@@ -65,15 +76,23 @@ NO_MEMORY = Memory()
 
 def memory_of(plain: object) -> Memory:
     """What `plain` made; anything else is no memory."""
-    if not isinstance(plain, dict) or plain.get("version") != VERSION:
+    if not isinstance(plain, dict) or plain.get("version") not in READABLE:
         return NO_MEMORY
     try:
         begun = plain["begun"]
         declining = {JobRef(int(job), int(submit)): since for job, submit, since in map(_numbers, plain["declining"])}
         rows = map(_numbers, plain["heads"])
         heads = {JobRef(int(job), int(submit)): Head(since, until) for job, submit, since, until in rows}
-        return Memory(None if begun is None else float(begun), declining, heads)
-    except (KeyError, TypeError, ValueError, OverflowError):
+        rows = map(_numbers, plain.get("promised", ()))
+        promised = {
+            JobRef(int(i), int(at)): Promised(until, bad, PROMISES[int(why)]) for i, at, until, bad, why in rows
+        }
+        lessons = tuple(tuple(map(float, _numbers(row))) for row in plain.get("lessons", ()))
+        learner = plain.get("learner", "")
+        if not isinstance(learner, str):
+            raise TypeError("a learner has a name")
+        return Memory(None if begun is None else float(begun), declining, heads, promised, lessons, learner)
+    except (KeyError, IndexError, TypeError, ValueError, OverflowError):
         return NO_MEMORY
 
 

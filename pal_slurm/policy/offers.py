@@ -9,9 +9,10 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from pal_slurm.model import App, Job, Placement, Reason, comm_of, flat
+from pal_slurm.policy.forecast import better_than
 from pal_slurm.policy.needs import Need
 from pal_slurm.policy.patience.none import NoPatience
-from pal_slurm.policy.seams import Offer
+from pal_slurm.policy.seams import Offer, Promised, Settled, Studied
 
 if TYPE_CHECKING:
     from pal_slurm.policy.planner import Planner
@@ -29,7 +30,9 @@ class Offers:
         self._planner = planner
         self.soonest = math.inf  # when the first of those who declined gives in
         c = planner.composition
+        self._patience, self.habits = c.patience, c.patience.habits
         self._patient = not (isinstance(c.patience, NoPatience) or c.fill.strict)
+        self._settled: list[Settled] = []
 
     def of(self, need: Need, app: App, where: Placement) -> Offer:
         """The same for all jobs of a kind."""
@@ -43,24 +46,50 @@ class Offers:
         if slowdown > 1.0:
             slowdown = min(slowdown, f.step_time / planner.best(need, app))
         faster = planner.floor.faster(app.cls, f.worst_score)
-        offer = Offer(f.tier, slowdown, 0.0, 0.0, faster, span_cost)
+        offer = Offer(f.tier, slowdown, 0.0, 0.0, faster, span_cost, need.narrowest, where.n_gpus)
         planner.offered[need, id(app)] = (where, offer)
         return offer
+
+    def badness(self, need: Need, app: App, where: Placement) -> float:
+        """Who declined one offer is asked again when there is one of less."""
+        offer = self.of(need, app, where)
+        return float(offer.tier) if self.habits.by_tier else offer.slowdown
 
     def declines(self, job: Job, need: Need, app: App, where: Placement) -> Declines | None:
         """Not where nobody could use meanwhile what it leaves, or somebody would who takes his turn from nobody."""
         if not self._patient:
             return None
         planner, now = self._planner, self._planner.now
-        since = planner.declines_since(job)
+        since = float(job.submit) if self.habits.since_submit else planner.declines_since(job)
         if since is None:
             since = now
-        offer = self.of(need, app, where)
+        promised = planner.promised.get(job.key)
+        offer, badness = self.of(need, app, where), self.badness(need, app, where)
         offer = offer._replace(waited_s=now - job.submit, declined_s=now - since)
-        wait = planner.composition.patience.waits(job, offer)
-        if wait is None or since + wait.most_s <= now or planner.facts.rivals(job, since):
+        stands = promised is not None and badness >= promised.badness
+        if promised is None or not stands:
+            declines = self._asked(job, need, app, offer, since)
+        else:
+            declines = Declines(promised.reason, promised.until)
+        if declines is None or declines.until <= now or planner.facts.rivals(job, since):
+            if isinstance(self._patience, Studied):
+                self._settled.append(Settled(job, offer, now, promised))
             return None
+        if self.habits.keeps_word and not stands:
+            planner.promised[job.key] = Promised(declines.until, badness, declines.reason)
         planner.declining[job.key] = since
-        until = since + wait.most_s
-        self.soonest = min(self.soonest, until)
-        return Declines(wait.reason, until)
+        self.soonest = min(self.soonest, declines.until)
+        return declines
+
+    def _asked(self, job: Job, need: Need, app: App, offer: Offer, since: float) -> Declines | None:
+        planner, patience = self._planner, self._patience
+        if self.habits.forecasts:
+            better = better_than(offer, need, app, planner)
+            offer = offer._replace(of_limit=planner.facts.of_limit, better=better)
+        wait = patience.waits(job, offer._replace(lessons=planner.lessons))
+        return None if wait is None else Declines(wait.reason, since + wait.most_s)
+
+    def learn(self) -> None:
+        """At the end of a plan: nobody is judged by what others of the same plan have shown."""
+        if self._settled and isinstance(self._patience, Studied):
+            self._planner.lessons = self._patience.learns(self._planner.lessons, self._settled)

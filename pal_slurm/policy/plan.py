@@ -25,6 +25,7 @@ class Circumstances:
     lapsed: frozenset[int] = frozenset()  # whose lease ran out: leased again where Slurm can't start them
     outside: frozenset[int] = frozenset()  # rollout: ours, but not yet to be placed
     refused: frozenset[int] = frozenset()  # whose pin was refused: Slurm's, in their turn
+    of_limit: float | None = None  # the share of their time limits that jobs really run, the median; None: not known
     alone: bool = False  # no Slurm beside us that starts jobs otherwise than they are asked for: the bare simulator
 
 

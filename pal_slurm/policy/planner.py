@@ -34,7 +34,7 @@ from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
 from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.plan import NOTHING_SPECIAL, Circumstances, Plan
 from pal_slurm.policy.ranking import Ranking
-from pal_slurm.policy.seams import Offer, Progress
+from pal_slurm.policy.seams import Lessons, Offer, Progress, Promised, Studied
 from pal_slurm.policy.waiters import Waiters
 from pal_slurm.policy.walk import Walk
 
@@ -56,6 +56,10 @@ class Planner:
         self.running: dict[int, tuple[Job, Placement]] = {}
         self.tasks: Counter[int] = Counter()  # running tasks by array
         self.declining: dict[JobRef, float] = dict(memory.declining)
+        self.promised: dict[JobRef, Promised] = dict(memory.promised)
+        learner = composition.patience.name if isinstance(composition.patience, Studied) else ""
+        self.lessons: Lessons = memory.lessons if memory.learner == learner else ()
+        self._learner = learner
         self.heads: Mapping[JobRef, Head] = memory.heads
         self._still: tuple[Walk, Plan] | None = None  # the last plan, where it started nobody and nothing has ended
         self._planned_for = now
@@ -87,7 +91,7 @@ class Planner:
         self._still = None
         if job.id in self.queue.waiting:
             self.queue.leave(job.id)
-        self.declining.pop(job.key, None)
+        self._forget(job)
         held = self.running.get(job.id)
         if held is None or held[1] != placement:
             if held is not None:
@@ -99,7 +103,7 @@ class Planner:
         """It runs no longer, or waits no longer."""
         self._still = None
         if job in self.queue.waiting:
-            self.declining.pop(self.queue.leave(job).place.job.key, None)
+            self._forget(self.queue.leave(job).place.job)
         else:
             self._give_back(job)
 
@@ -194,13 +198,18 @@ class Planner:
         """Planned, and as good as done."""
         self.queue.leave(job.id)
         self.running[job.id] = (job, placement)
+        self._forget(job)
+
+    def _forget(self, job: Job) -> None:
         self.declining.pop(job.key, None)
+        self.promised.pop(job.key, None)
 
     def remembered(self) -> Memory:
         """What the next plan must know, if it is made of a snapshot."""
         here = {entry.place.job.key for entry in self.queue.waiting.values()}
         declining = {key: since for key, since in self.declining.items() if key in here}
-        return Memory(self.memory.begun, declining, self.heads)
+        promised = {key: promise for key, promise in self.promised.items() if key in here}
+        return Memory(self.memory.begun, declining, self.heads, promised, self.lessons, self._learner)
 
     def clear(self, job: Job, placement: Placement) -> None:
         """Nobody may have these GPUs in this plan."""

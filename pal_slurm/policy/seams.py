@@ -6,8 +6,9 @@ All are pure: no clock, no I/O, no global random numbers. The daemon and the sim
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from pal_slurm.model import App, Job, Placement, Reason, Tier
 from pal_slurm.policy.floor import Floor
@@ -18,7 +19,8 @@ from pal_slurm.policy.registry import Registry
 class Progress:
     """How far a job has come, where somebody knows: the simulator always, the daemon for requeued jobs."""
 
-    attained_s: float = 0.0
+    attained_s: float = 0.0  # seconds that it held GPUs
+    done_s: float = 0.0  # what it did meanwhile would take so long on median GPUs with no cost of distance
     remaining_s: float | None = None
 
 
@@ -41,6 +43,17 @@ class Placer(Protocol):
         """What fits best now, or None: nothing that the job may be given and that can be asked for is free."""
 
 
+class Better(NamedTuple):
+    """A narrower span than the offer's."""
+
+    tier: Tier
+    cost: float  # over that of the narrowest span
+    in_s: float  # when there is room for it by what is known of those who run; infinity: nobody can tell
+
+
+Lessons = tuple[tuple[float, ...], ...]  # what a patience has learned: rows of numbers, which only it can read
+
+
 class Offer(NamedTuple):
     """The start that a job could have now."""
 
@@ -50,6 +63,11 @@ class Offer(NamedTuple):
     declined_s: float = 0.0  # since it first had an offer and did not take it
     faster: float = math.inf  # GPUs of the cluster, taken ones too, that are less slow than the offer's slowest
     span_cost: float = 1.0  # what of the slowdown comes from GPUs further apart than that narrowest span
+    narrowest: Tier = Tier.GPU  # the span that it would have on an idle cluster
+    gpus: int = 1
+    of_limit: float | None = None  # the share of their limits that jobs really run, where somebody has measured it
+    better: tuple[Better, ...] = ()  # narrowest first; only where the patience is one that forecasts
+    lessons: Lessons = ()
 
 
 class Wait(NamedTuple):
@@ -59,7 +77,21 @@ class Wait(NamedTuple):
     most_s: float  # how long it declines such offers, from the first on
 
 
+@dataclass(frozen=True, slots=True)
+class Habits:
+    """How a patience is to be asked."""
+
+    by_tier: bool = False  # a better offer is one of a narrower span; else one that is less slow
+    keeps_word: bool = False  # what it said of an offer stands until then, or until there is a better one
+    forecasts: bool = False  # it wants `better`
+    changes: bool = False  # what it says may change with what others do: everybody is asked in each plan
+    since_submit: bool = False  # its time counts from the submission, not from the first offer
+
+
 class Patience(Protocol):
+    @property
+    def habits(self) -> Habits: ...
+
     def waits(self, job: Job, offer: Offer) -> Wait | None:
         """Why, and how long, a job that could start now should rather wait; None: it starts.
 
@@ -68,9 +100,35 @@ class Patience(Protocol):
         """
 
 
+class Promised(NamedTuple):
+    """What a job that declines was told once: until then it takes nothing that is not better than this."""
+
+    until: float
+    badness: float
+    reason: Reason
+
+
+class Settled(NamedTuple):
+    """A job took what it was offered."""
+
+    job: Job
+    offer: Offer
+    now: float
+    promised: Promised | None  # None: it never declined
+
+
+@runtime_checkable
+class Studied(Protocol):
+    """A patience that learns from what came of its waits."""
+
+    name: str  # whose lessons they are
+
+    def learns(self, lessons: Lessons, settled: Sequence[Settled]) -> Lessons: ...
+
+
 # These go by how far a job has come. Of jobs that wait until they start and then stay, none has come any way: they are
 # of use only where running jobs are stopped for others.
-BY_PROGRESS = frozenset({"las", "srtf"})
+BY_PROGRESS = frozenset({"las", "srtf", "nw-sens"})
 
 orders: Registry[Order] = Registry("order", "pal_slurm.policy.order")
 fills: Registry[Fill] = Registry("fill", "pal_slurm.policy.fill")

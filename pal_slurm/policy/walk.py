@@ -57,7 +57,7 @@ class Walk:
     def run(self) -> Plan:
         planner, alone = self.planner, self.facts.alone
         self.odd.expect()
-        if self._ranking is None or self.facts.rivals is not nobody:
+        if self._ranking is None or self.facts.rivals is not nobody or self.offers.habits.changes:
             for group in planner.queue.groups.values():
                 group.ask_all()
         if self._free or not alone:
@@ -104,16 +104,16 @@ class Walk:
     def _ask_again(self, group: Group, wants: bool) -> bool:
         """Those of a kind who declined, where what is offered is better now. False: nothing is."""
         where = self._where(group.need, group.app, self.floor)
-        if where is None and self._ranking is not None:
-            return False
+        if where is None and self._ranking is not None and self.facts.alone:
+            return False  # beside Slurm some of them may still go unevenly
         if where is None or (wants and self.easy.held is not None):
             group.ask_all()
             return True
-        slowdown = self.offers.of(group.need, group.app, where).slowdown
+        slowdown = self.offers.badness(group.need, group.app, where)
         if self.easy.held is not None:
             beyond = self._where(group.need, group.app, self.easy.held)
             if beyond is not None:
-                slowdown = min(slowdown, self.offers.of(group.need, group.app, beyond).slowdown)
+                slowdown = min(slowdown, self.offers.badness(group.need, group.app, beyond))
         group.ask_again(self.now, slowdown)
         return True
 
@@ -141,7 +141,7 @@ class Walk:
         if wait is None:
             self.start(job, app, where, Action.START, Reason.BEST_SPAN, state)
             return
-        slowdown = self.offers.of(group.need, app, where).slowdown
+        slowdown = self.offers.badness(group.need, app, where)
         group.refuse(TurnedDown(place, slowdown, wait.reason, wait.until))
         if not self.facts.alone:
             step = predict(app, where, self.planner.cluster, self.planner.knowledge.scores)
@@ -251,6 +251,7 @@ class Walk:
         wake_at = min([self.offers.soonest, *asked])
         if not self.facts.alone:
             planner.heads = self.odd.heads()
+        self.offers.learn()
         planner.finish()
         return Plan(tuple(self.starts), tuple(self.easy.reserved), wake_at, self._all, planner.remembered)
 

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections import deque
+from dataclasses import replace
+from statistics import median
+
 from pal_slurm.model import Cluster, Gpus, Knowledge, ScoreTable, flat
 from pal_slurm.policy import Circumstances, Composition, Plan, Planner, Progress
 from pal_slurm.sim.engine import NEVER, Run, Stage
 
 ALONE = Circumstances(alone=True)
+KEPT, EVERY = 500, 20  # ends that tell what share of their limits jobs use, and how often that is reckoned anew
 
 
 class InPlanner:
@@ -18,12 +23,20 @@ class InPlanner:
         self.name, self.wake_at = name, NEVER
         self._cluster = cluster
         self._planner = Planner(composition, cluster, Knowledge(known), facts=ALONE)
+        self._used: deque[float] | None = deque(maxlen=KEPT) if composition.patience.habits.forecasts else None
+        self._since = 0  # ends since the share was reckoned
 
     def arrive(self, run: Run) -> None:
         self._planner.arrive(run.job, run.work.app, Progress(0.0, run.work.ideal_s()))
 
     def ended(self, run: Run, gpus: Gpus) -> None:
         self._planner.ended(run.work.id)
+        if self._used is not None and run.work.limit_s:
+            self._used.append(min((run.end - run.started) / run.work.limit_s, 1.0))
+            self._since += 1
+            if self._since >= EVERY:
+                self._since = 0
+                self._planner.facts = replace(ALONE, of_limit=median(self._used))
 
     def learn(self, known: ScoreTable) -> None:
         self._planner.learned(Knowledge(known))

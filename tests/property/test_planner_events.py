@@ -42,7 +42,9 @@ BLOCK = 25
 FAR = T0 + 10**6
 COMPOSITIONS = [
     compose("pal"), compose("packed"), compose("pal", fill="none"), compose("pal", order="fifo", placement="lv"),
-    compose("pal", order="srtf"), compose("pm-first", patience="choosy"),
+    compose("pal", order="srtf"), compose("pm-first", patience="choosy"), compose("pal", patience="value"),
+    compose("packed", patience="value(7200)"), compose("packed", patience="fixed(300,900)"),
+    compose("dally", patience="dally(60,24,2,4)"),
 ]  # fmt: skip
 
 
@@ -67,7 +69,7 @@ class Day:
         self.composition = COMPOSITIONS[seed % len(COMPOSITIONS)]
         window = Reservation("maint", frozenset({"n1"}), T0 + 3000, T0 + 9000)
         self.windows = (window,) if rng.random() < 0.3 else ()
-        self.facts = Circumstances(alone=rng.random() < 0.3)
+        self.facts = Circumstances(alone=rng.random() < 0.3, of_limit=rng.choice((0.3, None)))
         self.now, self.number = float(T0), 0
         self.waiting: dict[int, Job] = {}
         self.running: dict[int, tuple[Job, Placement, float]] = {}  # and when it really ends

@@ -12,7 +12,7 @@ by the patience of a few than those few lose.
 from __future__ import annotations
 
 from pal_slurm.model import Job, Reason
-from pal_slurm.policy.seams import Offer, Wait, patiences
+from pal_slurm.policy.seams import Habits, Offer, Wait, patiences
 
 BAD = 1.05  # a slowdown that is worth a thought
 SHARE = 0.5
@@ -21,6 +21,8 @@ MOST_OF_WAIT = 0.1  # or that is little beside the wait in the queue before it
 
 
 class Choosy:
+    habits = Habits()
+
     def waits(self, job: Job, offer: Offer) -> Wait | None:
         if offer.slowdown <= BAD or job.time_limit_s is None:
             return None

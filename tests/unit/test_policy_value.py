@@ -1,0 +1,161 @@
+"""`value`: what waiting brings against what it is forecast to cost; its word stands; it learns when it was wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pal_slurm.model import (
+    Action,
+    App,
+    Apps,
+    Knowledge,
+    Placement,
+    Reason,
+    Shape,
+    Snapshot,
+    Tier,
+    homogeneous,
+    neutral_scores,
+)
+from pal_slurm.policy import Circumstances, compose, plan
+from pal_slurm.policy.memory import Memory
+from pal_slurm.policy.patience.choosy import MOST_S
+from pal_slurm.policy.patience.value import BOUND_S, GROW, LEAST, SHRINK, Value, size_class
+from pal_slurm.policy.seams import Better, Offer, Promised, Settled, Wait, patiences
+from pal_slurm.sim.clusters import parse_cluster
+from pal_slurm.sim.compare import compare
+from pal_slurm.sim.costs import parse_costs
+from pal_slurm.sim.engine import ClusterRules
+from pal_slurm.sim.policies import PolicySpec, Setting
+from pal_slurm.sim.traces import Options
+from pal_slurm.sim.worlds import Sources, World, Worlds
+from tests.builders import leased, running
+
+RULE = patiences.get("value")
+JOB = leased(1, 4, submit=0, time_limit_s=20_000)
+FAR = Offer(Tier.CLUSTER, 3.0, 0.0, span_cost=3.0, narrowest=Tier.NODE, gpus=4, of_limit=0.5)
+# 10,000 s on a node, 20,000 s more across racks, 5,000 s more in a rack
+
+
+def near(node_s: float, rack_s: float) -> Offer:
+    return FAR._replace(better=(Better(Tier.NODE, 1.0, node_s), Better(Tier.RACK, 1.5, rack_s)))
+
+
+@pytest.mark.parametrize(
+    ("node_s", "rack_s", "most_s"),
+    [
+        (19_999.0, 1e9, 10_000.0),  # half of what it brings
+        (20_000.0, 1e9, None),  # not worth it
+        (1e9, 14_999.0, 7_500.0),  # 15,000 s by a rack
+        (0.0, 0.0, 10_000.0),
+        (np.inf, np.inf, None),
+    ],
+)
+def test_it_waits_where_that_brings_more_than_it_is_forecast_to_cost(
+    node_s: float, rack_s: float, most_s: float | None
+) -> None:
+    wait = None if most_s is None else Wait(Reason.BETTER_SPAN_SOON, most_s)
+    assert RULE.waits(JOB, near(node_s, rack_s)) == wait
+
+
+def test_nobody_waits_past_the_bound_and_where_limits_tell_nothing_not_past_that_of_choosy() -> None:
+    week = replace(JOB, time_limit_s=100 * 86_400)
+    assert RULE.waits(week, near(0.0, 0.0)) == Wait(Reason.BETTER_SPAN_SOON, BOUND_S)
+    assert RULE.waits(week, near(0.0, 0.0)._replace(of_limit=None)) == Wait(Reason.BETTER_SPAN_SOON, MOST_S)
+    assert RULE.waits(replace(JOB, time_limit_s=None), near(0.0, 0.0)) is None
+    assert RULE.waits(week, near(0.0, 0.0)._replace(declined_s=BOUND_S + 1.0)) is None
+    late = near(0.0, 0.0)._replace(of_limit=None, waited_s=100_000.0, declined_s=10_000.0)
+    assert RULE.waits(week, late) is None and MOST_S < 10_000.0  # a tenth of the wait before it
+
+
+def test_slow_gpus_are_declined_as_choosy_declines_them_and_a_flat_cost_is_nothing_to_wait_for() -> None:
+    slow = Offer(Tier.GPU, 1.5, 0.0, faster=8, of_limit=0.5)
+    assert RULE.waits(JOB, slow) == patiences.get("choosy").waits(JOB, slow) is not None
+    assert RULE.waits(JOB, FAR._replace(slowdown=1.0, span_cost=1.0)) is None
+
+
+def test_forecasts_that_proved_wrong_make_waits_of_that_size_shorter_and_good_ones_longer_again() -> None:
+    promised = Promised(100.0, 3.0, Reason.BETTER_SPAN_SOON)
+    late, soon = Settled(JOB, FAR, 100.0, promised), Settled(JOB, FAR, 99.0, promised)
+    rule = Value(BOUND_S, 50)
+    lessons = rule.learns((), [late])
+    assert lessons == ((size_class(4), SHRINK),)
+    shorter = rule.waits(JOB, near(0.0, 0.0)._replace(lessons=lessons))
+    assert shorter and shorter.most_s == pytest.approx(SHRINK * 10_000.0)
+    assert rule.waits(JOB, near(0.0, 0.0)._replace(lessons=lessons, gpus=8)) == rule.waits(JOB, near(0.0, 0.0))
+    for _ in range(50):
+        lessons = rule.learns(lessons, [late])
+    assert lessons == ((size_class(4), LEAST),)
+    assert rule.learns(lessons, [soon]) == ((size_class(4), LEAST * GROW),)
+    unasked = [
+        Settled(JOB, FAR, 100.0, None),
+        Settled(JOB, FAR, 100.0, promised._replace(reason=Reason.BETTER_GPUS_SOON)),
+    ]
+    assert rule.learns((), unasked) == ()
+    assert (
+        rule.waits(JOB, near(0.0, 0.0)._replace(lessons=((2.0, float("-inf")), (1.0,)))) is not None
+    )  # absurd: neutral
+
+
+def two_racks(end: int) -> tuple[Snapshot, Knowledge]:
+    """One GPU free in each of four nodes; the other of n1 until `end`."""
+    cluster = homogeneous(4, 2, rack_size=1)
+    cluster = replace(cluster, gpu_free=np.array([[False, True]] * 4))
+    held = [running(10 + i, {f"n{i}": (0,)}, end if i == 1 else None, time_limit_s=3600) for i in range(1, 5)]
+    pair = leased(1, 2, until=10**9, submit=1000, shape=Shape(max_nodes=2, gpus=2), time_limit_s=8000)
+    known = Knowledge(neutral_scores(cluster), Apps({}, App("x", "A", comm=(1.0, 1.0, 1.5, 2.0))))
+    return Snapshot(1000.0, cluster, (replace(pair, partitions=("gpu",)),), tuple(held)), known
+
+
+@pytest.mark.parametrize(("end", "action"), [(4900, Action.WAIT), (9100, Action.START)])
+def test_the_forecast_comes_from_the_limits_of_what_runs_and_the_share_of_them_that_is_used(
+    end: int, action: Action
+) -> None:
+    """It would run 4,000 s on a node, as much longer across racks: half of (end - now) is to be less than 4,000."""
+    seen, known = two_racks(end)
+    composition, facts = compose("packed", patience="value"), Circumstances(of_limit=0.5)
+    made = plan(seen, known, composition, facts, Memory(0.0))
+    assert made.decisions[0].action is action
+    if action is Action.WAIT:
+        assert made.wake_at == 1000 + 2000.0 and made.decisions[0].until == made.wake_at
+        assert list(made.memory.promised.values()) == [Promised(3000.0, 2.0, Reason.BETTER_SPAN_SOON)]
+
+
+def test_its_word_stands_whatever_is_forecast_later_until_then_and_not_longer() -> None:
+    seen, known = two_racks(4900)
+    composition, facts = compose("packed", patience="value"), Circumstances(of_limit=0.5)
+    memory = plan(seen, known, composition, facts, Memory(0.0)).memory
+    worse = two_racks(99_000)[0]
+    for now, action in ((2999.0, Action.WAIT), (3000.0, Action.START)):
+        made = plan(replace(worse, taken=now), known, composition, facts, memory)
+        assert made.decisions[0].action is action
+        assert made.memory.lessons == (() if action is Action.WAIT else ((1.0, SHRINK),))
+    free = seen.cluster.gpu_free.copy()
+    free[0] = True
+    better = replace(seen, taken=1500.0, cluster=replace(seen.cluster, gpu_free=free), running=seen.running[1:])
+    made = plan(better, known, composition, facts, memory)
+    assert made.decisions[0].placement == Placement(("n1",), ((0, 1),), True, None)
+    assert made.memory.lessons == ((1.0, 1.0),)
+
+
+def starts(policy: str, patience: str, comm: str) -> list[tuple[float, ...]]:
+    cluster = parse_cluster("16x4/4")
+    costs = parse_costs(comm)
+    worlds = Worlds(Sources("synthetic:jobs=400", options=Options(limit_factor=2.0), costs=costs, share=0.95), cluster)
+
+    def alike(seed: int) -> World:
+        neutral = neutral_scores(cluster)
+        return replace(worlds(seed), truth=neutral, known=neutral)
+
+    spec = PolicySpec(policy=policy, patience=patience, fill="easy", moves=False)
+    [column] = compare([spec], Setting(cluster, 1.0, ClusterRules(), False), alike, range(2))
+    return [tuple(outcome.start_s.tolist()) for outcome in column.outcomes]
+
+
+@pytest.mark.parametrize("policy", ["packed", "pal"])
+def test_where_distance_costs_nothing_everybody_starts_as_without_patience_to_the_last_bit(policy: str) -> None:
+    assert starts(policy, "value", "flat") == starts(policy, "none", "flat")
+    assert starts(policy, "value", "1/1/3/8") != starts(policy, "none", "1/1/3/8")
