@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -16,6 +17,7 @@ import click
 from pal_slurm.errors import BadInput, StoreError
 
 if TYPE_CHECKING:  # loaded when a command needs them
+    from pal_slurm.cli.asking import PaldSaid
     from pal_slurm.config import Config
     from pal_slurm.model import Cluster, ScoreTable
     from pal_slurm.report.text import Paint, Row
@@ -55,6 +57,19 @@ class Palctl:
         from pal_slurm.store import open_store
 
         return open_store(self.database_url)
+
+    @cached_property
+    def asks_pald(self) -> bool:
+        """Who may not read pal.yaml asks pald of his own jobs; PAL_SOCKET says where, for whoever it is."""
+        from pal_slurm.cli.asking import SOCKET, socket_path
+
+        told = os.environ.get(SOCKET)
+        return bool(told) or (not os.access(self.config_path, os.R_OK) and socket_path().exists())
+
+    def ask(self, question: str, **more: str | int) -> PaldSaid:
+        from pal_slurm.cli.asking import ask
+
+        return ask({"ask": question, **more})
 
     @contextmanager
     def slurm(self) -> Iterator[Slurm]:

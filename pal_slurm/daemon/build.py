@@ -26,6 +26,8 @@ from pal_slurm.daemon.observe import Observer
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import ReadPace, StartBudget, WriteBudget
 from pal_slurm.daemon.remembering import Remembering
+from pal_slurm.daemon.users.answers import UserAnswers
+from pal_slurm.daemon.users.asking import Asking
 from pal_slurm.daemon.wake import Waker
 from pal_slurm.daemon.writer import Writer
 from pal_slurm.errors import ConfigError, StoreError
@@ -63,6 +65,7 @@ class Pald:
     figures: Figures
     said: Said
     showing: Showing
+    users: Asking
     told: tuple[str, ...] | None = None  # what `palctl status` shows of us; None: not known
 
     def describe(self) -> str:
@@ -75,7 +78,7 @@ class Pald:
     @property
     def notes(self) -> tuple[str, ...]:
         """What is wrong with us."""
-        return tuple(filter(None, (self.figures.trouble, self.preempting.note, self.faults.note)))
+        return tuple(filter(None, (self.figures.trouble, self.users.trouble, self.preempting.note, self.faults.note)))
 
     def show(self, report: CycleReport, now: float) -> None:
         """What this cycle saw, for others to see."""
@@ -87,7 +90,7 @@ class Pald:
 
     def reload(self, config: Config) -> None:
         """Take a new configuration; what would need another database, backend or lock file needs a restart."""
-        for key in ("database", "cluster", "state_dir", "leader", "metrics"):
+        for key in ("database", "cluster", "state_dir", "leader", "metrics", "users"):
             if getattr(config, key) != getattr(self.config, key):
                 raise ConfigError(f"{key}: a change of this needs a restart of pald")
         composition = composition_of(config)
@@ -111,7 +114,7 @@ class Pald:
         except StoreError as e:
             log.warning("another pald can take over only when our time has run out: %s", e)
         finally:
-            for close in (self.figures.close, self.slurm.close, self.store.close):
+            for close in (self.users.close, self.figures.close, self.slurm.close, self.store.close):
                 with self.faults.contained("end"):
                     close()
 
@@ -170,6 +173,9 @@ def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
             writer=writer,
             faults=faults,
         )
+        showing = Showing(config.page.view(config.cycle.alive_file), faults)
+        answers = UserAnswers(store, name, lambda: cycle.config, lambda: showing.present)
+        socket = config.users.path(config.cycle.alive_file)
         return Pald(
             config=config,
             slurm=slurm,
@@ -183,7 +189,8 @@ def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
             faults=faults,
             figures=Figures(config.metrics.listen, metrics.text, faults),
             said=Said(store, name),
-            showing=Showing(config.page.view(config.cycle.alive_file), faults),
+            showing=showing,
+            users=Asking(socket, answers, config.users.per_minute, faults),
         )
     except BaseException:
         slurm.close()

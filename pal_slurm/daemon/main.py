@@ -59,6 +59,7 @@ def serve(path: Path, *, once: bool = False, dry_run: bool = False) -> int:
         if once:
             return _once(pald)
         pald.figures.keep_serving()
+        pald.users.keep_serving()
         notify("READY=1")
         log.info("started: %s", pald.describe())
         for said in warnings(pald.setup, pald.config):
@@ -106,6 +107,8 @@ def _tell(pald: Pald, report: CycleReport, clock: Clock) -> None:
         pald.figures.keep_serving()
         report.aside = pald.figures.trouble
         pald.metrics.observe(report)
+    with pald.faults.contained("users"):
+        pald.users.keep_serving()
     with pald.faults.contained("sentence"):
         _log(report)
         notify("WATCHDOG=1", f"STATUS={report.sentence[:200]}")

@@ -47,6 +47,11 @@ def life_of(store: Store, cluster: str, job: int, task: int | None = None) -> Li
     )
 
 
+def owner(life: Life) -> str:
+    """Whose job it was; empty: nobody wrote it down."""
+    return next(filter(None, (*(got.user for got in life.got), *(why.user for why in life.decided))), "")
+
+
 def life_sentences(life: Life) -> Iterator[str]:
     for why in life.decided[:_MANY]:
         yield f"At {_clock(why.decided_at)} (last decision):"

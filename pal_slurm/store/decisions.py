@@ -12,6 +12,8 @@ from pal_slurm.store.engine import Store
 from pal_slurm.store.jsontext import dump, load
 from pal_slurm.store.tables import decisions
 
+_SOME = 500  # databases bound the number of parameters of one statement
+
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
@@ -88,6 +90,13 @@ class DecisionRepo:
     def of_job(self, job: int) -> list[Why]:
         """The last decisions about a job id (one per array task), newest first."""
         return self._find(decisions.c.job == job, 1000)
+
+    def of_jobs(self, jobs: Iterable[int]) -> list[Why]:
+        """The last decisions about these job ids, newest first."""
+        wanted, found = sorted(set(jobs)), []
+        for first in range(0, len(wanted), _SOME):
+            found += self._find(decisions.c.job.in_(wanted[first : first + _SOME]), 10_000)
+        return sorted(found, key=lambda why: -why.decided_at)
 
     def newest(self, most: int = 100) -> list[Why]:
         return self._find(decisions.c.job >= 0, most)

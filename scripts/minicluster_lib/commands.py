@@ -158,6 +158,7 @@ def _summary(layout: Layout, spec: Spec, chosen: ports.Ports, timings: dict[str,
         f"  use it     {tool} exec --name {spec.name} {user}-- sbatch {job}\n"
         f"             {layout.bin}/squeue   (any client, from any program)\n"
         f"{beside if spec.pald else ''}"
+        f"{f'  page       http://127.0.0.1:{chosen.page}' + chr(10) if spec.page else ''}"
         f"  stop it    {tool} down --name {spec.name}"
     )
 
@@ -232,7 +233,7 @@ def describe(name: str) -> dict[str, object]:
     }
     if keeper:
         about["keeper"] = keeper.pid
-        about["processes"] = len(in_world(facts["mark"])) + ("pald" in _pids(layout))
+        about["processes"] = len(in_world(facts["mark"])) + len(_pids(layout).keys() & {"pald", "pal-page"})
     return about
 
 
@@ -255,6 +256,7 @@ def status(layout: Layout) -> str:
     spec = Spec.from_json(layout.spec.read_text())
     wanted = {"munged", "slurmctld", *spec.node_names, *({"slurmdbd", "mariadbd"} if spec.dbd else ())}
     wanted |= {"pald"} if spec.pald else set()
+    wanted |= {"pal-page"} if spec.page else set()
     stopped = sorted(wanted - set(_pids(layout))) or ["none"]
     parts = [
         f"{about['name']}: up, {version(layout)}, {about['nodes']} nodes x {about['gpus']} GPUs, "

@@ -45,6 +45,8 @@ class Control:
         known = daemons.restartable(self.spec, self.layout)
         if self.spec.pald:
             known["pald"] = pald.daemon(self.layout)
+        if self.spec.page:
+            known["pal-page"] = pald.page(self.layout)
         children = self.children
         if name not in known:
             raise MiniclusterError(f"no daemon {name!r} here: there are {', '.join(known)}")

@@ -224,6 +224,9 @@ class Keeper:
             self._wait(lesson.name, lambda: self.children.codes.get("palctl") == 0, pald.LESSON_SECONDS)
         self.children.spawn(pald.daemon(self.layout))
         self._wait("pald", lambda: pald.began(self.layout))
+        if self.spec.page:
+            self.children.spawn(pald.page(self.layout))
+            self._wait("pal-page", lambda: daemons.listening(self.ports.page))
 
 
 def main() -> None:

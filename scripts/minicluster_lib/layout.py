@@ -95,6 +95,11 @@ class Layout:
         return self.spool / "pal"
 
     @property
+    def users_socket(self) -> Path:
+        """Where users ask pald."""
+        return self.run / "users.sock"
+
+    @property
     def pal_yaml(self) -> Path:
         return self.etc / "pal.yaml"
 

@@ -13,6 +13,7 @@ from .daemons import Daemon
 from .errors import MiniclusterError
 from .layout import PROJECT, Layout
 from .pal import CLASSES as CLASS_OF
+from .ports import Ports
 from .spec import Spec
 from .speeds import Speeds
 from .wrappers import INSIDE_PATH
@@ -27,14 +28,16 @@ def check(spec: Spec, root: Path | None) -> None:
     """Say at once what is missing, before anything is made."""
     if not spec.pald:
         return
-    missing = [name for name in ("pald", "palctl") if not (PROGRAMS / name).exists()]
+    missing = [
+        name for name in ("pald", "palctl", *(["pal-page"] if spec.page else [])) if not (PROGRAMS / name).exists()
+    ]
     if missing:
         raise MiniclusterError(f"--pald: there is no {PROGRAMS}/{missing[0]}: run scripts/setup")
     if spec.release == "26.05" and root and not Path(f"{root}{PYSLURM}").is_symlink():
         raise MiniclusterError(f"--pald: no pyslurm for {spec.release}: run scripts/build-pyslurm --root {root}")
 
 
-def prepare(layout: Layout, spec: Spec, speeds: Speeds) -> None:
+def prepare(layout: Layout, spec: Spec, speeds: Speeds, ports: Ports) -> None:
     """Its files; nothing is started."""
     if not spec.pald:
         return
@@ -48,7 +51,7 @@ def prepare(layout: Layout, spec: Spec, speeds: Speeds) -> None:
         for cls, score in scores.items()
     ]
     (layout.pald / "scores.csv").write_text("\n".join(["node,slot,model,class,score", *rows]) + "\n")
-    layout.pal_yaml.write_text(_yaml(layout, spec))
+    layout.pal_yaml.write_text(_yaml(layout, spec, ports))
     palctl = layout.bin / "palctl"
     palctl.write_text(
         "#!/bin/sh\n# palctl for this cluster's pald; as root.\n"
@@ -57,7 +60,7 @@ def prepare(layout: Layout, spec: Spec, speeds: Speeds) -> None:
     palctl.chmod(0o755)
 
 
-def _yaml(layout: Layout, spec: Spec) -> str:
+def _yaml(layout: Layout, spec: Spec, ports: Ports) -> str:
     """What this place asks for; everything else is as shipped."""
     backend = "cli"
     if spec.release == "26.05":
@@ -87,6 +90,11 @@ profile:  # `palctl profile run` measures the fake GPUs
   minutes: 5
 metrics:
   listen: ""
+users:
+  socket: {layout.users_socket}
+page:  # here everybody may see everything
+  listen: 127.0.0.1:{ports.page}
+  privacy: open
 """
 
 
@@ -95,9 +103,33 @@ def _palctl(layout: Layout, *words: str) -> Daemon:
 
 
 def _beside(program: str, layout: Layout, name: str, *words: str) -> Daemon:
-    argv = [str(PROGRAMS / program), "--config", str(layout.pal_yaml), *words]
+    argv = [*_view(layout), str(PROGRAMS / program), "--config", str(layout.pal_yaml), *words]
     environment = {"PATH": INSIDE_PATH, "LC_ALL": "C.UTF-8", "HOME": "/"}
     return Daemon(name, argv, layout.log / f"{name}.log", beside=True, environment=environment)
+
+
+def _view(layout: Layout) -> list[str]:
+    """Words that let a program know the users that only the cluster has."""
+    if not (layout.etc / "passwd").exists():
+        return []
+    script = 'mount --bind "$0/passwd" /etc/passwd; mount --bind "$0/group" /etc/group; exec "$@"'
+    return ["/usr/bin/unshare", "--mount", "--propagation", "private", "sh", "-euc", script, str(layout.etc)]
+
+
+def as_user(layout: Layout, user: str) -> list[str]:
+    """Words that run palctl as that user, who may read nothing of pald's and asks it."""
+    id_of = {line.split(":")[0]: line.split(":")[2:4] for line in _passwd(layout).splitlines() if line.count(":") > 3}
+    if user not in id_of:
+        raise MiniclusterError(f"--user {user}: there is no such user, neither of the cluster nor of this machine")
+    number, group = id_of[user]
+    asking = [f"PAL_SOCKET={layout.users_socket}", "PAL_CONFIG=/nowhere/pal.yaml"]
+    became = ["/usr/bin/setpriv", f"--reuid={number}", f"--regid={group}", "--clear-groups", "--"]
+    return ["/usr/bin/env", "-C", "/", *asking, *became, str(PROGRAMS / "palctl")]
+
+
+def _passwd(layout: Layout) -> str:
+    own = layout.etc / "passwd"
+    return (own if own.exists() else Path("/etc/passwd")).read_text()
 
 
 def lessons(spec: Spec, layout: Layout) -> list[Daemon]:
@@ -117,6 +149,10 @@ def patience(spec: Spec) -> str:
 
 def daemon(layout: Layout) -> Daemon:
     return _beside("pald", layout, "pald")
+
+
+def page(layout: Layout) -> Daemon:
+    return _beside("pal-page", layout, "pal-page")
 
 
 def began(layout: Layout) -> bool:

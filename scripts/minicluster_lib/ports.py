@@ -32,6 +32,10 @@ class Ports:
     def mariadb(self) -> int:
         return self.base + 2
 
+    @property
+    def page(self) -> int:
+        return self.base + 3
+
     def slurmd(self, node: int) -> int:
         """Port of node number `node` (from 1)."""
         return self.base + _DAEMON_PORTS + node - 1

@@ -74,7 +74,7 @@ def make(
     (layout.dir / "speeds.json").write_text(json.dumps(speeds, indent=1))
     wrappers.install(layout, root, cache())
     users.make(layout, spec)
-    pald.prepare(layout, spec, speeds)
+    pald.prepare(layout, spec, speeds, ports)
     return mark
 
 

@@ -39,6 +39,7 @@ class Spec:
     actuator: str = "pin"
     profile: str = "perfect"
     policy: str = "pal"
+    page: bool = False
 
     def __post_init__(self) -> None:
         checks = [
@@ -52,6 +53,7 @@ class Spec:
             (self.profile in PROFILES, f"--profile {self.profile!r}: choose one of {', '.join(PROFILES)}"),
             (_WORD.fullmatch(self.policy), f"--policy {self.policy!r} is not the name of a policy"),
             (not self.pald or (self.pal and self.gpus), "--pald needs GPUs, the plugin and job_submit.lua"),
+            (not self.page or self.pald, "--page shows what pald sees: add --pald"),
             (self.port is None or 1024 <= self.port <= 65000, f"--port {self.port}: must be 1024 to 65000"),
         ]
         checks += [(_WORD.fullmatch(m), f"--models: {m!r} is not a GPU model's name") for m in self.models]

@@ -35,8 +35,8 @@ def serving(listen: str, text: Callable[[], bytes] = lambda: b"pal_x 1\n") -> It
 @pytest.fixture(autouse=True)
 def _sooner(monkeypatch: pytest.MonkeyPatch) -> None:
     """The same, in less time."""
-    monkeypatch.setattr("pal_slurm.daemon.figures.serving.DEADLINE_S", 1.5)
-    monkeypatch.setattr("pal_slurm.daemon.figures.serving.LOOK_S", 0.1)
+    monkeypatch.setattr("pal_slurm.daemon.desk.DEADLINE_S", 1.5)
+    monkeypatch.setattr("pal_slurm.daemon.desk.LOOK_S", 0.1)
 
 
 @pytest.fixture
@@ -145,7 +145,7 @@ def test_who_asks_in_a_loop_gets_the_same_text(path: Path) -> None:
 def test_a_text_that_can_not_be_written_is_a_fault_and_the_next_is(
     path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pal_slurm.daemon.figures.serving.AGAIN_S", 0.1)
+    monkeypatch.setattr("pal_slurm.daemon.desk.AGAIN_S", 0.1)
     faults, calls = Faults(), []
 
     def text() -> bytes:
@@ -169,7 +169,7 @@ def test_a_text_that_can_not_be_written_is_a_fault_and_the_next_is(
 def test_anothers_file_or_live_socket_is_left_and_a_dead_ones_is_replaced(
     path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pal_slurm.daemon.figures.serving.AGAIN_S", 0.1)
+    monkeypatch.setattr("pal_slurm.daemon.desk.AGAIN_S", 0.1)
     caplog.set_level(logging.INFO, "pald")
     path.write_text("mine")
     with serving(f"unix:{path}") as figures:

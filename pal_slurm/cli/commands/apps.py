@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import click
 
 from pal_slurm.cli.context import Palctl, choose, output_options, pass_palctl, print_rows
 from pal_slurm.errors import BadInput
-
-if TYPE_CHECKING:
-    from pal_slurm.model import App
-    from pal_slurm.report.text import Value
-    from pal_slurm.store.learned import AppFeatures
 
 FIELDS = ("app", "class", "source", "jobs", "sure", "compute", "memory", "noise", "base", "comm", "measured_base")
 SHOWN = FIELDS[:-3]
@@ -38,24 +32,17 @@ def list_apps(palctl: Palctl, as_json: bool = False, fields: str = "") -> None:
     far as those tell; NOISE is how much step times differ (log) between its jobs.
     """
     from pal_slurm.learning.knowledge import seen_apps
+    from pal_slurm.learning.telling import app_row
 
+    if palctl.asks_pald:
+        columns = choose(fields, FIELDS, FIELDS if as_json else SHOWN)
+        print_rows(palctl.ask("apps").rows, columns, as_json=as_json, empty="no application of yours is known yet")
+        return
     default = palctl.config.classes.default
-    rows = [_row(seen.app, seen.source, seen.features) for seen in seen_apps(palctl.store, palctl.config)]
+    rows = [app_row(seen) for seen in seen_apps(palctl.store, palctl.config)]
     columns = choose(fields, FIELDS, FIELDS if as_json else SHOWN)
     empty = f"no application is known; each counts as class {default}. Say more with: palctl apps set NAME=CLASS"
     print_rows(rows, columns, as_json=as_json, empty=empty)
-
-
-def _row(app: App, source: str, f: AppFeatures) -> dict[str, Value]:
-    from pal_slurm.learning.from_jobs import shapes_told
-    from pal_slurm.model import Tier
-
-    comm = {tier.name.lower(): factor for tier, factor in zip(Tier, app.comm, strict=True)}
-    return {
-        "app": app.name, "class": app.cls, "source": source, "jobs": f.jobs, "sure": f.sure, "compute": f.compute,
-        "memory": f.memory, "noise": f.noise, "base": dict(app.base), "comm": comm,
-        "measured_base": dict(shapes_told(f.base)),
-    }  # fmt: skip
 
 
 @command.command(name="set")

@@ -22,6 +22,9 @@ def command(palctl: Palctl, most: int, as_json: bool, fields: str) -> None:
     from pal_slurm.store import DecisionRepo, OutcomeRepo
 
     columns = choose(fields, FIELDS, FIELDS if as_json else DEFAULT)
+    if palctl.asks_pald:
+        print_rows(palctl.ask("jobs", most=most).rows, columns, as_json=as_json, empty="no GPU job of yours is known")
+        return
     decided = DecisionRepo(palctl.store, palctl.cluster).newest(most)
     got = OutcomeRepo(palctl.store, palctl.cluster).newest(most)
     print_rows(job_rows(decided, got, most), columns, as_json=as_json, empty="pald has seen no GPU job yet")

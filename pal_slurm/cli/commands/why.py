@@ -7,6 +7,7 @@ import re
 import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.say import say
 from pal_slurm.errors import BadInput
 
 
@@ -19,6 +20,10 @@ def command(palctl: Palctl, job: str, as_json: bool) -> None:
     from pal_slurm.report.life import life_of, life_sentences
     from pal_slurm.report.text import as_json as to_json
 
+    if palctl.asks_pald:
+        told = palctl.ask("why", job=job)
+        say(to_json(told.records) if as_json else "\n".join(told.lines))
+        return
     match = re.fullmatch(r"([0-9]{1,10})(?:_([0-9]{1,10}))?", job)
     if match is None:
         raise BadInput(f"{job!r} is no job id; write 1234, or 1234_5 for a task of an array")

@@ -49,7 +49,12 @@ PAGES = {
     for page in (
         Page(
             "palctl", 1, "see and steer pal-slurm", ("pald(8)", "pal.yaml(5)", "pal-probe(1)"),
-            files=(CONFIG, STATE), environment=ENVIRONMENT, exits=EXITS,
+            files=(
+                CONFIG, STATE,
+                ("/run/pal-slurm/users.sock", "Where who may not read the settings asks pald: why, jobs, apps."),
+            ),
+            environment=(*ENVIRONMENT, ("PAL_SOCKET", "Ask pald there, of your own jobs, whoever you are.")),
+            exits=EXITS,
         ),
         Page(
             "pald", 8, "places pending Slurm GPU jobs on the GPUs that suit them",

@@ -11,7 +11,7 @@ from pal_slurm.page.asked import NotThere, Visit, Wrong, job_id
 from pal_slurm.page.grid import place_of
 from pal_slurm.page.rows import edit_row, past_row, running_row, waiting_row
 from pal_slurm.page.views import PageView, Views
-from pal_slurm.report.life import Life, life_of
+from pal_slurm.report.life import Life, life_of, owner
 from pal_slurm.report.present import RunningNow
 from pal_slurm.report.why import sentences, where
 from pal_slurm.store import Weighed
@@ -56,7 +56,7 @@ def job(asked: Visit) -> PageView:
             "trouble": trouble,
             "waits": waiting_row(place, waits, asked.viewer, sight.at) if waits else None,
             "runs": [running_row(one, sight, asked.viewer) for one in runs[:STORIES]],
-            "gpus": [spot for one in runs[:STORIES] for spot in _gpus(asked, one)] if sees else [],
+            "gpus": [spot for one in runs[:STORIES] if asked.viewer.sees(one.user) for spot in _gpus(asked, one)],
             "stories": [(list(sentences(why)), bars(why.weighed)) for why in told.decided[:STORIES]] if told else [],
             "more": max(0, len(told.decided) - STORIES) if told else 0,
             "edits": [edit_row(edit, True) for edit in reversed(told.edits[-EDITS:])] if told else [],
@@ -76,12 +76,9 @@ def _life(asked: Visit, number: int, task: int | None) -> tuple[Life | None, str
 
 
 def _user(life: Life | None, runs: Sequence[RunningNow], waiting: str) -> str:
-    """Whose it is; a job id may have come round again: what is there now wins."""
-    if runs or waiting:
-        return runs[0].user if runs else waiting
-    if life is None:
-        return ""
-    return next(filter(None, (*(got.user for got in life.got), *(why.user for why in life.decided))), "")
+    """Whose story it is: a job id may come round again, and another's story is not told with it."""
+    told = owner(life) if life is not None else ""
+    return told or (runs[0].user if runs else waiting)
 
 
 def bars(weighed: Sequence[Weighed]) -> list[WeighedBar]:

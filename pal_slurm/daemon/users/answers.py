@@ -1,0 +1,122 @@
+"""What users are told. In: a question, who asks. Out: of his own jobs everything, of others' how many are ahead.
+
+Whose a job is stands in its decisions, in what it got and in what pald sees now; a job of which none of them says it is
+nobody's. That there is a job of another is told in no other words than that there is none.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+import msgspec
+
+from pal_slurm.config import Config
+from pal_slurm.errors import BadInput
+from pal_slurm.learning.knowledge import seen_apps
+from pal_slurm.learning.telling import app_row
+from pal_slurm.model import Reason
+from pal_slurm.report.jobs import job_rows
+from pal_slurm.report.life import Life, life_of, life_sentences, owner
+from pal_slurm.report.present import Present, RunningNow, WaitingNow
+from pal_slurm.report.text import Value, clock
+from pal_slurm.report.why import REASONS
+from pal_slurm.store import DecisionRepo, OutcomeRepo, Store
+
+MOST_ROWS = 200
+MOST_BYTES = 1_000_000  # of an answer
+_JOB = re.compile(r"([0-9]{1,10})(?:_([0-9]{1,10}))?")
+
+
+class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    ask: str  # why, jobs, apps
+    job: str = ""
+    most: int = 100
+
+
+class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
+    """One of them is given."""
+
+    error: str = ""
+    lines: tuple[str, ...] = ()
+    rows: tuple[Mapping[str, Value], ...] = ()
+    records: Mapping[str, object] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Asker:
+    name: str
+    everything: bool = False  # root, and who pald runs as
+
+    def owns(self, user: str) -> bool:
+        return self.everything or (bool(user) and user == self.name)
+
+
+@dataclass
+class UserAnswers:
+    store: Store
+    cluster: str
+    config: Callable[[], Config]
+    present: Callable[[], Present | None]
+
+    def to(self, question: Question, asker: Asker) -> Answered:
+        """StoreError, BadInput: what to say instead."""
+        if question.ask == "why":
+            return self._why(question.job, asker)
+        if question.ask == "jobs":
+            return self._jobs(min(max(question.most, 1), MOST_ROWS), asker)
+        if question.ask == "apps":
+            return self._apps(asker)
+        raise BadInput("pald answers why, jobs and apps; for anything else ask your admins")
+
+    def _why(self, text: str, asker: Asker) -> Answered:
+        match = _JOB.fullmatch(text)
+        if match is None:
+            raise BadInput(f"{text[:40]!r} is no job id; write 1234, or 1234_5 for a task of an array")
+        number, task = int(match[1]), int(match[2]) if match[2] else None
+        life, waits = life_of(self.store, self.cluster, number, task), self._waiting(number)
+        if not asker.owns(self._user(number, life)):
+            raise BadInput(
+                f"no job {text} of yours is known; of others' jobs nothing is told but how many are ahead of yours"
+            )
+        lines = () if life.empty else tuple(life_sentences(life))
+        ahead = _stands(*waits) if waits is not None else ()
+        return Answered(lines=(*lines, *ahead), records=msgspec.to_builtins(life.plain(), str_keys=True))
+
+    def _user(self, number: int, life: Life) -> str:
+        """Whose story it is: a job id may come round again, and another's story is not told with it."""
+        return owner(life) or next((job.user for job in self._there() if job.job == number), "")
+
+    def _there(self) -> Iterable[RunningNow | WaitingNow]:
+        present = self.present()
+        return () if present is None else (*present.running, *present.waiting)
+
+    def _waiting(self, number: int) -> tuple[int, WaitingNow] | None:
+        present = self.present()
+        waiting = present.waiting if present is not None else ()
+        return next(((place, job) for place, job in enumerate(waiting) if job.job == number), None)
+
+    def _jobs(self, most: int, asker: Asker) -> Answered:
+        whose = "" if asker.everything else asker.name
+        got = OutcomeRepo(self.store, self.cluster).newest(most, user=whose)
+        mine = [job.job for job in self._there() if asker.owns(job.user)][-most:]
+        decided = DecisionRepo(self.store, self.cluster).of_jobs({*mine, *(outcome.job for outcome in got)})
+        return Answered(rows=tuple(job_rows([why for why in decided if asker.owns(why.user)], got, most)))
+
+    def _apps(self, asker: Asker) -> Answered:
+        """Those that the site described, and those that he ran."""
+        mine = {job.app for job in self._there() if asker.owns(job.user)}
+        mine |= {got.app or "" for got in OutcomeRepo(self.store, self.cluster).newest(1000, user=asker.name)}
+        seen = seen_apps(self.store, self.config())
+        may = [s for s in seen if asker.everything or s.source in ("pal.yaml", "admin") or s.app.name in mine]
+        return Answered(rows=tuple(app_row(s) for s in may[:MOST_ROWS]))
+
+
+def _stands(place: int, job: WaitingNow) -> tuple[str, ...]:
+    """Where it is in the queue at this moment."""
+    ahead = f"{place} {'job is' if place == 1 else 'jobs are'} ahead of it"
+    said = REASONS[Reason(job.reason)] if job.reason in set(Reason) else ""
+    until = f"It will probably start at {clock(job.until, '%Y-%m-%d %H:%M')}." if job.until else ""
+    lease = f"Should pald be gone, Slurm starts it after {clock(job.lease, '%H:%M:%S')}." if job.lease else ""
+    return (" ".join(filter(None, (f"Now: {ahead}.", said, until, lease))),)
