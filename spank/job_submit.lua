@@ -20,6 +20,7 @@ local NO_VAL16 = 65534 -- how Slurm says "not set" in a field of 16 bits
 local LONGEST_TEXT = 1024 -- slurmctld refuses a longer comment or feature expression, after job_submit has run
 local LONGEST_VALUE = 512 -- of one field of the mark; longer requests are left alone
 local LONGEST_LEASE = 600 -- a lease never exceeds ten minutes (docs/decisions/0013)
+local LONGEST_TELL = 120 -- characters for who looks with scontrol
 local LEASE = 20 -- where neither pal_lua.conf nor pald says how long it is
 local ALIVE_FOR = 60 -- seconds that pald's sign of life is believed
 local SETTLED = 2 -- a snapshot so many seconds younger than a lease holds its job: a second is lost in rounding
@@ -102,6 +103,9 @@ local READERS = {
 	preempt_qos = set_of,
 	alive_file = function(v) return v:match("^/.*$") end,
 	wake_file = function(v) return v:match("^/.*$") end,
+	tell = function(v) -- no braces: those are the mark's
+		return #v <= LONGEST_TELL and v:match("^[\32-\122|~]+$") or nil
+	end,
 	lease = function(v)
 		local n = v:match("^%d+$") and tonumber(v)
 		return n and n >= 1 and n <= LONGEST_LEASE and n or nil
@@ -571,8 +575,14 @@ local function lease(job, s, partitions, set)
 	if not mark then
 		return
 	end
-	local rest = job.admin_comment
-	set("admin_comment", (rest and rest ~= "") and (mark .. " " .. rest) or mark)
+	local words = { mark }
+	if s.tell and not pass then
+		words[#words + 1] = s.tell
+	end
+	if job.admin_comment and job.admin_comment ~= "" then
+		words[#words + 1] = job.admin_comment
+	end
+	set("admin_comment", table.concat(words, " "))
 	set("begin_time", lease_end)
 	if not pass then
 		last_lease = now

@@ -181,6 +181,18 @@ function cases.a_job_without_a_script_is_marked()
 	same(j.admin_comment, ("pal1{b=%d;n=gres/gpu:2;i=1}"):format(j.begin_time))
 end
 
+function cases.the_site_s_own_words_stand_behind_the_mark_of_who_waits()
+	local said = "waits for pal-slurm (BeginTime) to choose GPUs: palctl why JOBID"
+	fresh("tell = " .. said .. "\n")
+	local j = submit({ admin_comment = "JS1:abc" })
+	same(j.admin_comment, ("pal1{b=%d;n=gres/gpu:2} %s JS1:abc"):format(j.begin_time, said))
+	for _, bad in ipairs({ "pal1{b=1}", ("x"):rep(121), "a\27[31m", "gr\195\188n" }) do
+		fresh("tell = " .. bad .. "\n")
+		same(submit().admin_comment, nil) -- a fault in the file: jobs are left alone
+		assert(logged[1] and logged[1]:find("tell can't have this value", 1, true))
+	end
+end
+
 function cases.what_stood_in_the_admin_comment_stays_behind_the_mark()
 	fresh()
 	local j = submit({ admin_comment = "JS1:abc" })

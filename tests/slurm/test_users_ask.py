@@ -56,3 +56,21 @@ def _page(port: int, path: str) -> str:
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/{path}", timeout=30) as answer:
         text: str = answer.read().decode()
         return text
+
+
+@pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
+def test_where_users_look_a_waiting_job_says_whom_to_ask(make_minicluster: Make) -> None:
+    """The words come with the mark, at submission: no edit of ours, and Slurm and pald read the mark as before."""
+    said = "waits for pal-slurm (BeginTime) to choose GPUs: palctl why JOBID"
+    cluster = make_minicluster("--nodes", "1", "--pald", "--users", "alice")
+    settings = cluster.etc / "pal_lua.conf"
+    settings.write_text(settings.read_text() + f"tell = {said}\n")
+    runs = cluster.submit("--pal-app=resnet", "--gres=gpu:4", user="alice")
+    cluster.wait_state(runs, "RUNNING")
+    waits = cluster.submit("--pal-app=resnet", "--gres=gpu:4", user="alice")
+    record = cluster.client("scontrol", "show", "job", str(waits), user="alice")
+    assert f" {said}\n" in record and "AdminComment=pal1{b=" in record
+    wait_for(lambda: "0 jobs are ahead of it" in asks(cluster, "alice", "why", str(waits)).stdout, "it is pald's")
+    cluster.client("scancel", str(runs))
+    cluster.wait_state(waits, "RUNNING")
+    wait_for(lambda: "as pinned" in asks(cluster, "alice", "why", str(waits)).stdout, "it was placed")
