@@ -70,7 +70,7 @@ class LinearProgram:
         self._highs = highs = highspy.Highs()
         highs.setOptionValue("output_flag", False)
         highs.setOptionValue("threads", 1)
-        self._whole = whole
+        self._whole, self._inside = whole, False
         n, m = len(columns.gain), len(lower)
         if whole:
             highs.setOptionValue("mip_rel_gap", gap)
@@ -81,9 +81,15 @@ class LinearProgram:
             _NO_COUNTS, _NO_COUNTS, _NO_VALUES, kind,
         )  # fmt: skip
 
-    def interior(self) -> None:
-        """Solve by the interior point method: faster from cold where thousands of rows differ."""
+    def interior(self, *, corner: bool = True) -> None:
+        """Solve by the interior point method: faster from cold where thousands of rows differ.
+
+        `corner`: end in a corner, as every other method does.
+        """
         self._highs.setOptionValue("solver", "ipm")
+        if not corner:
+            self._inside = True
+            self._highs.setOptionValue("run_crossover", "off")
 
     def change(self, row: int, column: int, value: float) -> None:
         self._highs.changeCoeff(row, column, value)
@@ -100,6 +106,11 @@ class LinearProgram:
         highs.setOptionValue("time_limit", highs.getRunTime() + most_s)
         highs.run()
         status = highs.getModelStatus()
+        if self._inside and status == highspy.HighsModelStatus.kUnknown:  # near, and not near enough
+            highs.setOptionValue("run_crossover", "on")
+            highs.run()
+            highs.setOptionValue("run_crossover", "off")
+            status = highs.getModelStatus()
         if status == highspy.HighsModelStatus.kInfeasible:
             raise NoAnswer(Lack.INFEASIBLE)
         late = status == highspy.HighsModelStatus.kTimeLimit

@@ -2,6 +2,7 @@
 
 Definitions, used everywhere: JCT = end - submission. Makespan = last end - first submission, of the tracked jobs.
 Utilisation = GPU-seconds held over GPUs x makespan (so a policy that ends sooner is measured over a shorter window).
+Slowdown = JCT over the run time on median GPUs of the model that is best for the job.
 A move = a running job is put on other GPUs. A restart = a job that was stopped starts again later.
 """
 
@@ -32,6 +33,7 @@ class TraceOutcome:
     submit_s: NDArray[np.float64]
     start_s: NDArray[np.float64]  # of the first start
     end_s: NDArray[np.float64]
+    ideal_s: NDArray[np.float64]  # on median GPUs of the best model
     gpu_seconds: float  # held by any job until the last tracked job ended
     n_gpus: int
     moves: int
@@ -64,10 +66,12 @@ class TraceOutcome:
             "median_jct_s": float(np.median(self.jct_s)),
             "p99_jct_s": float(np.percentile(self.jct_s, 99)),
             "makespan_s": self.makespan_s,
+            "p99_slowdown": float(np.percentile(self.jct_s / self.ideal_s, 99)),
             "utilization": self.utilization,
             "moves": self.moves,
             "restarts": self.restarts,
             "starts_per_job": self.starts_per_job,
+            "restarts_per_job": self.starts_per_job - 1.0,
             "cpu_s": self.cpu_s,
         }
 
@@ -78,9 +82,11 @@ DEFINITIONS: Mapping[str, str] = {
     "median_jct_s": "median of end - submission, in seconds",
     "p99_jct_s": "99th percentile of end - submission, linear between ranks, in seconds",
     "makespan_s": "last end - first submission of the tracked jobs, in seconds",
+    "p99_slowdown": "99th percentile of (end - submission) over the run time on median GPUs of the best model",
     "utilization": "GPU-seconds held by any job until the last tracked job ended, over GPUs x makespan",
     "moves": "times that a running job was put on other GPUs",
     "restarts": "times that a stopped job started again",
     "starts_per_job": "starts of the tracked jobs, restarts and moves among them, over their number",
+    "restarts_per_job": "the same without first starts",
     "cpu_s": "processor seconds that the simulator itself used for the run",
 }

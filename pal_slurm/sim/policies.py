@@ -24,11 +24,13 @@ from pal_slurm.policy.composition import NAMED, compose
 from pal_slurm.policy.seams import BY_PROGRESS, fills, orders
 from pal_slurm.scores import alike, binned
 from pal_slurm.sim.admission import FILLS
-from pal_slurm.sim.artifact import ARTIFACT_NAMES
+from pal_slurm.sim.artifact import ARTIFACT_NAMES, GAVEL_NAMES
+from pal_slurm.sim.artifact.gavel import InGavelRounds
 from pal_slurm.sim.artifact.in_rounds import InRounds
 from pal_slurm.sim.engine import ClusterRules, Scheduler
 from pal_slurm.sim.in_moves import InMoves
 from pal_slurm.sim.in_planner import InPlanner
+from pal_slurm.sim.in_pools import InPools
 
 
 class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -84,6 +86,8 @@ def scheduler_for(spec: PolicySpec, setting: Setting, known: ScoreTable, seed: i
     if spec.fill and spec.fill not in FILLS:
         raise ConfigError(f"{spec.label}: there is no fill {spec.fill!r}; choose one of {', '.join(FILLS)}.")
     order = orders.get(spec.order or "fifo")
+    if spec.policy in GAVEL_NAMES:
+        return InGavelRounds(spec.label, setting.cluster, seed, agnostic=spec.policy.endswith("-agnostic"))
     if spec.policy in ARTIFACT_NAMES:
         if spec.placement:
             raise ConfigError(f"{spec.label}: {spec.policy} brings its own placement; leave `placement` out.")
@@ -94,6 +98,17 @@ def scheduler_for(spec: PolicySpec, setting: Setting, known: ScoreTable, seed: i
         artifact.name = spec.label
         return artifact
     moves = setting.requeue if spec.moves is None else spec.moves
+    plain = not spec.placement and not spec.patience and spec.fill in ("", "easy")
+    if spec.policy == "pal" and plain and len(setting.cluster.models) > 1:
+        return InPools(
+            spec.label,
+            setting.cluster,
+            known,
+            order,
+            move_cost_s=setting.rules.restart_cost_s,
+            moves=moves,
+            levels=spec.order == "las",
+        )
     if spec.policy == "pal" and not spec.placement and moves:
         return InMoves(
             spec.label,

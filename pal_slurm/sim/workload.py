@@ -34,6 +34,10 @@ class Work:
         """Run time on median GPUs of that model with no cost of distance."""
         return self.steps * self.app.base.get(model, 1.0)
 
+    def least_s(self) -> float:
+        """The same on the model that is best for it."""
+        return self.steps * min(self.app.base.values(), default=1.0)
+
     def as_job(self) -> Job:
         """The record of the queue that a policy would see."""
         return Job(

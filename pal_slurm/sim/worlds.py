@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from pal_slurm.errors import BadInput, ConfigError
-from pal_slurm.model import Cluster, ScoreTable
+from pal_slurm.model import Cluster, ScoreTable, neutral_scores
 from pal_slurm.scores import binned
 from pal_slurm.sim.costs import CostMix
 from pal_slurm.sim.loads import at_load
@@ -54,7 +54,7 @@ class Worlds:
             raise BadInput("--known says what is believed of the GPUs of a --scores file; give that too.")
         self._sources = sources
         self._shape, self._n_gpus = (cluster.n_nodes, cluster.width), cluster.n_gpus
-        self._first = first
+        self._first, self._cluster = first, cluster
         self._load, self._recipe = self._trace()
         self._truth = None if sources.scores is None else read_scores(sources.scores, *self._shape)
         self._known = self._truth if sources.known is None else read_scores(sources.known, *self._shape)
@@ -97,6 +97,8 @@ class Worlds:
             return World(load, shuffled(self._truth, seed), shuffled(self._known, seed))
         if self._runs:
             table = binned(tuple(self._runs), draw_nodes(list(self._runs.values()), *self._shape, seed))
+        elif self._sources.options.throughputs is not None:
+            table = neutral_scores(self._cluster)  # all the spread that this trace tells of is between models
         else:
             table = binned(("A", "B", "C"), synthetic_scores(*self._shape, seed))
         return World(load, table, table)

@@ -75,6 +75,8 @@ def test_the_json_has_every_figure_and_its_definition(tmp_path: Path) -> None:
         "moves",
         "restarts",
         "starts_per_job",
+        "restarts_per_job",
+        "p99_slowdown",
         "cpu_s",
     )
     for entry in (first, second):

@@ -51,7 +51,10 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
 @click.option("--limit-factor", default=2.0, type=Number(1), help="Time limit over ideal run time, if untold.")
 @click.option("--throughputs", type=click.Path(path_type=Path), help="gavel: simulation_throughputs.json.")
 @click.option(
-    "--tracked", default="", metavar="N|A-B|all", help="Jobs that count: the first N, or by place; 160 with artifact/*."
+    "--tracked",
+    default="",
+    metavar="N|A-B|all",
+    help="Jobs that count: the first N, or by place; 160 with PAL's artifacts.",
 )
 @click.option("--seed", default=0, type=Whole(0), help="Of everything that is drawn.")
 @click.option("--repeat", default=1, type=Whole(1, 10_000), help="Seeds; gives 95 % intervals.")
@@ -96,6 +99,7 @@ def command(
     Without --scores or --profile the cluster's spread is synthetic, like that measured on V100 nodes.
     """
     from pal_slurm.cli.whole_file import check_target
+    from pal_slurm.sim.artifact import GAVEL_NAMES
     from pal_slurm.sim.clusters import parse_cluster
     from pal_slurm.sim.compare import as_json, compare
     from pal_slurm.sim.costs import parse_costs
@@ -108,7 +112,7 @@ def command(
 
     for path in filter(None, (json_file, plot_file)):  # said now, and not after hours of simulating
         check_target(str(path))
-    published = any(name.startswith("artifact/") for name in policies)
+    published = any(name.startswith("artifact/") and name not in GAVEL_NAMES for name in policies)
     specs = _specs(policies or ("packed", "pal"), order, placement, fill or ("none" if published else "easy"))
     cluster = parse_cluster(cluster_text)
     sources = Sources(

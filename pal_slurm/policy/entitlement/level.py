@@ -42,8 +42,12 @@ class CommonLevel:
         *,
         gain: FloatArray | None = None,
         prices: FloatArray | None = None,
+        interior: bool = False,
     ) -> None:
-        """`gain`: of a class's rate, over the price of the pool; maximise those and no level."""
+        """`gain`: of a class's rate, over the price of the pool; maximise those and no level.
+
+        `interior`: an optimum away from the bounds.
+        """
         self.division = division
         self.merged = merged = alone(division.n_jobs) if merged is None or division.pairs else merged
         self.count = merged.many
@@ -54,7 +58,7 @@ class CommonLevel:
         self.doing = _activities(division, merged, best)
         self._level_column = len(self.doing.pool)
         self._n, self._pools = len(merged.first), len(division.gpus)
-        self._gain = gain
+        self._gain, self._interior = gain, interior
         self._prices = np.ones(self._pools) if prices is None else prices
         self._program: LinearProgram | None = None
         self._scale = 1.0
@@ -126,8 +130,8 @@ class CommonLevel:
         upper = np.concatenate((k, self.division.gpus, np.full(n, INFINITY)))
         lower = np.concatenate((np.full(fair, -INFINITY), floor * k))
         program = LinearProgram(Columns(gain, top, starts, rows, values), lower, upper)
-        if n >= COLD:
-            program.interior()
+        if n >= COLD or self._interior:
+            program.interior(corner=not self._interior)
         return program
 
 

@@ -19,6 +19,14 @@ def max_min(division: Division) -> Shares:
     return level.shares(answer, answer.value)
 
 
+def central(division: Division) -> Shares:
+    """The same level; of all optima one far from every bound, as an interior point method leaves it."""
+    merged = merge(division)
+    level = CommonLevel(division, merged, interior=True)
+    answer = level.solve(needs(division)[merged.first])
+    return level.shares(answer, answer.value)
+
+
 def merge(division: Division) -> Alike:
     return classes(division.rates, division.sizes, division.weights)
 

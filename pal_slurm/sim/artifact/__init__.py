@@ -6,8 +6,12 @@ jobs where they are. GPUs are flat numbers, node * width + slot. Semantics: docs
 
 from pal_slurm.sim.artifact.board import Ask, Board, Gpus
 from pal_slurm.sim.artifact.placers import PLACERS, Placer
-from pal_slurm.sim.artifact.rounds import ARTIFACT_NAMES, Anew, Packed, Rounds, rounds_named
+from pal_slurm.sim.artifact.rounds import ROUND_NAMES, Anew, Packed, Rounds, rounds_named
+
+GAVEL_NAMES = ("artifact/gavel-las", "artifact/gavel-las-agnostic")
+ARTIFACT_NAMES = (*ROUND_NAMES, *GAVEL_NAMES)
 
 __all__ = [
-    "ARTIFACT_NAMES", "PLACERS", "Anew", "Ask", "Board", "Gpus", "Packed", "Placer", "Rounds", "rounds_named",
+    "ARTIFACT_NAMES", "GAVEL_NAMES", "PLACERS", "ROUND_NAMES", "Anew", "Ask", "Board", "Gpus", "Packed", "Placer",
+    "Rounds", "rounds_named",
 ]  # fmt: skip

@@ -97,7 +97,7 @@ _MAKERS: Mapping[str, Callable[[Board], Rounds]] = {
     "artifact/packed-nonsticky": lambda board: Anew(board, PLACERS["packed"], sort_by_class=False),
     "artifact/packed-sticky": Packed,
 }
-ARTIFACT_NAMES = tuple(_MAKERS)
+ROUND_NAMES = tuple(_MAKERS)
 
 
 def rounds_named(name: str, board: Board) -> Rounds:

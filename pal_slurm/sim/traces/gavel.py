@@ -1,6 +1,7 @@
 """Gavel's job sequences: TSV with arrival_s, model, scale_factor, total_steps, v100_duration_s; or its .trace files.
 
-In: either, and for .trace files simulation_throughputs.json (steps/s by GPU model). Out: a Workload.
+In: either, and for .trace files simulation_throughputs.json (steps/s by GPU model). Out: a Workload. With that table
+distance costs nothing more: what it says of several GPUs was measured with the network between them.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ class Gavel:
             elif (base := speeds.get((model, gpus))) is None:
                 raise row.error("model", f"{model[:60]!r} on {gpus} GPUs has no throughput in {options.throughputs}")
             else:
-                app = apps.setdefault((model, gpus), App(model, cls, base, options.comm))
+                app = apps.setdefault((model, gpus), App(model, cls, base))
             return Work(
                 id=row.whole("job_id") if headed else row.line - 1,
                 submit=row.number("arrival_s"),

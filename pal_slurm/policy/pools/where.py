@@ -1,0 +1,86 @@
+"""Which pool each job runs in. In: claims of jobs that shall run, GPUs of the pools. Out: a pool for each, or none.
+
+maximise the sum over jobs and pools of  gpus_i x_ij (MORE + ln rate_ij + ln(1 - cost_ij / horizon_i))
+where the cost is that of a move, 0 for who stays or starts; within the pools' GPUs; each job in one pool or waiting.
+
+The logarithm makes a job's own scale a constant, and halving one job's speed as bad as halving another's. One job more
+that runs beats any better match. Jobs of one GPU are moved round in cycles while that gains: exact, and quick because
+the present plan is nearly right. Where sizes differ whole numbers are sought, beginning with the present plan.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from pal_slurm.model import FloatArray, IntArray
+from pal_slurm.policy.pools.claims import PoolClaim
+from pal_slurm.policy.pools.cycles import in_cycles
+from pal_slurm.policy.solving import INFINITY, Columns, LinearProgram, NoAnswer, packed
+
+MORE = 20.0
+HORIZON_S = 7200.0  # as far ahead as a plan is believed
+HELD = 1000.0  # that who may not be moved stays
+GAP = 1e-3  # of the best plan
+NOT_THERE = -1e9
+
+
+def values(claims: Sequence[PoolClaim], move_cost_s: float) -> FloatArray:
+    """(claims, pools) what each is worth there, per GPU."""
+    rates = np.array([claim.rates for claim in claims])
+    with np.errstate(divide="ignore"):
+        worth = np.where(rates > 0, MORE + np.log(rates), NOT_THERE)
+    for i, claim in enumerate(claims):
+        if claim.pool < 0:
+            continue
+        stays = worth[i, claim.pool]
+        if claim.movable:
+            left = 1.0 - move_cost_s / min(HORIZON_S, claim.rest_s)
+            worth[i] += math.log(left) if left > 0 else NOT_THERE
+            worth[i, claim.pool] = stays
+        else:
+            worth[i] = NOT_THERE
+            worth[i, claim.pool] = stays + HELD
+    return worth
+
+
+def assign(claims: Sequence[PoolClaim], gpus: Sequence[int], move_cost_s: float, most_s: float = 1.0) -> list[int]:
+    """A pool for each claim, -1: none. Out of time it is the best found so far, at worst what runs stays."""
+    if not claims:
+        return []
+    worth = values(claims, move_cost_s)
+    sizes = np.array([claim.gpus for claim in claims])
+    now = np.array([claim.pool for claim in claims])
+    if (sizes == sizes[0]).all():
+        room = [g // int(sizes[0]) for g in gpus]
+        found = in_cycles(worth, room, now)
+    else:
+        found = _whole(worth, sizes, np.array(gpus, dtype=float), now, most_s)
+    return [int(pool) for pool in found]
+
+
+def _whole(worth: FloatArray, sizes: IntArray, gpus: FloatArray, now: IntArray, most_s: float) -> IntArray:
+    """Of equal rows it counts how many go where: fewer unknowns, and none that differ by name only."""
+    rows = np.column_stack((worth, sizes, now)).round(9)
+    _, first, of, count = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    of = of.reshape(-1)
+    kind, pool = np.nonzero(worth[first] > NOT_THERE / 2)
+    size = sizes[first][kind].astype(float)
+    entries = packed(np.column_stack((kind, len(first) + pool)), np.column_stack((np.ones(len(kind)), size)))
+    columns = Columns(size * worth[first][kind, pool], count[kind].astype(float), *entries)
+    upper = np.concatenate((count.astype(float), gpus))
+    program = LinearProgram(columns, np.full(len(upper), -INFINITY), upper, whole=True, gap=GAP)
+    stay = np.where(now[first][kind] == pool, count[kind], 0).astype(float)
+    program.begin(stay)
+    try:
+        found = program.solve(most_s).columns
+    except NoAnswer:
+        found = stay
+    out = np.full(len(sizes), -1)
+    left = {c: np.flatnonzero(of == c).tolist() for c in range(len(first))}
+    for c, p, n in zip(kind.tolist(), pool.tolist(), np.rint(found).astype(int).tolist(), strict=True):
+        for _ in range(n):
+            out[left[c].pop()] = p
+    return out

@@ -1,0 +1,71 @@
+"""Who runs. In: claims in the order, the pools' GPUs, who chooses by price. Out: the claims that shall run.
+
+The order is walked while GPUs suffice, also those of the pools that a job may have at all. Who can't be moved and runs,
+runs on. Who can't be moved and waits takes a pool by its price, or none; then it may have that and what costs the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from pal_slurm.policy.pools.claims import PoolClaim
+from pal_slurm.policy.pools.pricing import Chooser
+
+LEVEL_S = 1800.0  # of a GPU's work: the first level of `las`
+LEVELS = tuple(LEVEL_S * 4.0**i for i in range(1, 12))
+
+
+def level(attained_s: float) -> int:
+    """Least attained service in steps of four: within one, who runs goes on. In GPU seconds on the job's best GPUs."""
+    return sum(1 for bound in LEVELS if attained_s >= bound)
+
+
+class Room:
+    """GPUs left, also for jobs that may have some of the pools only."""
+
+    def __init__(self, gpus: Sequence[int]) -> None:
+        self.gpus = list(gpus)
+        self._every = (1 << len(gpus)) - 1
+        self.left = sum(gpus)
+        self._union = {u: sum(g for j, g in enumerate(gpus) if u >> j & 1) for u in range(1, self._every)}
+
+    def takes(self, claim: PoolClaim, mask: int) -> bool:
+        size = claim.gpus
+        if size > self.left:
+            return False
+        if mask != self._every:
+            inside = [u for u in self._union if mask & ~u == 0]
+            if any(self._union[u] < size for u in inside):
+                return False
+            for u in inside:
+                self._union[u] -= size
+        self.left -= size
+        return True
+
+
+def choose(claims: Iterable[PoolClaim], gpus: Sequence[int], chooser: Chooser | None) -> list[PoolClaim]:
+    """`claims` in the order, those that run and can't be moved among them. No chooser: all may be moved."""
+    room = Room(gpus)
+    free = list(gpus)  # of those who can't be moved
+    chosen: list[PoolClaim] = []
+    others: list[PoolClaim] = []
+    for claim in claims:
+        if claim.fixed:
+            room.takes(claim, 1 << claim.pool)
+            free[claim.pool] -= claim.gpus
+            chosen.append(claim)
+        else:
+            others.append(claim)
+    for claim in others:
+        if not room.left:
+            break
+        if claim.movable or chooser is None:
+            if room.takes(claim, sum(1 << j for j, rate in enumerate(claim.rates) if rate)):
+                chosen.append(claim)
+        elif claim.gpus <= room.left:
+            pool, only = chooser.takes(claim.rates, claim.gpus, free)
+            if pool >= 0 and room.takes(claim, 1 << pool):
+                free[pool] -= claim.gpus
+                chosen.append(replace(claim, rates=only))
+    return chosen

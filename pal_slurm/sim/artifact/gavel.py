@@ -1,0 +1,166 @@
+"""Gavel's published loop in rounds, bug for bug, as a scheduler of the engine. In: arrivals and ends. Out: rounds.
+
+A round is 360 s; GPUs of a job that ends in it are idle until the next. Shares are made anew when somebody came or went
+and the last are over 1920 s old. Per type, in the order v100, p100, k80 (drawn anew each round for the policy that
+knows no rates), jobs run by (share over the part of the type's time that they had, deficit, share). Who has no share
+fills what is left; who came after the last shares is counted as running, and its GPUs stay idle.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from pal_slurm.model import Cluster, FloatArray, Gpus, ScoreTable
+from pal_slurm.policy.entitlement.division import Division
+from pal_slurm.policy.entitlement.max_min import central
+from pal_slurm.sim.artifact.workers import Workers
+from pal_slurm.sim.engine import NEVER, Run, Stage
+
+ROUND_S = 360.0
+SHARES_LAST_S = 1920.0
+NEVER_RAN = 1e9  # times its share: who had nothing of a type comes before all that had something
+ORDER = ("v100", "p100", "k80")  # other models follow as they are told
+SHUFFLE_SEED = 5  # added to the run's seed, as published
+SLACK_S = 1e-6
+
+
+@dataclass(slots=True)
+class _Entry:
+    """One job, and what it had of each type since the last shares."""
+
+    run: Run
+    rates: FloatArray  # steps/s by type; 0: not there
+    time: FloatArray
+    deficit: FloatArray
+    share: FloatArray | None = None  # None: it came after they were made
+    workers: tuple[int, ...] = ()
+    type: int = -1  # of this round
+    since: float = field(default=0.0)
+
+
+class InGavelRounds:
+    """`artifact/gavel-las`, and without rates `artifact/gavel-las-agnostic`."""
+
+    restless = False
+
+    def __init__(self, name: str, cluster: Cluster, seed: int, *, agnostic: bool) -> None:
+        self.name, self.wake_at = name, NEVER
+        self._agnostic = agnostic
+        self._models = cluster.models
+        self._types = sorted(range(len(cluster.models)), key=lambda t: _place(cluster.models[t]))
+        self._workers = [Workers(cluster, t) for t in range(len(cluster.models))]
+        self._gpus = np.array([float(workers.count) for workers in self._workers])
+        self._spent = np.zeros(len(self._types))  # of each type, by jobs, since the last shares
+        self._shuffle = random.Random(seed + SHUFFLE_SEED)
+        self._jobs: dict[int, _Entry] = {}
+        self._changed = False
+        self._shared_at = 0.0
+        self._round_end = 0.0
+
+    def arrive(self, run: Run) -> None:
+        rates = np.array([_rate(run.work.app.base, model) for model in self._models])
+        self._jobs[run.work.id] = _Entry(run, rates, np.full(len(rates), ROUND_S / 2), np.zeros(len(rates)))
+        self._changed = True
+
+    def ended(self, run: Run, gpus: Gpus) -> None:
+        entry = self._jobs.pop(run.work.id)
+        self._spent[entry.type] += run.end - entry.since
+        self._changed = True
+
+    def learn(self, known: ScoreTable) -> None:
+        """The artifact knows nothing of single GPUs."""
+
+    def act(self, stage: Stage) -> None:
+        now = stage.now
+        if now < self._round_end - SLACK_S:
+            return
+        self._account(now)
+        if self._changed and (now - self._shared_at >= SHARES_LAST_S or self._shared_at == 0):
+            self._share(now)
+        self._run(stage, self._chosen())
+        running = any(entry.type >= 0 for entry in self._jobs.values())
+        self._round_end = now + ROUND_S if running else now
+        self.wake_at = self._round_end if running else NEVER
+
+    def _account(self, now: float) -> None:
+        for entry in self._jobs.values():
+            if entry.type >= 0:
+                entry.time[entry.type] += now - entry.since
+                self._spent[entry.type] += now - entry.since
+
+    def _share(self, now: float) -> None:
+        elapsed = now - self._shared_at
+        for entry in self._jobs.values():
+            owed = 0.0 if entry.share is None else entry.share * elapsed
+            entry.deficit += owed - (entry.time - ROUND_S / 2)
+            entry.time[:] = ROUND_S / 2
+        self._spent[:] = len(self._jobs) * ROUND_S / 2
+        self._shared_at, self._changed = now, False
+        if not self._jobs:
+            return
+        entries = list(self._jobs.values())
+        sizes = np.array([float(entry.run.work.gpus) for entry in entries])
+        asked = Division(np.array([entry.rates for entry in entries]), self._gpus, sizes)
+        shares = central(asked.alike() if self._agnostic else asked).share
+        for entry, share in zip(entries, shares, strict=True):
+            entry.share = share
+
+    def _chosen(self) -> dict[int, int]:
+        """Job to type."""
+        types = list(self._types)
+        if self._agnostic:
+            self._shuffle.shuffle(types)
+        left = self._gpus.copy()
+        chosen: dict[int, int] = {}
+        for t in types:
+            ranked = sorted(self._jobs.items(), key=lambda item: self._rank(item[1], t), reverse=True)
+            for job, entry in ranked:
+                if not left[t]:
+                    break
+                size = entry.run.work.gpus
+                if job not in chosen and entry.rates[t] > 0 and size <= left[t]:
+                    left[t] -= size
+                    chosen[job] = t
+        return chosen
+
+    def _rank(self, entry: _Entry, t: int) -> tuple[float, float, float]:
+        if entry.share is None:
+            return (0.0, float(entry.deficit[t]), 0.0)
+        share = float(entry.share[t])
+        if share == 0 or entry.rates[t] == 0:
+            return (0.0, float(entry.deficit[t]), share)
+        part = entry.time[t] / self._spent[t] if self._spent[t] else 0.0
+        return (share / part if part else share * NEVER_RAN, float(entry.deficit[t]), share)
+
+    def _run(self, stage: Stage, chosen: Mapping[int, int]) -> None:
+        now = stage.now
+        # stopping first: somebody else may have its GPUs
+        new: dict[int, tuple[int, Gpus]] = {}
+        for t, workers in enumerate(self._workers):
+            wanted = [
+                (job, entry.run.work.gpus, entry.workers if entry.type == t else ())
+                for job, entry in self._jobs.items()
+                if chosen.get(job) == t and entry.share is not None
+            ]
+            new |= {job: (t, gpus) for job, gpus in workers.given(wanted).items()}
+        for job, entry in self._jobs.items():
+            if entry.run.gpus and (job not in new or new[job][1] != entry.run.gpus):
+                if job not in new:
+                    stage.stop(entry.run)
+                entry.type, entry.workers = -1, ()
+        for job, (t, gpus) in new.items():
+            entry = self._jobs[job]
+            stage.start(entry.run, gpus)
+            entry.type, entry.workers, entry.since = t, gpus, now
+
+
+def _rate(base: Mapping[str, float], model: str) -> float:
+    return 1.0 / base[model] if base.get(model) else 0.0
+
+
+def _place(model: str) -> int:
+    return ORDER.index(model) if model in ORDER else len(ORDER)

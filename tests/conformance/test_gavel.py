@@ -1,0 +1,92 @@
+"""Gavel's published loop on its own traces, against its own simulator's figures; and ours beside it."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pal_slurm.model import neutral_scores
+from pal_slurm.sim.clusters import parse_cluster
+from pal_slurm.sim.engine import ClusterRules, Engine
+from pal_slurm.sim.outcome import TraceOutcome
+from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
+from pal_slurm.sim.traces import Options, read_trace
+from pal_slurm.sim.workload import Workload
+
+DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "gavel"
+CLUSTER = parse_cluster("v100:36x1+p100:36x1+k80:36x1")
+SINGLE = "continuous_single_rate{}_seed0"
+
+pytestmark = pytest.mark.skipif(not DATA.exists(), reason=f"no {DATA}")
+
+
+def trace(name: str) -> Workload:
+    options = Options(limit_factor=2.0, throughputs=DATA / "simulation_throughputs.json")
+    return read_trace(DATA / "traces" / f"{name}.tsv", "gavel", options)
+
+
+def ran(load: Workload, policy: str, cost_s: float = 0.0, order: str = "las", *, moves: bool = True) -> TraceOutcome:
+    rules = ClusterRules(restart_cost_s=cost_s, first_start_cost=True)
+    setting = Setting(CLUSTER, 1.0, rules, moves)
+    known = neutral_scores(CLUSTER)
+    scheduler = scheduler_for(PolicySpec(policy=policy, order=order), setting, known, 0)
+    return Engine(CLUSTER, known, load, scheduler, rules).run()
+
+
+def hours(outcome: TraceOutcome) -> float:
+    return outcome.avg_jct_s / 3600
+
+
+def test_a_hundred_jobs_at_once() -> None:
+    """Gavel's simulator: makespan 171.1 h, average 17.6 h."""
+    found = ran(trace("static_multi_100_seed0"), "artifact/gavel-las")
+    assert found.makespan_s / 3600 == pytest.approx(171.1, rel=0.04)
+    assert hours(found) == pytest.approx(17.6, rel=0.04)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("rate", "policy", "published", "within"),
+    [
+        ("4.0", "artifact/gavel-las", 17.07, 0.02),
+        ("4.0", "artifact/gavel-las-agnostic", 23.75, 0.06),
+        ("5.6", "artifact/gavel-las", 29.42, 0.02),
+    ],
+)
+def test_a_thousand_jobs_of_one_gpu(rate: str, policy: str, published: float, within: float) -> None:
+    load = trace(SINGLE.format(rate)).counting(range(4000, 5000))
+    assert hours(ran(load, policy)) == pytest.approx(published, rel=within)
+
+
+def some(rate: str, first: int = 0, jobs: int = 600) -> Workload:
+    load = trace(SINGLE.format(rate))
+    return replace(load, works=load.works[: first + jobs + 200], tracked=range(first, first + jobs))
+
+
+def test_deciding_who_and_then_where_beats_rounds_when_starts_cost_something() -> None:
+    load = some("5.6")
+    theirs, ours = ran(load, "artifact/gavel-las", 60.0), ran(load, "pal", 60.0)
+    assert hours(ours) < 0.95 * hours(theirs)
+    assert ours.starts_per_job < theirs.starts_per_job / 10
+
+
+def test_jobs_that_may_not_be_moved_start_once_and_wait_for_a_match_no_longer_than_it_pays() -> None:
+    load = some("5.6")
+    moved, stays = ran(load, "pal", 60.0), ran(load, "pal", 60.0, moves=False)
+    assert stays.moves == stays.restarts == 0
+    assert hours(stays) < 1.25 * hours(moved)
+
+
+def test_only_jobs_that_said_so_are_moved() -> None:
+    load = some("5.6", jobs=300).movable(0.5, 3)
+    rules = ClusterRules(restart_cost_s=60.0, first_start_cost=True)
+    known = neutral_scores(CLUSTER)
+    scheduler = scheduler_for(PolicySpec(policy="pal", order="las"), Setting(CLUSTER, 1.0, rules, True), known, 0)
+    engine = Engine(CLUSTER, known, load, scheduler, rules)
+    starts: dict[int, int] = {}
+    begin = engine.start
+    engine.start = lambda run, gpus: (starts.update({run.work.id: starts.get(run.work.id, 0) + 1}), begin(run, gpus))[1]  # type: ignore[method-assign]
+    engine.run()
+    fixed = [work.id for work in load.works if not work.requeue]
+    assert max(starts[job] for job in fixed if job in starts) == 1
+    assert max(starts.values()) > 1
