@@ -16,7 +16,7 @@ from typing import Any
 from tests.slurm.minicluster import FINAL, PROJECT, wait_for
 
 GPUS = 4
-DAEMONS = ("mariadb", "slurmdbd", "slurmctld", "pald", "deadman", "login")
+DAEMONS = ("mariadb", "slurmdbd", "slurmctld", "pald", "page", "deadman", "login")
 
 
 def docker(*words: str, timeout: float = 120, stdin: str | None = None) -> str:
