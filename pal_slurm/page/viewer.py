@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from pal_slurm.config.address import UNIX
 from pal_slurm.config.page import PageSection
 
 _NAME = re.compile(rb"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
@@ -30,11 +31,12 @@ class Viewer:
 
 
 def viewer_of(headers: Iterable[tuple[bytes, bytes]], peer: str | None, page: PageSection) -> Viewer:
-    """`peer`: the address that it came from; None: through the socket."""
+    """`peer`: the address that it came from; None: it has none, through a socket or because it is gone already."""
     said = _said(headers, page.user_header.lower().encode()) if page.user_header else []
     name = ""
     if said:
-        if peer is not None and peer != page.proxy:
+        through_socket = page.listen.startswith(UNIX)
+        if not (peer is None if through_socket else bool(peer) and peer == page.proxy):
             raise Unclear(f"{page.user_header} is not for you to say")
         if len(said) > 1 or not _NAME.fullmatch(said[0]):
             raise Unclear(f"{page.user_header} must come once and hold one user's name")

@@ -209,6 +209,9 @@ def test_a_large_site_s_map_holds_every_gpu_once_and_its_queue_every_job(browser
         ".flatMap(p => [...p.getAttribute('d').matchAll(/h(\\d+)/g)]).reduce((sum, m) => sum + Number(m[1]), 0)"
     )
     assert drawn == 10_000
+    painted = "return performance.getEntriesByName('first-contentful-paint')[0]?.startTime"
+    wait_for(lambda: browser.ask(painted), "it is painted")
+    print(f"/ is painted after {browser.ask(painted):.0f} ms; pal-page holds {large.resident_mb():.0f} MB")
     assert browser.ask("return document.querySelector('[data-now=held]').textContent") == "9600"
     assert browser.ask(OVERFLOW) == []
     assert "Page 334 of 334" in large.get("/queue?page=334").text  # 50,000 in pages of 150
