@@ -28,7 +28,7 @@ def licences(one: Distribution) -> list[dict[str, object]]:
 def component(one: Distribution) -> dict[str, object]:
     name, kind = one.name.lower().replace("_", "-"), "application" if one.name == OURS else "library"
     found: dict[str, object] = {
-        "type": kind, "bom-ref": f"pkg:pypi/{name}@{one.version}", "name": one.name, "version": one.version,
+        "type": kind, "bom-ref": f"pkg:pypi/{name}@{one.version}", "name": name, "version": one.version,
         "purl": f"pkg:pypi/{name}@{one.version}",
     }  # fmt: skip
     return found | ({"licenses": told} if (told := licences(one)) else {})

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import difflib
 import os
-import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from pal_slurm.cli.screen import coloured, show
 from pal_slurm.errors import BadInput, StoreError
 
 if TYPE_CHECKING:  # loaded when a command needs them
@@ -156,7 +156,5 @@ def print_rows(
     if not rows:
         click.echo(empty, err=True)
         return
-    head, *body = table(rows, fields, paint if sys.stdout.isatty() else None)
-    click.echo(click.style(head, bold=True))
-    if body:
-        click.echo("\n".join(body))
+    head, *body = table(rows, fields, paint if coloured() else None)
+    show([click.style(head, bold=True), *body])

@@ -20,6 +20,7 @@ from pal_slurm import __version__
 from pal_slurm.cli import commands
 from pal_slurm.cli.context import Palctl
 from pal_slurm.cli.say import complain
+from pal_slurm.cli.screen import COLOURS, settle
 from pal_slurm.errors import PalError
 
 
@@ -53,9 +54,15 @@ class CommandFiles(click.Group):
 @click.version_option(__version__, prog_name="palctl")
 @click.option("--config", type=click.Path(path_type=Path), help="pal.yaml; default: $PAL_CONFIG, else /etc/pal-slurm.")
 @click.option("--cluster", default="", help="ClusterName, where the database knows several.")
+@click.option("--utc", is_flag=True, help="Times in UTC instead of this host's zone.")
+@click.option(
+    "--color", type=click.Choice(COLOURS), default="auto", help="auto: on a terminal, unless NO_COLOR is set."
+)
+@click.option("--no-pager", is_flag=True, help="Long tables as they are, not through PAGER.")
 @click.pass_context
-def palctl(ctx: click.Context, config: Path | None, cluster: str) -> None:
+def palctl(ctx: click.Context, config: Path | None, cluster: str, utc: bool, color: str, no_pager: bool) -> None:
     """See and steer pal-slurm: scores of GPUs, why a job got which, pause and undo."""
+    settle(ctx, color, utc=utc, pager=not no_pager)
     ctx.obj = Palctl(config, cluster)
     ctx.call_on_close(ctx.obj.close)
 

@@ -96,5 +96,26 @@ def test_bash_takes_the_value_of_an_option_for_no_command(bash: Complete) -> Non
     assert bash("pal-probe", "bench", "--scope", "") == ["gpu", "node", "both"]
 
 
+def test_bash_asks_slurm_for_jobs_and_nodes(bash: Complete, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, said in (("squeue", "4711\n4712_3\n815"), ("sinfo", "n1\nn2")):
+        client = tmp_path / "bin" / name
+        client.parent.mkdir(exist_ok=True)
+        client.write_text(f"#!/bin/sh\necho '{said}'; echo noise >&2\n")
+        client.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin{os.pathsep}{os.environ['PATH']}")
+    assert bash("palctl", "why", "47") == ["4711", "4712_3"]
+    assert bash("palctl", "undo", "8") == ["815"]
+    assert bash("palctl", "why", "--j") == ["--json"]
+    assert bash("palctl", "gpu", "") == ["n1", "n2"]
+    assert bash("palctl", "profile", "run", "--nodes", "n") == ["n1", "n2"]
+
+
+def test_without_slurm_a_tab_says_nothing(bash: Complete, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("bash", "timeout"):
+        (tmp_path / name).symlink_to(shutil.which(name) or name)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert bash("palctl", "why", "") == []
+
+
 def test_bash_offers_the_choices_of_an_argument(bash: Complete) -> None:
     assert bash("pal-probe", "import", "d") == ["dcgm"]

@@ -11,6 +11,9 @@ import pytest
 from pal_slurm.store import Store, open_store
 from tests.databases import each
 from tests.simpald import House
+from tests.unit.answered import answers_are_as_documented
+
+__all__ = ["answers_are_as_documented"]  # of every test here
 
 
 @pytest.fixture(params=each())

@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.context import Palctl, choose, output_options, pass_palctl, print_rows
 from pal_slurm.cli.say import say
 from pal_slurm.words import plain
 
 if TYPE_CHECKING:
     from pal_slurm.doctor.examine import Checked
+    from pal_slurm.report.text import Row
 
+FIELDS = ("check", "health", "said", "add", "where", "then")
 _COLOURS = {"ok": "green", "mend": "red", "note": "yellow"}
 _INDENT = " " * 18
 
@@ -31,9 +33,9 @@ _INDENT = " " * 18
     help="Look at the files below DIR (an image, a copy of a site) and ask no running Slurm.",
 )
 @click.option("--fix", is_flag=True, help="Mend what needs nothing but files of pal-slurm's own, then look again.")
-@click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
+@output_options
 @pass_palctl
-def command(palctl: Palctl, slurm_conf: str, root: Path, fix: bool, as_json: bool) -> None:
+def command(palctl: Palctl, slurm_conf: str, root: Path, fix: bool, as_json: bool, fields: str) -> None:
     """Look at slurm.conf, gres.conf, plugins, rights, munge, lua, units, database, clocks, topology and settings.
 
     Each line is ok, note (a choice of yours, or what can't be seen from here) or mend, with the line to add and where.
@@ -44,6 +46,7 @@ def command(palctl: Palctl, slurm_conf: str, root: Path, fix: bool, as_json: boo
     from pal_slurm.doctor.site import Site
     from pal_slurm.slurm.commands.run import Commands
 
+    columns = choose(fields, FIELDS, FIELDS)
     site = Site(root.resolve(), str(palctl.config_path), slurm_conf)
     where = site.pal.cluster.bin_dir
     if root == Path("/"):
@@ -57,7 +60,7 @@ def command(palctl: Palctl, slurm_conf: str, root: Path, fix: bool, as_json: boo
     else:
         for sentence in done:
             say(f"mended: {sentence}")
-        _tell(found)
+        _tell(found, columns if fields else None)
     if not ready(found):
         sys.exit(1)
 
@@ -65,17 +68,22 @@ def command(palctl: Palctl, slurm_conf: str, root: Path, fix: bool, as_json: boo
 def _plain(found: Sequence[Checked], done: Sequence[str]) -> dict[str, object]:
     from pal_slurm.doctor.examine import ready
 
-    lines = [
-        {
-            "check": one.check, "health": one.advice.health.value, "said": one.advice.said, "add": one.advice.add,
-            "where": one.advice.where, "then": one.advice.then,
-        }
-        for one in found
-    ]  # fmt: skip
+    lines = [_row(one) for one in found]
     return {"ready": ready(found), "mended": list(done), "lines": lines}
 
 
-def _tell(found: Sequence[Checked]) -> None:
+def _row(one: Checked) -> Row:
+    told = one.advice
+    return {
+        "check": one.check, "health": told.health.value, "said": told.said, "add": told.add, "where": told.where,
+        "then": told.then,
+    }  # fmt: skip
+
+
+def _tell(found: Sequence[Checked], columns: Sequence[str] | None) -> None:
+    if columns is not None:
+        print_rows([_row(one) for one in found], columns, as_json=False, empty="")
+        return
     for one in found:
         told = one.advice
         click.echo(f"{click.style(f'{told.health:<5}', fg=_COLOURS[told.health])}{one.check:<13}{plain(told.said)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -11,6 +10,7 @@ import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
 from pal_slurm.cli.periods import DAY_S, first_night, moment
+from pal_slurm.cli.screen import coloured
 from pal_slurm.cli.shades import how_drawn, score_paint
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _section(title: str, rows: Sequence[Row], fields: Sequence[str]) -> None:
     if not rows:
         return
     click.echo(f"\n{click.style(title, bold=True)}")
-    for line in table(rows, fields, score_paint(("ratio",)) if sys.stdout.isatty() else None):
+    for line in table(rows, fields, score_paint(("ratio",)) if coloured() else None):
         click.echo(f"  {line}")
 
 

@@ -32,7 +32,7 @@ def command() -> None:
 
 
 @command.command(name="run")
-@click.option("--nodes", default="", metavar="LIST", help="These nodes only, as n[1-8]; default: all with GPUs.")
+@click.option("--nodes", default="", metavar="NODES", help="These nodes only, as n[1-8]; default: all with GPUs.")
 @click.option("--max-parallel", type=Whole(1), help="Nodes at a time; default: profile.max_parallel.")
 @click.option("--window", default="", metavar="HH:MM-HH:MM", help="Only in these hours; busy nodes are waited for.")
 @click.option("--fresh", default=12.0, type=Number(0), metavar="HOURS", help="Skip nodes measured within (default 12).")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.context import Palctl, choose, output_options, pass_palctl, print_rows
 from pal_slurm.cli.say import say
 from pal_slurm.errors import BadInput
 from pal_slurm.words import plain
 
 if TYPE_CHECKING:  # loaded when a command needs it
+    from pal_slurm.report.text import Row
     from pal_slurm.slurm.commands.run import Commands
+
+FIELDS = ("level", "said")
 
 
 @click.group(name="slots", short_help="Set a site up for pins that name exact devices.")
@@ -47,19 +49,21 @@ def emit(palctl: Palctl, gres_conf: Path | None) -> None:
 
 
 @command.command()
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@output_options
 @pass_palctl
-def check(palctl: Palctl, as_json: bool) -> None:
+def check(palctl: Palctl, as_json: bool, fields: str) -> None:
     """Tell whether the running cluster is set up for exact pins; exit code 1 when something is wrong."""
     from pal_slurm.slots.check import Level, check_slots
     from pal_slurm.slurm.commands.cluster import QUESTIONS, billing_weights, read_config, read_machine
 
+    columns = choose(fields, FIELDS, FIELDS)
     commands = _commands(palctl)
     settings = read_config(commands.read("scontrol", ("show", "config")))
     answers = commands.show(QUESTIONS)
     found = check_slots(read_machine(answers).nodes, settings, billing_weights(answers[1]))
-    if as_json:
-        click.echo(json.dumps([{"level": f.level, "said": f.said} for f in found], indent=2))
+    if as_json or fields:
+        rows: list[Row] = [{"level": f.level.value, "said": f.said} for f in found]
+        print_rows(rows, columns, as_json=as_json, empty="")
     else:
         colours = {Level.FINE: "green", Level.NOTE: "yellow", Level.WRONG: "red"}
         for f in found:

@@ -1,9 +1,10 @@
-"""Completion for bash. In: Command. Out: a script that starts no program of ours: a TAB is as quick as the shell."""
+"""Completion for bash. In: Command. Out: a script that starts no program of ours; a TAB asks Slurm at most."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pal_slurm.cli.manual.live import asked
 from pal_slurm.cli.manual.tree import Command
 
 
@@ -22,7 +23,7 @@ def script(program: Command) -> str:
         "        esac",
         "    done",
         '    case "$path $prev" in',
-        *(f"        {_quoted(f'{path} {name}')}) words='{choices}' ;;" for path, name, choices in _valued(program)),
+        *(f"        {_quoted(f'{path} {name}')}) words={words} ;;" for path, name, words in _valued(program)),
         "        *)",
         '            case "$path" in',
     ]
@@ -31,8 +32,9 @@ def script(program: Command) -> str:
         names = " ".join(inner.name for inner in command.commands) or " ".join(
             choice for argument in command.arguments for choice in argument.choices
         )
-        path = _quoted(" ".join(command.path))
-        lines.append(f"                {path}) [[ $cur == -* ]] && words='{options}' || words='{names}' ;;")
+        live = next(filter(None, (asked(argument.name) for argument in command.arguments)), "")
+        path, words = _quoted(" ".join(command.path)), f"$({live})" if live else _quoted(names)
+        lines.append(f"                {path}) [[ $cur == -* ]] && words='{options}' || words={words} ;;")
     lines += [
         "            esac ;;",
         "    esac",
@@ -45,12 +47,13 @@ def script(program: Command) -> str:
 
 
 def _valued(program: Command) -> Iterator[tuple[str, str, str]]:
-    """Path, name and choices of each option that takes a value."""
+    """Path and name of each option that takes a value, and the words that it may be, as bash writes them."""
     for command in program.walk():
         for option in command.options:
             if option.metavar:
+                live = asked(option.metavar)
                 for name in option.names:
-                    yield " ".join(command.path), name, " ".join(option.choices)
+                    yield " ".join(command.path), name, f"$({live})" if live else _quoted(" ".join(option.choices))
 
 
 def _patterns(patterns: list[str], action: str) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pal_slurm.cli.manual.live import asked
 from pal_slurm.cli.manual.tree import Command, Option
 
 
@@ -22,6 +23,8 @@ def _of(command: Command) -> Iterator[str]:
         yield f"{begin} -a {inner.name} -d {_quoted(inner.summary)}"
     for choice in (choice for argument in command.arguments for choice in argument.choices):
         yield f"{begin} -a {_quoted(choice)}"
+    for live in filter(None, (asked(argument.name) for argument in command.arguments)):
+        yield f"{begin} -f -a {_quoted(f'({live})')}"
     for option in command.options:
         yield f"{begin} {_option(option)}"
 
@@ -36,7 +39,9 @@ def _here(command: Command) -> str:
 
 def _option(option: Option) -> str:
     words = [f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names]
-    if option.choices:
+    if live := asked(option.metavar):
+        words.append(f"-x -a {_quoted(f'({live})')}")
+    elif option.choices:
         words.append(f"-x -a {_quoted(' '.join(option.choices))}")
     elif option.metavar:
         words.append("-r" if option.files else "-x")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from pal_slurm.cli.manual.live import asked
 from pal_slurm.cli.manual.tree import Argument, Command, Option
 
 
@@ -46,15 +47,21 @@ def _body(command: Command) -> Iterator[str]:
 def _option(option: Option) -> Iterator[str]:
     value = ""
     if option.metavar:
-        action = f"({' '.join(option.choices)})" if option.choices else "_files" if option.files else " "
+        action = _live(option.metavar) or (
+            f"({' '.join(option.choices)})" if option.choices else "_files" if option.files else " "
+        )
         value = f":{_plain(option.metavar)}:{action}"
     for name in option.names:
         yield f"*{name}[{_plain(option.help)}]{value}"
 
 
 def _argument(argument: Argument) -> str:
-    action = f"({' '.join(argument.choices)})" if argument.choices else "_files"
+    action = _live(argument.name) or (f"({' '.join(argument.choices)})" if argument.choices else "_files")
     return f"*:{_plain(argument.name)}:{action}"
+
+
+def _live(metavar: str) -> str:
+    return f"{{compadd -- $({asked(metavar)})}}" if asked(metavar) else ""
 
 
 def _plain(text: str) -> str:

@@ -1,0 +1,231 @@
+"""What `--json` prints, as types. In: nothing. Out: a type per command, and the JSON Schema made of it.
+
+`VERSION` rises when a field goes or means another thing; a new field does not raise it, so readers pass over what they
+do not know. Tests hold each output against its type, with nothing unknown in it. What -o may leave out is unset.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import msgspec
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+VERSION = 1
+Told = dict[str, Any]  # records and figures of a depth that has its own page; each is named by its key
+
+Text = str | UnsetType
+Maybe = str | None | UnsetType
+Whole = int | None | UnsetType
+Figure = float | None | UnsetType
+Epoch = Annotated[float, Meta(description="Seconds since 1970, UTC")]
+Moment = Epoch | None | UnsetType
+
+
+class Shown(Struct, forbid_unknown_fields=True):
+    """One JSON object of an answer."""
+
+
+class AlertShown(Shown):
+    when: Annotated[Text, Meta(description="Local time; UTC with --utc")] = UNSET
+    kind: Text = UNSET
+    said: Text = UNSET
+
+
+class AppShown(Shown):
+    app: Text = UNSET
+    cls: Text = msgspec.field(default=UNSET, name="class")
+    source: Text = UNSET
+    jobs: Whole = UNSET
+    sure: Figure = UNSET
+    compute: Figure = UNSET
+    memory: Figure = UNSET
+    noise: Figure = UNSET
+    base: Annotated[dict[str, float] | UnsetType, Meta(description="Seconds per step by model")] = UNSET
+    comm: Annotated[dict[str, float] | UnsetType, Meta(description="Cost of distance by tier")] = UNSET
+    measured_base: dict[str, float] | UnsetType = UNSET
+
+
+class FaultShown(Shown):
+    line: Annotated[int, Meta(description="0: of the file as a whole")]
+    key: str
+    message: str
+    file: str
+
+
+class FindingShown(Shown):
+    level: Text = UNSET
+    said: Text = UNSET
+
+
+class AdviceShown(Shown):
+    check: str
+    health: Annotated[str, Meta(description="ok, mend or note")]
+    said: str
+    add: Annotated[str, Meta(description="The very line, or the command")]
+    where: str
+    then: str
+
+
+class DoctorShown(Shown):
+    ready: bool
+    mended: list[str]
+    lines: list[AdviceShown]
+
+
+class DatabaseShown(Shown):
+    database: str
+    schema: str
+    faults: list[str]
+    rows: dict[str, int]
+
+
+class ForgottenShown(Shown):
+    table: str
+    what: str
+    older_than_days: float
+    rows: int
+
+
+class VacuumShown(Shown):
+    database: str
+    dry_run: bool
+    removed: list[ForgottenShown]
+    given_back_bytes: int | UnsetType | None = UNSET
+    free_bytes: int | UnsetType | None = UNSET
+
+
+class GainedShown(Shown):
+    cls: Text = msgspec.field(default=UNSET, name="class")
+    jobs: Whole = UNSET
+    gpus: Whole = UNSET
+    better: Whole = UNSET
+    same: Whole = UNSET
+    worse: Whole = UNSET
+    median_gain: Figure = UNSET
+    mean_gain: Figure = UNSET
+    gpu_hours: Figure = UNSET
+    gpu_hours_saved: Figure = UNSET
+
+
+class JobShown(Shown):
+    job: Whole = UNSET
+    task: Whole = UNSET
+    app: Maybe = UNSET
+    cls: Maybe = msgspec.field(default=UNSET, name="class")
+    gpus: Whole = UNSET
+    action: Maybe = UNSET
+    reason: Maybe = UNSET
+    where: Maybe = UNSET
+    step_time: Figure = UNSET
+    slurm_step_time: Figure = UNSET
+    gain: Annotated[Figure, Meta(description="0.2: a step takes 20 % longer where Slurm would have put the job")] = (
+        UNSET
+    )
+    moves: Maybe = UNSET
+    as_pinned: bool | UnsetType | None = UNSET
+    start: Moment = UNSET
+    end: Moment = UNSET
+    submit: Moment = UNSET
+    decided_at: Moment = UNSET
+    actuator: Maybe = UNSET
+
+
+class CardShown(Shown):
+    uuid: str
+    model: str | None
+    serial: str | None
+    first_seen: Epoch | None
+    last_seen: Epoch | None
+    driver: str | None
+    power_cap_w: float | None
+    setups: list[Told]
+    places: list[Told]
+    scores: list[Told]
+    kernels: list[Told]
+    alerts: list[Told]
+    jobs: list[Told]
+
+
+class IngestShown(Shown):
+    files: list[Told]
+    nights: int
+    scores: int
+    alerts: list[str]
+    learned: int
+    heard: int
+
+
+class CapabilitiesShown(Shown):
+    release: str
+    repin: bool
+    restore_untyped: bool
+    exact_slots: bool
+    cross_field: bool
+    tres_separator: str
+
+
+class StatusShown(Shown):
+    cluster: str
+    backend: str
+    capabilities: CapabilitiesShown
+    actuator: str
+    policy: str
+    canary: str
+    leader: str | None
+    fence: int | None
+    paused: str | None
+    nodes: int
+    gpus: int
+    gpus_free: int
+    slots: bool
+    pending: int
+    leased: int
+    pinned: int
+    open_intents: int
+    said: list[str]
+    warnings: list[str]
+
+
+class TopologyShown(Shown):
+    levels: int
+    switches: list[Told]
+    faults: list[str]
+
+
+class WhyShown(Shown):
+    decisions: list[Told]
+    edits: list[Told]
+    outcomes: list[Told]
+    refused: list[Told]
+
+
+ANSWERS: dict[str, Any] = {
+    "alerts": list[AlertShown],
+    "apps": list[AppShown],
+    "apps list": list[AppShown],
+    "config check": list[FaultShown],
+    "config show": Annotated[Told, Meta(description="The keys of pal.yaml; palctl config explain KEY tells each")],
+    "db check": DatabaseShown,
+    "db vacuum": VacuumShown,
+    "doctor": DoctorShown,
+    "gain": Annotated[Told, Meta(description="The figures of the page, docs/simulator.md")],
+    "gained": list[GainedShown],
+    "gpu": CardShown,
+    "ingest": IngestShown,
+    "jobs": list[JobShown],
+    "profile run": Annotated[Told, Meta(description="Nodes by what became of them, and counts")],
+    "report": Annotated[Told, Meta(description="The figures of the page, docs/report.md")],
+    "scores": Annotated[list[Told], Meta(description="One object per row; -o help lists its fields")],
+    "slots check": list[FindingShown],
+    "status": StatusShown,
+    "topology": TopologyShown,
+    "why": WhyShown,
+}
+
+
+def schema(command: str) -> dict[str, Any]:
+    """JSON Schema, draft 2020-12."""
+    made = msgspec.json.schema(ANSWERS[command])
+    name = f"pal-slurm/{VERSION}/{command.replace(' ', '-')}"
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": f"urn:{name}", "title": name, **made}

@@ -1,0 +1,144 @@
+"""What palctl's commands have in common: schemas of --json, colours, times, the pager."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+from click.testing import CliRunner
+
+from pal_slurm.cli.answers import ANSWERS, VERSION
+from pal_slurm.cli.palctl import palctl
+from pal_slurm.errors import BadInput
+from pal_slurm.store import open_store
+from pal_slurm.store.nights import Alert, NightRepo
+from tests.unit.answered import judge
+
+
+def with_json(group: click.Command, path: tuple[str, ...] = ()) -> Iterator[str]:
+    """Commands that print JSON; `--json FILE` writes one."""
+    if any("--json" in p.opts and getattr(p, "is_flag", False) for p in group.params):
+        yield " ".join(path)
+    if isinstance(group, click.Group):
+        context = click.Context(group)
+        for name in group.list_commands(context):
+            command = group.get_command(context, name)
+            assert command is not None
+            yield from with_json(command, (*path, name))
+
+
+def test_every_command_with_json_has_a_schema() -> None:
+    without_rows = {"apps"}  # without a command it lists, as `apps list`
+    assert set(with_json(palctl)) == set(ANSWERS) - without_rows
+
+
+def test_schemas_have_a_version_and_can_be_read() -> None:
+    told = json.loads(CliRunner().invoke(palctl, ["schema"]).stdout)
+    assert set(told) == set(ANSWERS)
+    assert told["slots check"]["$id"] == f"urn:pal-slurm/{VERSION}/slots-check"
+    one = json.loads(CliRunner().invoke(palctl, ["schema", "slots", "check"]).stdout)
+    assert one == told["slots check"]
+    assert one["$defs"]["FindingShown"]["properties"]["level"]
+    error = CliRunner().invoke(palctl, ["schema", "job"]).exception
+    assert isinstance(error, BadInput) and "did you mean 'jobs'" in str(error)
+
+
+def test_an_output_that_is_not_as_documented_would_be_found() -> None:
+    judge(["doctor", "--json"], '{"ready": true, "mended": [], "lines": []}')
+    for wrong in ('{"ready": true, "mended": []}', '{"ready": 1, "mended": [], "lines": []}', '{"more": 1}'):
+        with pytest.raises(msgspec.ValidationError):
+            judge(["doctor", "--json"], wrong)
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Forty alerts, one a minute since 2026-01-01 00:00 UTC."""
+    path = tmp_path / "pal.yaml"
+    path.write_text(f"state_dir: {tmp_path}\n")
+    assert CliRunner().invoke(palctl, ["--config", str(path), "db", "upgrade"]).exit_code == 0
+    store = open_store(f"sqlite:///{tmp_path}/pal.sqlite")
+    NightRepo(store).alert(Alert(f"shift:{n}", "shift", f"alert {n}", 1_767_225_600.0 + 60 * n) for n in range(40))
+    store.close()
+    return path
+
+
+def words(config: Path, *more: str) -> list[str]:
+    code = "from pal_slurm.cli.palctl import main; main()"
+    return [sys.executable, "-c", code, "--config", str(config), *more]
+
+
+def test_times_are_of_this_host_or_utc(config: Path) -> None:
+    told = {}
+    for options in ((), ("--utc",)):
+        done = subprocess.run(
+            words(config, *options, "alerts", "--days", "9999"), capture_output=True, text=True, timeout=60, check=True,
+            env=os.environ | {"TZ": "Asia/Tokyo"},
+        )  # fmt: skip
+        told[options] = done.stdout.splitlines()[-1]
+    assert told[()].startswith("2026-01-01 09:00")
+    assert told[("--utc",)].startswith("2026-01-01 00:00")
+
+
+def test_utc_is_of_one_command_only(
+    config: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    request.addfinalizer(lambda: (monkeypatch.undo(), time.tzset()))
+    for options, hour in (([], "09:00"), (["--utc"], "00:00"), ([], "09:00")):
+        output = CliRunner().invoke(palctl, ["--config", str(config), *options, "alerts", "--days", "9999"]).output
+        assert output.splitlines()[-1].startswith(f"2026-01-01 {hour}")
+
+
+def on_terminal(command: list[str], **env: str) -> str:
+    """What a terminal of 24 lines would get."""
+    parent, child = pty.openpty()
+    plain = {key: value for key, value in os.environ.items() if key not in ("NO_COLOR", "PAGER", "LESS")}
+    with subprocess.Popen(
+        command, stdin=child, stdout=child, stderr=child, env=plain | {"TERM": "xterm"} | env, close_fds=True
+    ) as running:
+        os.close(child)
+        got = b""
+        try:
+            while chunk := os.read(parent, 65_536):
+                got += chunk
+        except OSError:  # how Linux says that nobody writes to it any more
+            pass
+        running.wait(60)
+    os.close(parent)
+    return got.decode()
+
+
+@pytest.mark.parametrize(
+    ("options", "env", "coloured"),
+    [
+        ((), {}, True),
+        ((), {"NO_COLOR": "1"}, False),
+        ((), {"NO_COLOR": ""}, True),
+        (("--color", "never"), {}, False),
+        (("--color", "always"), {"NO_COLOR": "1"}, True),
+    ],
+)
+def test_colours_on_a_terminal(config: Path, options: tuple[str, ...], env: dict[str, str], coloured: bool) -> None:
+    shown = on_terminal(words(config, *options, "--no-pager", "alerts", "--days", "9999"), **env)
+    assert "alert 39" in shown
+    assert ("\x1b[" in shown) == coloured
+
+
+def test_a_long_table_goes_through_the_pager_and_a_short_one_does_not(config: Path) -> None:
+    pager = {"PAGER": "sed s/^/PAGED:/"}
+    long = words(config, "alerts", "--days", "9999")
+    assert on_terminal(long, **pager).count("PAGED:") >= 41
+    for command in (words(config, "alerts", "--days", "0.01"), words(config, "--no-pager", "alerts", "--days", "9999")):
+        assert "PAGED:" not in on_terminal(command, **pager)
+    done = subprocess.run(long, capture_output=True, text=True, timeout=60, check=True, env=os.environ | pager)
+    assert "PAGED:" not in done.stdout, "never where nobody sits"
