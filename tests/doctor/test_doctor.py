@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from hypothesis import strategies as st
 
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.doctor.advice import Health
+from pal_slurm.doctor.checks.pal_lua import KEYS
 from pal_slurm.doctor.examine import all_checks, examine, mended, ready
 from pal_slurm.doctor.site import Site
 from tests.doctor.__main__ import table
@@ -139,6 +141,12 @@ def test_no_file_is_so_wrong_that_the_doctor_falls_ill(
     found = examine(Site(root))
     assert found and not ready(found)
     shutil.rmtree(root)
+
+
+def test_the_keys_of_pal_lua_conf_are_those_that_lua_reads() -> None:
+    text = (PROJECT / "spank" / "job_submit.lua").read_text(encoding="utf-8")
+    readers = text.partition("local READERS = {")[2].partition("\n}")[0]
+    assert set(re.findall(r"^\t([a-z_]+) = ", readers, re.MULTILINE)) == set(KEYS)
 
 
 def test_the_table_in_the_docs_is_what_the_doctor_says() -> None:

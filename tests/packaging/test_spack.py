@@ -13,7 +13,7 @@ RECIPE = PROJECT / "packaging/spack/repo/packages/pal-slurm/package.py"
 # Only pip knows them by these names.
 DRIVERS = {"psycopg[binary]": "psycopg"}
 # What the wheel's extra adds to what is there anyway, and what a site builds by itself.
-ELSEWHERE = {"torch", "dev"}
+ELSEWHERE = {"torch", "dev", "docs"}
 
 
 def directives(name: str) -> Iterator[tuple[str, dict[str, object]]]:

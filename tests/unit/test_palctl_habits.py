@@ -93,7 +93,8 @@ def test_utc_is_of_one_command_only(
 ) -> None:
     monkeypatch.setenv("TZ", "Asia/Tokyo")
     time.tzset()
-    request.addfinalizer(lambda: (monkeypatch.undo(), time.tzset()))
+    request.addfinalizer(time.tzset)
+    request.addfinalizer(monkeypatch.undo)  # before it: the last is the first
     for options, hour in (([], "09:00"), (["--utc"], "00:00"), ([], "09:00")):
         output = CliRunner().invoke(palctl, ["--config", str(config), *options, "alerts", "--days", "9999"]).output
         assert output.splitlines()[-1].startswith(f"2026-01-01 {hour}")

@@ -14,10 +14,11 @@ from pal_slurm.words import digits
 STEP = 45
 TITLE = "pal_lua.conf"
 MOST_LEASE_S = 600
+MOST_TOLD = 120
 _SWITCH = ("enabled", "slots")
 _FILES = ("alive_file", "wake_file")
 _LISTS = ("partitions", "models", "preempt_qos")
-KEYS = (*_SWITCH, *_FILES, *_LISTS, "lease")
+KEYS = (*_SWITCH, *_FILES, *_LISTS, "lease", "tell")
 
 
 def look(site: Site) -> Iterator[Advice]:
@@ -50,12 +51,16 @@ def _may_be(key: str, value: str) -> bool:
         return value in ("yes", "no")
     if key in _FILES:
         return value.startswith("/")
+    if key == "tell":  # no braces: those are the mark's
+        return len(value) <= MOST_TOLD and value.isascii() and value.isprintable() and not set(value) & set("{}")
     return key in _LISTS or (digits(value) and 1 <= int(value[:9]) <= MOST_LEASE_S)
 
 
 def _example(key: str) -> str:
     if key in _SWITCH:
         return f"{key} = yes"
+    if key == "tell":
+        return f"tell = waits for pal-slurm    # at most {MOST_TOLD} ASCII characters, no braces"
     return f"lease = 20    # seconds, 1 to {MOST_LEASE_S}" if key == "lease" else f"{key} = /run/pal-slurm/{key[:-5]}"
 
 
