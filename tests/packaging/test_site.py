@@ -68,6 +68,13 @@ def test_every_page_is_two_clicks_away_and_no_link_is_dead(site: Path) -> None:
     assert dead == set()
 
 
+def test_every_heading_of_every_page_is_one_there_too(site: Path) -> None:
+    for page in PAGES:
+        text = re.sub(r"^```.*?^```", "", (PROJECT / page).read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        made = (site / str(page).replace("README.md", "index.html").replace(".md", ".html")).read_text(encoding="utf-8")
+        assert len(re.findall(r"^##+ ", text, re.MULTILINE)) == len(re.findall(r"<h[2-6] id=", made)), page
+
+
 def test_nothing_comes_from_another_host(site: Path) -> None:
     loaded = r'<(?:script|link|img|iframe)\b[^>]*\b(?:src|href)="((?:https?:)?//[^"]+)"'
     assert {
