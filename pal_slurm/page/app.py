@@ -18,6 +18,7 @@ from pal_slurm.errors import StoreError
 from pal_slurm.page.answers import Kept, Press, Reply
 from pal_slurm.page.asked import NotThere, NotYours, Visit, Wrong
 from pal_slurm.page.events import Events
+from pal_slurm.page.sight import Sight
 from pal_slurm.page.viewer import Unclear, Viewer, viewer_of
 from pal_slurm.page.views import PageView, every_route
 from pal_slurm.page.watch import Lookout
@@ -115,7 +116,7 @@ class PageApp:
 
     async def _answer(self, scope: Scope, viewer: Viewer) -> Reply:
         sight = self.watcher.sight
-        key = (viewer, scope["raw_path"], scope["query_string"], sight.number, self.watcher.now().alive)
+        key = (viewer, scope["raw_path"], scope["query_string"], sight.number, sight.alive)
         if (kept := self._kept.get(key)) is not None:
             return kept
         if self._waiting >= MOST_WAITING:
@@ -123,24 +124,24 @@ class PageApp:
         self._waiting += 1
         try:
             loop = asyncio.get_running_loop()
-            answer = await loop.run_in_executor(self._threads, partial(self._view, scope, viewer))
+            answer = await loop.run_in_executor(self._threads, partial(self._view, scope, viewer, sight))
         finally:
             self._waiting -= 1
         if answer.status == 200:
             self._kept.put(key, answer)
         return answer
 
-    def _view(self, scope: Scope, viewer: Viewer) -> Reply:
+    def _view(self, scope: Scope, viewer: Viewer, sight: Sight) -> Reply:
         """In a thread."""
         try:
             for route, view in self._views:
                 match, found = route.matches(scope)
                 if match is Match.FULL:
-                    asked = Visit(Request({**scope, **found}), viewer, self.watcher, self.watcher.now())
+                    asked = Visit(Request({**scope, **found}), viewer, self.watcher, sight)
                     shown = view(asked)
                     if shown.instead:
                         return Reply(303, instead=shown.instead)
-                    return Reply(200, self._page(scope, viewer, shown))
+                    return Reply(200, self._page(scope, viewer, shown, sight))
         except Wrong as error:
             return self._error(scope, viewer, 400, str(error))
         except NotYours as error:
@@ -154,14 +155,14 @@ class PageApp:
             return self._error(scope, viewer, 500, "the journal of pal-page has more")
         return self._error(scope, viewer, 404, "there is no such page")
 
-    def _page(self, scope: Scope, viewer: Viewer, view: PageView) -> bytes:
+    def _page(self, scope: Scope, viewer: Viewer, view: PageView, sight: Sight) -> bytes:
         """Addresses in a page are relative to it, so that it works below any path of a proxy."""
         root = "../" * (scope["raw_path"].count(b"/") - 1) or "./"
-        return self._press.page(view, root=root, viewer=viewer, sight=self.watcher.now(), path=scope["path"])
+        return self._press.page(view, root=root, viewer=viewer, sight=sight, path=scope["path"])
 
     def _error(self, scope: Scope, viewer: Viewer, status: int, said: str) -> Reply:
         view = PageView("error.html", {"status": status, "title": SAID[status], "said": said})
-        return Reply(status, self._page(scope, viewer, view))
+        return Reply(status, self._page(scope, viewer, view, self.watcher.sight))
 
     async def _send(self, scope: Scope, send: Send, answer: Reply, kept: str = "no-store", close: bool = False) -> None:
         headers = {"content-type": answer.kind, "content-length": str(len(answer.body)), "cache-control": kept}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -49,7 +50,6 @@ class Ledgered:
 @dataclass(frozen=True, eq=False)
 class Sight:
     number: int = 0  # grows with each change
-    at: float = 0.0
     present: Present = NOTHING_SEEN
     scores: ScoreMarks = ScoreMarks()
     ledger: Ledgered = Ledgered()
@@ -103,9 +103,14 @@ class Sight:
         }
 
     @property
+    def now(self) -> float:
+        """Ages grow also when nothing new is seen."""
+        return time.time()
+
+    @property
     def age(self) -> float | None:
         """How old the present is; None: there is none."""
-        return max(0.0, self.at - self.present.ended) if self.present.ended else None
+        return max(0.0, self.now - self.present.ended) if self.present.ended else None
 
     @property
     def alive(self) -> bool:

@@ -80,20 +80,16 @@ class Lookout:
 
     def look(self) -> Sight:
         """Once: whatever is due."""
-        now, before = time.time(), self.sight
+        before = self.sight
         seen = self._step("what pald sees", 0.0, before, self._present)
         seen = self._step("the ledger", LEDGER_S, seen, self._ledger)
         seen = self._step("scores", SCORES_S, seen, self._scores)
         seen = self._step("gains", GAINS_S, seen, self._gains)
         if seen is not before:
-            seen = replace(seen, number=before.number + 1, at=now)
+            seen = replace(seen, number=before.number + 1)
             self.sight = seen
             self.heard(seen)
         return self.sight
-
-    def now(self) -> Sight:
-        """The sight, with the time of this moment: ages grow also when nothing is heard."""
-        return replace(self.sight, at=time.time()) if time.time() - self.sight.at > LEDGER_S else self.sight
 
     @contextlib.contextmanager
     def reading(self) -> Iterator[tuple[Store, str]]:

@@ -54,7 +54,7 @@ def job(asked: Visit) -> PageView:
             "name": f"{number}" if task is None else f"{number}_{task}",
             "sees": sees,
             "trouble": trouble,
-            "waits": waiting_row(place, waits, asked.viewer, sight.at) if waits else None,
+            "waits": waiting_row(place, waits, asked.viewer, sight.now) if waits else None,
             "runs": [running_row(one, sight, asked.viewer) for one in runs[:STORIES]],
             "gpus": [spot for one in runs[:STORIES] if asked.viewer.sees(one.user) for spot in _gpus(asked, one)],
             "stories": [(list(sentences(why)), bars(why.weighed)) for why in told.decided[:STORIES]] if told else [],
