@@ -2,7 +2,7 @@
 
 from pal_slurm.model.app import APP_NAME, NO_HINT, UNREADABLE, App, Apps, Hint, read_hint
 from pal_slurm.model.cluster import BoolArray, Cluster, FloatArray, IntArray, Tier, homogeneous
-from pal_slurm.model.consent import NO_CONSENT, Consent, Given, consent_of
+from pal_slurm.model.consent import MOVABLE, NO_CONSENT, Consent, Given, consent_of
 from pal_slurm.model.edit import (
     NOT_SENT,
     Edit,
@@ -25,14 +25,26 @@ from pal_slurm.model.operation import KIND_OF, STEPS, Intent, NotBegun, Operatio
 from pal_slurm.model.placement import Action, Decision, Placement, Reason
 from pal_slurm.model.scores import ScoreTable, bins_with_neutral, neutral_scores
 from pal_slurm.model.snapshot import Knowledge, Reservation, Snapshot
-from pal_slurm.model.speed import Factors, Gpus, Speeds, base_of, comm_of, factors, flat, predict, speeds_of, step_time
+from pal_slurm.model.speed import (
+    Factors,
+    Gpus,
+    Speeds,
+    base_of,
+    comm_of,
+    factors,
+    flat,
+    placement_of,
+    predict,
+    speeds_of,
+    step_time,
+)
 
 __all__ = [
-    "APP_NAME", "KIND_OF", "NOT_SENT", "NO_CONSENT", "NO_HINT", "STEPS", "UNREADABLE", "Action", "App", "Apps",
-    "BoolArray", "Cluster", "Consent", "Decision", "Edit", "EditKind", "EditResult", "Factors", "FloatArray", "Given",
-    "Gpus", "Hint", "IntArray", "Intent", "Job", "JobRef", "JobState", "Knowledge", "Lease", "LeaseAgain", "NotBegun",
-    "OfRunning", "OperationKind", "Outcome", "Pin", "Placement", "Plain", "Reason", "Renew", "Renice", "Request",
-    "Requeue", "Reservation", "ScoreTable", "Shape", "Snapshot", "Speeds", "Tier", "Unpin", "Waits", "Warn", "base_of",
-    "bins_with_neutral", "comm_of", "consent_of", "factors", "flat", "homogeneous", "neutral_scores", "predict",
-    "read_hint", "speeds_of", "step_time", "until",
+    "APP_NAME", "KIND_OF", "MOVABLE", "NOT_SENT", "NO_CONSENT", "NO_HINT", "STEPS", "UNREADABLE", "Action", "App",
+    "Apps", "BoolArray", "Cluster", "Consent", "Decision", "Edit", "EditKind", "EditResult", "Factors",
+    "FloatArray", "Given", "Gpus", "Hint", "IntArray", "Intent", "Job", "JobRef", "JobState", "Knowledge", "Lease",
+    "LeaseAgain", "NotBegun", "OfRunning", "OperationKind", "Outcome", "Pin", "Placement", "Plain", "Reason",
+    "Renew", "Renice", "Request", "Requeue", "Reservation", "ScoreTable", "Shape", "Snapshot", "Speeds", "Tier",
+    "Unpin", "Waits", "Warn", "base_of", "bins_with_neutral", "comm_of", "consent_of", "factors", "flat",
+    "homogeneous", "neutral_scores", "placement_of", "predict", "read_hint", "speeds_of", "step_time", "until",
 ]  # fmt: skip

@@ -107,6 +107,15 @@ def flat(placement: Placement, cluster: Cluster) -> Gpus:
     return tuple(sorted([index[node] * width + slot for node, slots in pairs for slot in slots]))
 
 
+def placement_of(gpus: Gpus, cluster: Cluster) -> Placement:
+    """The same the other way round; `exact` where its slots are the same on each node."""
+    by_row: dict[int, list[int]] = {}
+    for gpu in gpus:
+        by_row.setdefault(gpu // cluster.width, []).append(gpu % cluster.width)
+    slots = tuple([tuple(slots) for slots in by_row.values()])
+    return Placement(tuple([cluster.node_names[row] for row in by_row]), slots, len(set(slots)) == 1)
+
+
 @lru_cache(maxsize=2)
 def speeds_of(cluster: Cluster, scores: ScoreTable) -> Speeds:
     """The one table of a plan; clusters and tables are equal only to themselves."""

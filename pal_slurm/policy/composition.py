@@ -5,9 +5,21 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pal_slurm.errors import ConfigError
-from pal_slurm.policy.seams import Fill, Order, Patience, Placer, fills, orders, patiences, placements
+from pal_slurm.policy.seams import (
+    BY_PROGRESS,
+    Fill,
+    Moving,
+    Order,
+    Patience,
+    Placer,
+    fills,
+    movings,
+    orders,
+    patiences,
+    placements,
+)
 
-# name -> order, placement, patience, fill
+# name -> order, placement, patience, fill; nothing is moved unless that is asked for
 NAMED: dict[str, tuple[str, str, str, str]] = {
     "pal": ("slurm", "thrift", "choosy", "easy"),
     "pm-first": ("slurm", "pm-first", "none", "easy"),
@@ -24,10 +36,18 @@ class Composition:
     placement: Placer
     patience: Patience
     fill: Fill
+    moving: Moving | None = None
+    changing: bool = False  # the order changes while jobs run
 
 
 def compose(
-    name: str = "pal", *, order: str = "", placement: str = "", patience: str = "", fill: str = ""
+    name: str = "pal",
+    *,
+    order: str = "",
+    placement: str = "",
+    patience: str = "",
+    fill: str = "",
+    moving: str = "none",
 ) -> Composition:
     """The composition of that name, with the parts that are given put in the place of its own."""
     if name not in NAMED:
@@ -39,4 +59,6 @@ def compose(
         placement=placements.get(placement or parts[1]),
         patience=patiences.get(patience or parts[2]),
         fill=fills.get(fill or parts[3]),
+        moving=movings.get(moving),
+        changing=(order or parts[0]) in BY_PROGRESS,
     )

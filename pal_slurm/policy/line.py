@@ -77,6 +77,10 @@ class Blocks:
         if place.limit_s == self._shortest[at]:
             self._shortest[at] = min(map(LIMIT, block))
 
+    @property
+    def empty(self) -> bool:
+        return not self._blocks
+
     def next(self, after: Key, within_s: float) -> InLine | None:
         """The first behind `after` whose limit is not above that."""
         at = max(0, bisect_right(self._first, after) - 1)

@@ -6,14 +6,24 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from pal_slurm.model import Action, Decision, Job, Placement
+from pal_slurm.model import MOVABLE, Action, Decision, Job, Placement
 from pal_slurm.policy.easy import Reserved
 from pal_slurm.policy.memory import NO_MEMORY, Memory
+from pal_slurm.policy.seams import Progress
 
 
 def nobody(job: Job, since: float) -> bool:
     """No job starts without our leave."""
     return False
+
+
+def consents(job: Job) -> bool:
+    """Whether it said that it may be moved."""
+    return job.consent.given in MOVABLE
+
+
+def never_ran(job: Job, now: float) -> Progress:
+    return Progress()
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +36,9 @@ class Circumstances:
     outside: frozenset[int] = frozenset()  # rollout: ours, but not yet to be placed
     refused: frozenset[int] = frozenset()  # whose pin was refused: Slurm's, in their turn
     of_limit: float | None = None  # the share of their time limits that jobs really run, the median; None: not known
+    movable: Callable[[Job], bool] = consents  # while it runs
+    move_cost_s: float = 0.0  # what a move costs a job
+    progress: Callable[[Job, float], Progress] = never_ran  # at a moment
     alone: bool = False  # no Slurm beside us that starts jobs otherwise than they are asked for: the bare simulator
 
 
@@ -39,6 +52,7 @@ class Plan:
     wake_at: float  # when somebody's patience ends; infinity: it is all up to events
     _all: Callable[[], Iterator[Decision]] = field(repr=False, compare=False)
     _memory: Callable[[], Memory] = field(default=lambda: NO_MEMORY, repr=False, compare=False)
+    moves: tuple[Decision, ...] = ()  # of running jobs: stopped, or put elsewhere; before anybody starts
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:

@@ -31,6 +31,7 @@ from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.horizon import Horizon
 from pal_slurm.policy.line import InLine
 from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
+from pal_slurm.policy.moves import Moves
 from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.plan import NOTHING_SPECIAL, Circumstances, Plan
 from pal_slurm.policy.ranking import Ranking
@@ -64,6 +65,7 @@ class Planner:
         self._still: tuple[Walk, Plan] | None = None  # the last plan, where it started nobody and nothing has ended
         self._planned_for = now
         self._restore: list[Callable[[], None]] = []
+        self.moves = Moves(composition, cluster, knowledge.scores, facts) if composition.moving else None
         self.once = False  # made for one plan: nothing need be put back
         self.speeds = speeds_of(self.cluster, self.knowledge.scores)
         self.floor = Floor(self.cluster, self.knowledge, now=self.now, reservations=self.reservations)
@@ -78,6 +80,9 @@ class Planner:
 
     def arrive(self, job: Job, app: App | None = None, progress: Progress | None = None) -> None:
         app = self.knowledge.apps.get(job.hint.app) if app is None else app
+        if self.moves is not None:
+            self.moves.arrive(job, app)
+            return
         place = InLine(self.composition.order.key(job, progress), limit(job), job)
         self.queue.enter(place, app, self.now)
 
@@ -88,6 +93,9 @@ class Planner:
 
     def started(self, job: Job, placement: Placement, end: float) -> None:
         """It runs there; most often as we have planned it."""
+        if self.moves is not None:
+            self.moves.started(job, self.knowledge.apps.get(job.hint.app), placement, end)
+            return
         self._still = None
         if job.id in self.queue.waiting:
             self.queue.leave(job.id)
@@ -101,6 +109,9 @@ class Planner:
 
     def ended(self, job: int) -> None:
         """It runs no longer, or waits no longer."""
+        if self.moves is not None:
+            self.moves.ended(job)
+            return
         self._still = None
         if job in self.queue.waiting:
             self._forget(self.queue.leave(job).place.job)
@@ -109,6 +120,8 @@ class Planner:
 
     def learned(self, knowledge: Knowledge) -> None:
         """Other scores are known from now on."""
+        if self.moves is not None:
+            self.moves.learned(knowledge.scores)
         self._still = None
         self.knowledge = knowledge
         self.speeds = speeds_of(self.cluster, knowledge.scores)
@@ -122,6 +135,8 @@ class Planner:
     def act(self, now: float) -> Plan:
         """What to do now."""
         self.now = now
+        if self.moves is not None:
+            return self.moves.act(now)
         if self.memory.begun is None:
             self.memory = replace(self.memory, begun=now)
         self._turn_over()
@@ -170,7 +185,11 @@ class Planner:
         now, windows = snapshot.taken, snapshot.reservations
         made = cls(composition, snapshot.cluster, knowledge, now=now, reservations=windows, facts=facts, memory=memory)
         for job in snapshot.running:
-            made._holds(job, Placement(job.nodes, job.gpus, False), math.inf if job.end is None else float(job.end))
+            where, end = Placement(job.nodes, job.gpus, False), math.inf if job.end is None else float(job.end)
+            if made.moves is not None:
+                made.started(job, where, end)
+            else:
+                made._holds(job, where, end)
         for job in snapshot.pending:
             made.arrive(job)
         return made

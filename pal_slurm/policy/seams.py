@@ -6,11 +6,11 @@ All are pure: no clock, no I/O, no global random numbers. The daemon and the sim
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
-from pal_slurm.model import App, Job, Placement, Reason, Tier
+from pal_slurm.model import App, Cluster, Gpus, Job, Placement, Reason, ScoreTable, Tier
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.registry import Registry
 
@@ -22,6 +22,7 @@ class Progress:
     attained_s: float = 0.0  # seconds that it held GPUs
     done_s: float = 0.0  # what it did meanwhile would take so long on median GPUs with no cost of distance
     remaining_s: float | None = None
+    rest_steps: float = 0.0  # still to do; only the simulator knows it
 
 
 class Order(Protocol):
@@ -36,6 +37,11 @@ class Fill:
     name: str
     reserve: int  # how many jobs of each queue get a reservation that later jobs must not touch; 1 is EASY
     strict: bool  # behind the first that does not fit nobody starts
+
+    @property
+    def reserves(self) -> bool:
+        """Others may start, where what is kept stands."""
+        return self.reserve > 0 and not self.strict
 
 
 class Placer(Protocol):
@@ -126,11 +132,58 @@ class Studied(Protocol):
     def learns(self, lessons: Lessons, settled: Sequence[Settled]) -> Lessons: ...
 
 
+@dataclass(slots=True, eq=False)
+class Contender:
+    """A job that runs or waits, where running jobs make way for others."""
+
+    job: Job
+    app: App
+    gpus: int
+    progress: Callable[[float], Progress]  # at a moment
+    movable: bool = True
+    held: Gpus = ()  # where it runs,
+    until: float = math.inf  # at latest
+
+    @property
+    def fixed(self) -> bool:
+        """It runs, and stays where it is."""
+        return bool(self.held) and not self.movable
+
+    @property
+    def limit_s(self) -> float:
+        return math.inf if self.job.time_limit_s is None else float(self.job.time_limit_s)
+
+
+class WhoRuns(Protocol):
+    """Order and fill, where GPUs are counted and not named."""
+
+    def arrive(self, here: Contender) -> None: ...
+    def ended(self, here: Contender) -> None: ...
+    def choose(self, now: float) -> list[Contender]:
+        """All that should run now, in the order; the others that run are to be stopped."""
+
+
+class Mover(Protocol):
+    """Decides who runs, and where, of all the jobs of one cluster; told of every one that comes and goes."""
+
+    def arrive(self, here: Contender) -> None: ...
+    def ended(self, here: Contender) -> None: ...
+    def learn(self, scores: ScoreTable) -> None: ...
+    def act(self, now: float) -> Mapping[int, Gpus] | None:
+        """The GPUs of every job that is to run now; who runs and is not there is stopped. None: all as it is."""
+
+
+class Moving(Protocol):
+    def mover(self, who: WhoRuns, cluster: Cluster, scores: ScoreTable, cost_s: float) -> Mover:
+        """`cost_s`: what a move costs a job."""
+
+
 # These go by how far a job has come. Of jobs that wait until they start and then stay, none has come any way: they are
 # of use only where running jobs are stopped for others.
 BY_PROGRESS = frozenset({"las", "srtf", "nw-sens"})
 
 orders: Registry[Order] = Registry("order", "pal_slurm.policy.order")
 fills: Registry[Fill] = Registry("fill", "pal_slurm.policy.fill")
+movings: Registry[Moving | None] = Registry("moving", "pal_slurm.policy.moving")
 placements: Registry[Placer] = Registry("placement", "pal_slurm.policy.places")
 patiences: Registry[Patience] = Registry("patience", "pal_slurm.policy.patience")

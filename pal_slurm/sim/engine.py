@@ -17,6 +17,7 @@ import numpy as np
 
 from pal_slurm.errors import PalError
 from pal_slurm.model import Cluster, Gpus, Job, ScoreTable, Speeds
+from pal_slurm.policy import Progress
 from pal_slurm.sim.outcome import Timeline, TraceOutcome
 from pal_slurm.sim.workload import Work, Workload
 
@@ -72,6 +73,11 @@ class Run:
 
     def attained_at(self, now: float) -> float:
         return self.attained + (now - self.started if self.gpus else 0.0)
+
+    def progress(self, now: float) -> Progress:
+        """As the artifact counts: seconds with GPUs, and ideal run time less those."""
+        attained, ideal_s, rest = self.attained_at(now), self.work.ideal_s(), self.steps_left(now)
+        return Progress(attained, ideal_s * (1.0 - rest / self.work.steps), ideal_s - attained, rest)
 
 
 class Stage(Protocol):

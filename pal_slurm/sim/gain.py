@@ -110,7 +110,7 @@ def works_of(
         factor = step_time(1.0, worst, comm_of(app, cluster.tier_of(tuple(rows), ran.gpus)))
         run_s = ran.end - ran.start
         limit_s = ran.limit_s or LIMIT_FACTOR * run_s
-        works.append(Work(i, ran.submit, ran.gpus, run_s / factor, app, limit_s, ran.user, requeue=False))
+        works.append(Work(i, ran.submit, ran.gpus, run_s / factor, app, limit_s, ran.user))
     return workload(works).from_zero()
 
 

@@ -1,6 +1,6 @@
 """`pal` on GPUs of several models, as a scheduler of the engine. In: arrivals and ends. Out: starts, moves, stops.
 
-policy/pools says who runs and in which pool; policy/assign.py on which GPUs of it.
+policy/pools says who runs and in which pool; policy/moving/assigner.py on which GPUs of it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from dataclasses import replace
 import numpy as np
 
 from pal_slurm.model import Cluster, Gpus, ScoreTable
-from pal_slurm.policy.assign import Assigner, Claim
+from pal_slurm.policy.moving.assigner import Assigner, Claim
 from pal_slurm.policy.pools.claims import PoolClaim, relative_rates
 from pal_slurm.policy.pools.pricing import Chooser, Market
 from pal_slurm.policy.pools.where import assign
 from pal_slurm.policy.pools.who import choose, level
 from pal_slurm.policy.seams import Order
-from pal_slurm.sim.admission import progress_of
 from pal_slurm.sim.engine import NEVER, Run, Stage
 
 Movable = Callable[[Run], bool]
@@ -101,7 +100,7 @@ class InPools:
     def _in_order(self, now: float) -> list[Run]:
         if not self._levels:
             key = self._order.key
-            return sorted(self._runs.values(), key=lambda run: key(run.job, progress_of(run, now)))
+            return sorted(self._runs.values(), key=lambda run: key(run.job, run.progress(now)))
         return sorted(
             self._runs.values(),
             key=lambda run: (level(_work_s(run, now)), not run.gpus, run.work.submit, run.work.id),

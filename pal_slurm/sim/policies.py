@@ -8,12 +8,13 @@ A YAML file names a policy and changes parts of it:
     placement: pm-first   # not for artifact/*, nor for a `pal` that moves jobs
     patience: none        # likewise
     fill: easy            # none, easy, holes
-    moves: false          # whether running jobs may be moved (only `pal` moves any)
+    moves: false          # whether running jobs may be moved (only `pal` moves any, if `moving` does not say so)
+    moving: assign        # none, assign: how running jobs make way
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
@@ -21,14 +22,12 @@ import msgspec
 from pal_slurm.errors import ConfigError
 from pal_slurm.model import Cluster, ScoreTable
 from pal_slurm.policy.composition import NAMED, compose
-from pal_slurm.policy.seams import BY_PROGRESS, fills, orders
+from pal_slurm.policy.seams import BY_PROGRESS, fills, movings, orders
 from pal_slurm.scores import alike, binned
-from pal_slurm.sim.admission import FILLS
 from pal_slurm.sim.artifact import ARTIFACT_NAMES, GAVEL_NAMES
 from pal_slurm.sim.artifact.gavel import InGavelRounds
 from pal_slurm.sim.artifact.in_rounds import InRounds
 from pal_slurm.sim.engine import ClusterRules, Scheduler
-from pal_slurm.sim.in_moves import InMoves
 from pal_slurm.sim.in_planner import InPlanner
 from pal_slurm.sim.in_pools import InPools
 
@@ -43,6 +42,7 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     patience: str = ""
     fill: str = ""
     moves: bool | None = None
+    moving: str = ""
 
     @property
     def label(self) -> str:
@@ -83,22 +83,22 @@ def read_policy(text: str) -> PolicySpec:
 
 def scheduler_for(spec: PolicySpec, setting: Setting, known: ScoreTable, seed: int) -> Scheduler:
     """The scheduler of a policy; errors name what does not go together."""
-    if spec.fill and spec.fill not in FILLS:
-        raise ConfigError(f"{spec.label}: there is no fill {spec.fill!r}; choose one of {', '.join(FILLS)}.")
+    if spec.fill and spec.fill not in fills.names():
+        raise ConfigError(f"{spec.label}: there is no fill {spec.fill!r}; choose one of {', '.join(fills.names())}.")
     order = orders.get(spec.order or "fifo")
     if spec.policy in GAVEL_NAMES:
         return InGavelRounds(spec.label, setting.cluster, seed, agnostic=spec.policy.endswith("-agnostic"))
     if spec.policy in ARTIFACT_NAMES:
         if spec.placement:
             raise ConfigError(f"{spec.label}: {spec.policy} brings its own placement; leave `placement` out.")
-        moving = spec.order in BY_PROGRESS
+        changing = spec.order in BY_PROGRESS
         artifact = InRounds(
-            spec.policy, setting.cluster, known, setting.locality, order, fill=spec.fill or "none", moving=moving
+            spec.policy, setting.cluster, known, setting.locality, order, fill=spec.fill or "none", changing=changing
         )
         artifact.name = spec.label
         return artifact
     moves = setting.requeue if spec.moves is None else spec.moves
-    plain = not spec.placement and not spec.patience and spec.fill in ("", "easy")
+    plain = not spec.moving and not spec.placement and not spec.patience and spec.fill in ("", "easy")
     if spec.policy == "pal" and plain and len(setting.cluster.models) > 1:
         return InPools(
             spec.label,
@@ -109,23 +109,19 @@ def scheduler_for(spec: PolicySpec, setting: Setting, known: ScoreTable, seed: i
             moves=moves,
             levels=spec.order == "las",
         )
-    if spec.policy == "pal" and not spec.placement and moves:
-        return InMoves(
-            spec.label,
-            setting.cluster,
-            known,
-            order,
-            move_cost_s=setting.rules.restart_cost_s,
-            fill=spec.fill or "easy",
-            moving=spec.order in BY_PROGRESS,
-        )
+    moving = spec.moving or ("assign" if spec.policy == "pal" and not spec.placement and moves else "none")
+    if movings.get(moving) is not None:
+        if spec.placement or spec.patience:
+            raise ConfigError(f"{spec.label}: moving {moving!r} says where jobs go; leave placement and patience out.")
+        composition = compose(spec.policy, order=spec.order or "fifo", fill=spec.fill, moving=moving)
+        return InPlanner(spec.label, setting.cluster, known, composition, setting.rules.restart_cost_s)
     if spec.fill == "holes":
         raise ConfigError(f"{spec.label}: fill `holes` stops jobs again; only artifact/* and a moving `pal` can.")
     placement = spec.placement or NAMED[spec.policy][1]
     if placement == "random":
         placement = f"random({seed})"
-    composition = compose(spec.policy, order=spec.order or "fifo", placement=placement, patience=spec.patience)
-    if spec.fill:
-        composition = replace(composition, fill=fills.get(spec.fill))
+    composition = compose(
+        spec.policy, order=spec.order or "fifo", placement=placement, patience=spec.patience, fill=spec.fill
+    )
     ties = binned(known.classes, known.score, known.known, alike)  # as pald sees its scores
     return InPlanner(spec.label, setting.cluster, ties, composition)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,12 +12,12 @@ from hypothesis import strategies as st
 
 from pal_slurm.model import App, Gpus, ScoreTable, Speeds, homogeneous
 from pal_slurm.policy import Plan, compose
+from pal_slurm.policy.line import InLine
 from pal_slurm.policy.seams import orders
+from pal_slurm.policy.who import Bounded
 from pal_slurm.scores import binned
-from pal_slurm.sim.admission import Bounded
 from pal_slurm.sim.engine import Change, ClusterRules, Engine, Run, Scheduler, Stage
 from pal_slurm.sim.in_planner import InPlanner
-from pal_slurm.sim.line import Place
 from pal_slurm.sim.outcome import TraceOutcome
 from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
 from pal_slurm.sim.workload import Work, Workload, workload
@@ -152,6 +153,22 @@ def test_no_gpu_is_held_twice_and_work_is_conserved(spec: PolicySpec, load: Work
     assert outcome.gpu_seconds == pytest.approx(held)
 
 
+@pytest.mark.parametrize("fill", ["none", "easy", "holes"])
+@pytest.mark.parametrize("order", ["fifo", "las", "srtf"])
+@settings(deadline=None, max_examples=25)
+@given(load=loads(), seed=st.integers(0, 50), share=st.sampled_from([0.0, 0.5]))
+def test_who_may_not_be_moved_runs_in_one_piece(fill: str, order: str, load: Workload, seed: int, share: float) -> None:
+    rules = ClusterRules(round_s=30.0)
+    load, table = load.movable(share, seed), scores(seed, spread=0.4)
+    spec = PolicySpec(policy="pal", fill=fill, order=order, moves=True)
+    watched = Watched(scheduler_for(spec, Setting(CLUSTER, 1.7, rules, True), table, seed), rules)
+    outcome = Engine(CLUSTER, table, load, watched, rules).run()
+    pieces = Counter(part.job for part, _ in watched.done)
+    assert all(pieces[work.id] == 1 for work in load.works if not work.requeue)
+    if share == 0.0:
+        assert (outcome.moves, outcome.restarts) == (0, 0)
+
+
 @pytest.mark.parametrize("spec", SPECS[::3], ids=lambda spec: f"{spec.policy}-{spec.order}-{spec.fill}-{spec.moves}")
 @settings(deadline=None, max_examples=5)
 @given(load=loads(), seed=st.integers(0, 50))
@@ -193,10 +210,9 @@ def test_backfill_delays_no_job_at_the_head_of_the_line(load: Workload, seed: in
 class RememberingBounded(Bounded):
     promised: dict[int, float]
 
-    def _fill(self, head: Place, now: float) -> None:
-        at, _ = self._reserve(head.run.work.gpus, now)
-        job = head.run.work.id
-        self.promised[job] = min(at, self.promised.get(job, at))
+    def _fill(self, head: InLine, now: float) -> None:
+        at, _ = self.reserve(self._gpus(head), now)
+        self.promised[head.job.id] = min(at, self.promised.get(head.job.id, at))
         super()._fill(head, now)
 
 
@@ -205,13 +221,15 @@ class RememberingBounded(Bounded):
 def test_bounded_filling_delays_no_job_at_the_head_of_the_line(load: Workload, seed: int, policy: str) -> None:
     spec = PolicySpec(policy=policy, fill="easy", order="fifo", moves=True)
     table = scores(seed)
-    scheduler = scheduler_for(spec, Setting(CLUSTER, 1.7, ClusterRules(), True), table, seed)
-    admission = RememberingBounded(orders.get("fifo"), CLUSTER.n_gpus)
-    admission.promised = {}
-    scheduler._admission = admission  # type: ignore[attr-defined]
+    who = RememberingBounded(orders.get("fifo"), CLUSTER.n_gpus)
+    who.promised = {}
+    with pytest.MonkeyPatch.context() as patch:
+        for module in ("pal_slurm.policy.moves", "pal_slurm.sim.artifact.in_rounds"):
+            patch.setattr(f"{module}.who_runs", lambda *_, **__: who)
+        scheduler = scheduler_for(spec, Setting(CLUSTER, 1.7, ClusterRules(), True), table, seed)
     outcome = Engine(CLUSTER, table, load, scheduler).run()
     started = dict(zip(outcome.job_ids.tolist(), outcome.start_s.tolist(), strict=True))
-    for job, promised in admission.promised.items():
+    for job, promised in who.promised.items():
         assert started[job] <= promised + 1e-6
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from pal_slurm.model import App, Job, Knowledge, Placement, Shape, homogeneous
-from pal_slurm.policy.assign import Assigner, Claim
 from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.moving.assigner import Assigner, Claim
 from pal_slurm.policy.seams import placements
 from pal_slurm.scores import binned
 from tests.builders import waiting
@@ -53,6 +55,15 @@ def test_free_gpus_on_two_nodes_are_joined_for_a_job_of_two() -> None:
 def test_of_two_equal_jobs_the_elder_gets_the_better_gpus_however_little_it_has_left() -> None:
     claims = [Claim(1, 2, APP_A, HOUR, held=(0, 1)), Claim(2, 2, APP_A, 50 * HOUR, held=(2, 3))]
     assert assigner({0: 2.5}).plan(claims) == {1: (2, 3), 2: (0, 1)}
+
+
+def test_who_may_not_be_moved_stays_and_nobody_else_comes_there() -> None:
+    claims = [Claim(1, 2, APP_A, HOUR, held=(0, 1)), Claim(2, 2, APP_B, HOUR, held=(2, 3))]
+    for stays in (0, 1):
+        bound = [replace(claim, movable=i != stays) for i, claim in enumerate(claims)]
+        assert assigner({0: 1.5}).plan(bound) == {1: (0, 1), 2: (2, 3)}
+    alone = replace(claims[0], movable=False)
+    assert assigner({0: 1.5}).plan([alone, Claim(3, 1, APP_A, HOUR)]) == {1: (0, 1), 3: (2,)}
 
 
 def test_a_plan_of_nobody_is_empty() -> None:

@@ -39,6 +39,7 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
 @click.option("--placement", default="", help="For all policies but artifact/*.")
 @click.option("--fill", default="", help="none, easy or holes, for all; default: none with artifact/*, else easy.")
 @click.option("--moves/--no-moves", "moves", default=None, help="May `pal` move running jobs? Default: not for sacct.")
+@click.option("--moving", default="", help="none or assign, for all but artifact/*: how running jobs make way.")
 @click.option("--round", "round_s", default=0.0, type=Number(0), help="Seconds; 0 acts at once.")
 @click.option("--restart-cost", default=0.0, type=Number(0), help="Seconds that a move or restart costs.")
 @click.option("--first-start-cost", is_flag=True, help="The first start of a job costs as much as a restart.")
@@ -74,6 +75,7 @@ def command(
     placement: str,
     fill: str,
     moves: bool | None,
+    moving: str,
     round_s: float,
     restart_cost: float,
     first_start_cost: bool,
@@ -113,7 +115,7 @@ def command(
     for path in filter(None, (json_file, plot_file)):  # said now, and not after hours of simulating
         check_target(str(path))
     published = any(name.startswith("artifact/") and name not in GAVEL_NAMES for name in policies)
-    specs = _specs(policies or ("packed", "pal"), order, placement, fill or ("none" if published else "easy"))
+    specs = _specs(policies or ("packed", "pal"), order, placement, fill or ("none" if published else "easy"), moving)
     cluster = parse_cluster(cluster_text)
     sources = Sources(
         trace=trace,
@@ -130,7 +132,7 @@ def command(
     worlds = Worlds(sources, cluster, seed)
     if keys and not daemon:
         raise click.UsageError("--set is for --daemon.")
-    if daemon and moves:
+    if daemon and (moves or moving not in ("", "none")):
         raise click.UsageError("pald moves no running jobs yet: --daemon compares with --no-moves.")
     may_move = worlds.kind != "sacct" and not daemon if moves is None else moves
     rules = ClusterRules(round_s, restart_cost, first_start_cost, checkpoint_s=checkpoint)
@@ -157,7 +159,7 @@ def command(
         plot([column.outcomes[0] for column in columns], plot_file)
 
 
-def _specs(policies: Sequence[str], order: str, placement: str, fill: str) -> list[PolicySpec]:
+def _specs(policies: Sequence[str], order: str, placement: str, fill: str, moving: str) -> list[PolicySpec]:
     """The policies with what the options change in all of them; a file's own word wins."""
     import msgspec
 
@@ -166,8 +168,10 @@ def _specs(policies: Sequence[str], order: str, placement: str, fill: str) -> li
     specs = []
     for text in policies:
         spec = read_policy(text)
-        own = "" if spec.policy.startswith("artifact/") else placement
-        changed = {"order": spec.order or order, "placement": spec.placement or own, "fill": spec.fill or fill}
+        published = spec.policy.startswith("artifact/")
+        changed = {"order": spec.order or order, "fill": spec.fill or fill}
+        if not published:
+            changed |= {"placement": spec.placement or placement, "moving": spec.moving or moving}
         specs.append(msgspec.structs.replace(spec, **changed))
     return specs
 

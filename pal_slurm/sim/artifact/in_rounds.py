@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import partial
 
 from pal_slurm.model import Cluster, ScoreTable
-from pal_slurm.policy.seams import Order
+from pal_slurm.policy.seams import Contender, Order, fills
+from pal_slurm.policy.who import who_runs
 from pal_slurm.scores import bin_scores, binned
-from pal_slurm.sim.admission import admission, progress_of
 from pal_slurm.sim.artifact import Ask, Board, Gpus, rounds_named
 from pal_slurm.sim.engine import NEVER, Run, Stage
 
@@ -16,7 +16,7 @@ published = partial(bin_scores, regular=2)
 
 
 class InRounds:
-    """Lets the admission choose who runs, and a policy in rounds where."""
+    """Lets order and fill choose who runs, and a policy in rounds where."""
 
     wake_at = NEVER
 
@@ -29,24 +29,27 @@ class InRounds:
         order: Order,
         *,
         fill: str = "none",
-        moving: bool = False,
+        changing: bool = False,
     ) -> None:
-        """`moving`: the order changes while jobs run."""
+        """`changing`: the order changes while jobs run."""
         self.name = name
-        self.restless = moving and fill != "easy"
+        self.restless = changing and fill != "easy"
         self._order = order
         self._classes = known
         board = Board(binned(known.classes, known.score, known.known, published), locality, cluster.gpu_exists)
         self._rounds = rounds_named(name, board)
-        self._admission = admission(fill, order, cluster.n_gpus, moving=moving)
+        self._who = who_runs(fills.get(fill), order, cluster.n_gpus, changing=changing)
+        self._here: dict[int, tuple[Run, Contender]] = {}
         self._held: dict[int, Run] = {}
 
     def arrive(self, run: Run) -> None:
-        self._admission.arrive(run)
+        here = Contender(run.job, run.work.app, run.work.gpus, run.progress)
+        self._here[run.work.id] = (run, here)
+        self._who.arrive(here)
 
     def ended(self, run: Run, gpus: Gpus) -> None:
         del self._held[run.work.id]
-        self._admission.ended(run)
+        self._who.ended(self._here.pop(run.work.id)[1])
         self._rounds.ended(run.work.id)
 
     def learn(self, known: ScoreTable) -> None:
@@ -54,9 +57,9 @@ class InRounds:
 
     def act(self, stage: Stage) -> None:
         now = stage.now
-        chosen = {run.work.id: run for run in self._admission.choose(now)}
+        chosen = {here.job.id: self._here[here.job.id][0] for here in self._who.choose(now)}
         leaving = [run for job, run in self._held.items() if job not in chosen]
-        leaving.sort(key=lambda run: self._order.key(run.job, progress_of(run, now)))
+        leaving.sort(key=lambda run: self._order.key(run.job, run.progress(now)))
         for run in leaving:
             del self._held[run.work.id]
             stage.stop(run)

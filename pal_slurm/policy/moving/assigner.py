@@ -36,6 +36,7 @@ class Claim:
     app: App
     steps: float  # still to do
     held: Gpus = ()  # where it runs; () for a newcomer
+    movable: bool = True  # False: where it runs it stays
 
 
 class Assigner:
@@ -162,6 +163,11 @@ class _State:
         self._stakes = assigner.stakes(claims, waiting)
         self.urgency = {claim.job: assigner.urgency(claim, self._stakes[claim.job]) for claim in claims}
         self._rank = {job: i for i, job in enumerate(sorted(self.claims, key=self.urgency.__getitem__))}
+        stay = [gpu for claim in claims if claim.held and not claim.movable for gpu in claim.held]
+        self._open = assigner.exists
+        if stay:
+            self._open = assigner.exists.copy()
+            self._open[stay] = False  # nobody else comes there, and who is there is not asked
         self._free = assigner.exists.copy()
         self.owner = np.full(self._free.size, -1, dtype=np.int64)
         self._owner_rank = np.full(self._free.size, len(claims), dtype=np.int64)  # free GPUs: behind everybody
@@ -215,7 +221,7 @@ class _State:
         for job, claim in self.claims.items():
             slower = self._assigner.step_of(claim, self.where[job]) - self._assigner.ideal(claim)
             gain = self._stakes[job] * slower
-            if gain > (self._assigner.move_cost_s if claim.held else 1e-9):
+            if gain > (self._assigner.move_cost_s if claim.held else 1e-9) and (claim.movable or not claim.held):
                 gains.append((-gain, job))
         return [self.claims[job] for _, job in sorted(gains)]
 
@@ -225,5 +231,5 @@ class _State:
         mine[list(self.where[claim.job])] = True
         yield self._free | mine
         mine[list(self.where[claim.job])] = True
-        yield mine | (self._owner_rank > self._rank[claim.job])
-        yield self._assigner.exists
+        yield mine | (self._owner_rank > self._rank[claim.job]) & self._open
+        yield self._open

@@ -1,0 +1,95 @@
+"""A plan for jobs that may be moved. In: who comes and goes, a composition's `moving`. Out: a Plan.
+
+Waiting and running jobs are claims of one plan; who may not be moved has one possible place once it runs. Any set of
+GPUs will do here, so this is for clusters where any can be asked for.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from functools import partial
+
+from pal_slurm.model import (
+    Action,
+    App,
+    Cluster,
+    Decision,
+    Gpus,
+    Job,
+    Placement,
+    Reason,
+    ScoreTable,
+    flat,
+    placement_of,
+)
+from pal_slurm.policy.composition import Composition
+from pal_slurm.policy.plan import Circumstances, Plan
+from pal_slurm.policy.seams import Contender, Mover
+from pal_slurm.policy.who import who_runs
+
+
+class Moves:
+    """All jobs of a cluster."""
+
+    def __init__(self, composition: Composition, cluster: Cluster, scores: ScoreTable, facts: Circumstances) -> None:
+        c = composition
+        assert c.moving is not None
+        who = who_runs(c.fill, c.order, cluster.n_gpus, changing=c.changing)
+        self._mover: Mover = c.moving.mover(who, cluster, scores, facts.move_cost_s)
+        self._cluster, self._facts = cluster, facts
+        self._here: dict[int, Contender] = {}
+
+    def arrive(self, job: Job, app: App) -> None:
+        self._come(job, app, gpus_of(job))
+
+    def started(self, job: Job, app: App, placement: Placement, until: float) -> None:
+        """It runs there, as we have planned it or not."""
+        gpus = flat(placement, self._cluster)
+        here = self._here.get(job.id)
+        if here is None or here.held != gpus:
+            if here is not None:
+                self.ended(job.id)
+            self._come(job, app, len(gpus), gpus, until)
+
+    def _come(self, job: Job, app: App, gpus: int, held: Gpus = (), until: float = math.inf) -> None:
+        facts = self._facts
+        here = Contender(job, app, gpus, partial(facts.progress, job), facts.movable(job), held, until)
+        self._here[job.id] = here
+        self._mover.arrive(here)
+
+    def ended(self, job: int) -> None:
+        self._mover.ended(self._here.pop(job))
+
+    def learned(self, scores: ScoreTable) -> None:
+        self._mover.learn(scores)
+
+    def act(self, now: float) -> Plan:
+        where = self._mover.act(now)
+        if where is None:
+            return Plan((), (), math.inf, self._all)
+        starts: list[Decision] = []
+        moves = [self._stop(here) for job, here in self._here.items() if here.held and job not in where]
+        for job, gpus in where.items():
+            here = self._here[job]
+            if here.held == gpus:
+                continue
+            action = Action.MOVE if here.held else Action.START
+            decision = Decision(job, None, action, Reason.BEST_SPAN, placement_of(gpus, self._cluster))
+            (moves if here.held else starts).append(decision)
+            here.held = gpus
+        return Plan(tuple(starts), (), math.inf, self._all, moves=tuple(moves))
+
+    def _stop(self, here: Contender) -> Decision:
+        here.held = ()
+        return Decision(here.job.id, None, Action.STOP, Reason.BEHIND_HEAD)
+
+    def _all(self) -> Iterator[Decision]:
+        """Of all that wait."""
+        waits = (here for here in self._here.values() if not here.held)
+        return (Decision(here.job.id, None, Action.WAIT, Reason.NO_ROOM, rank=i) for i, here in enumerate(waits))
+
+
+def gpus_of(job: Job) -> int:
+    """GPUs that it asks for."""
+    return job.shape.least_gpus if job.shape else 0
