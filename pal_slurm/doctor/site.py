@@ -138,13 +138,12 @@ class Site:
     @cached_property
     def user(self) -> str:
         """Whom pald runs as: what its unit says, else `pal`."""
-        unit = self.unit("pald.service")
-        named = (
-            [line.partition("=")[2].strip() for line in unit[1].splitlines() if line.startswith("User=")]
-            if unit
-            else []
-        )
-        return named[-1] if named and named[-1] else "pal"
+        return self.user_of("pald.service", "pal")
+
+    def user_of(self, unit: str, otherwise: str) -> str:
+        text = (self.unit(unit) or ("", ""))[1]
+        named = [line.partition("=")[2].strip() for line in text.splitlines() if line.startswith("User=")]
+        return named[-1] if named and named[-1] else otherwise
 
     # People --------------------------------------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""palctl doctor: a right site, fifty wrong in one way each, what --fix writes, files that are no settings at all."""
+"""palctl doctor: a right site, many wrong in one way each, what --fix writes, files that are no settings at all."""
 
 from __future__ import annotations
 

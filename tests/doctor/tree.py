@@ -130,9 +130,7 @@ class Tree:
             self.write(f"usr/lib/systemd/system/{unit.name}", unit.read_text())
         self.write("usr/bin/pald", "")
         for wants, unit_name in (("multi-user", "pald.service"), ("timers", "pal-deadman.timer")):
-            link = self.root / f"etc/systemd/system/{wants}.target.wants/{unit_name}"
-            link.parent.mkdir(parents=True, exist_ok=True)
-            link.symlink_to(f"/usr/lib/systemd/system/{unit_name}")
+            self.enable(wants, unit_name)
         (self.root / "run/pal-slurm").mkdir(parents=True)
         (self.root / "var/lib/pal-slurm").mkdir(parents=True)
         (self.root / "var/lib/pal-slurm/pal.sqlite").write_bytes(_database())
@@ -154,6 +152,11 @@ class Tree:
                 f"cat {file}.err >&2\nexit $(cat {file}.code)\n"
             )
             script.chmod(0o755)
+
+    def enable(self, wants: str, unit: str) -> None:
+        link = self.root / f"etc/systemd/system/{wants}.target.wants/{unit}"
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(f"/usr/lib/systemd/system/{unit}")
 
     def clock_ahead(self, seconds: int) -> None:
         script = self.answers / "bin" / "sdiag"

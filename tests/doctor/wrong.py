@@ -43,6 +43,10 @@ def _older_database(tree: Tree) -> None:
     database.close()
 
 
+def _page_enabled(tree: Tree) -> None:
+    tree.enable("multi-user", "pal-page.service")
+
+
 def _untyped_rest(tree: Tree) -> None:
     lines = "NodeName=n[1-3] Gres=gpu:g0:1,gpu:g1:1 Feature=a100\nNodeName=n4 Gres=gpu:2 Feature=a100"
     tree.change("etc/slurm/nodes.conf", "NodeName=n[1-4] Gres=gpu:g0:1,gpu:g1:1 Feature=a100", lines)
@@ -136,4 +140,9 @@ WRONG = (
     Wrong("no /run/pal-slurm", "units", "can't tell job_submit.lua", _gone("run/pal-slurm")),
     Wrong("figures on the exporters' port", "figures", "9341",
           _changed(YAML, "actuator: pin\n", "actuator: pin\nmetrics: {listen: '127.0.0.1:9341'}\n")),
+    Wrong("the page's user may not read what it shows", "page", "neither pal.yaml nor the database",
+          _both(_page_enabled, _changed("etc/passwd", "pal:x:", "pal-page:x:991:991::/:\npal:x:"))),
+    Wrong("the page shows all jobs to all hosts", "page", "sees whose each job is",
+          _both(_page_enabled, _changed("etc/passwd", "pal:x:", "pal-page:x:991:990::/:\npal:x:"),
+                _changed(YAML, "actuator: pin\n", "actuator: pin\npage: {listen: '0.0.0.0:9753', privacy: open}\n"))),
 )  # fmt: skip

@@ -17,12 +17,17 @@ def look(site: Site) -> Iterator[Advice]:
     if not listen or listen.startswith("unix:"):
         yield ok("figures for Prometheus: " + (listen or "none"))
         return
-    host, _, port = listen.rpartition(":")
+    port = listen.rpartition(":")[2]
     if port == SLURM_EXPORTERS:
         yield mend("metrics.listen takes port 9341, which belongs to Slurm's own exporters",
                    "metrics: {listen: '127.0.0.1:9752'}", site.pal_yaml, "systemctl reload pald")  # fmt: skip
-    elif host.strip("[]") not in ("127.0.0.1", "::1", "localhost"):
+    elif not only_here(listen):
         yield note(f"figures on {listen}: whoever reaches this host reads them", "metrics: {listen: '127.0.0.1:9752'}",
                    site.pal_yaml)  # fmt: skip
     else:
         yield ok(f"figures for Prometheus on {listen}, for this host only")
+
+
+def only_here(listen: str) -> bool:
+    """ADDRESS:PORT of this host alone."""
+    return listen.rpartition(":")[0].strip("[]") in ("127.0.0.1", "::1", "localhost")

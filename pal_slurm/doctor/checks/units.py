@@ -28,7 +28,7 @@ def look(site: Site) -> Iterator[Advice]:
         yield mend(
             f"{path} starts {programs[-1]}, which is not there", f"ln -s /opt/pal-slurm/venv/bin/pald {programs[-1]}"
         )
-    elif not _enabled(site, "pald.service"):
+    elif not enabled(site, "pald.service"):
         yield mend("pald does not start with the host", "systemctl enable --now pald", "this host")
     else:
         yield ok(f"{path} is enabled")
@@ -37,12 +37,12 @@ def look(site: Site) -> Iterator[Advice]:
     yield from _meeting(site)
 
 
-def _enabled(site: Site, name: str) -> bool:
+def enabled(site: Site, name: str) -> bool:
     return any(link.name == name for place in UNITS for link in site.at(place).glob("*.wants/*"))
 
 
 def _timer(site: Site) -> Iterator[Advice]:
-    if site.pal.actuator == "shadow" or _enabled(site, "pal-deadman.timer"):
+    if site.pal.actuator == "shadow" or enabled(site, "pal-deadman.timer"):
         return
     yield mend("nobody frees the queue when pald is gone for good: the dead man's timer is off",
                "systemctl enable --now pal-deadman.timer", "this host")  # fmt: skip
