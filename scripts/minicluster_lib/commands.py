@@ -218,7 +218,7 @@ def describe(name: str) -> dict[str, object]:
     try:
         spec = Spec.from_json(layout.spec.read_text())
         facts = json.loads(layout.facts.read_text())
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, MiniclusterError):  # what another version of this tool made, too
         return {"name": name, "state": "remains"}
     keeper = keeper_of(layout)
     ready = layout.control.exists()
