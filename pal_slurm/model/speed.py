@@ -32,6 +32,11 @@ def step_time(
     return base * worst_score * comm
 
 
+def shared_comm(comm: float, rate: float) -> float:
+    """The cost of a span whose links others use too: what is lost to communication takes 1/rate as long."""
+    return comm if rate == 1.0 else 1.0 + (comm - 1.0) / rate
+
+
 def base_of(app: App, model: str) -> float:
     """Seconds per step on a median GPU of that model; 1.0 where nobody measured it."""
     return app.base.get(model, 1.0)

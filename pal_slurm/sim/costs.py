@@ -100,6 +100,18 @@ def parse_costs(text: str) -> CostMix:
     return CostMix(tuple(found.items()))
 
 
+def parse_uplinks(text: str) -> tuple[float, ...]:
+    """`2` or `2/8`: jobs that a rack's uplink, a group's serves at full speed; none: links are nobody's bottleneck."""
+    if not text:
+        return ()
+    if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]{1,9})?(/[0-9]{1,9}(\.[0-9]{1,9})?)*", text):
+        raise BadInput(f"--uplinks {text[:60]!r}: jobs at full speed per rack's uplink, then per group's, as 2 or 2/8.")
+    found = tuple(map(float, text.split("/")))
+    if min(found) <= 0.0:
+        raise BadInput(f"--uplinks {text}: a link that serves nobody leaves jobs without an end.")
+    return found
+
+
 def _read(path: Path) -> tuple[Callable[[Rows, str], dict[str, Costs]], list[CostRow]]:
     try:
         lines = path.read_text(encoding="utf-8").splitlines()

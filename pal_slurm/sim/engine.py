@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from typing import Protocol
@@ -16,12 +16,13 @@ from typing import Protocol
 import numpy as np
 
 from pal_slurm.errors import PalError
-from pal_slurm.model import Cluster, Gpus, Job, ScoreTable, Speeds
-from pal_slurm.policy import Progress
+from pal_slurm.model import Cluster, Gpus, ScoreTable, Speeds, shared_comm, step_time
+from pal_slurm.sim.network import Network
 from pal_slurm.sim.outcome import Timeline, TraceOutcome
-from pal_slurm.sim.workload import Work, Workload
+from pal_slurm.sim.running import NEVER as NEVER
+from pal_slurm.sim.running import Run as Run
+from pal_slurm.sim.workload import Workload
 
-NEVER = math.inf
 SLACK = 1e-9  # of a round: what floating point may add to a job that ends exactly with the round
 
 
@@ -34,6 +35,7 @@ class ClusterRules:
     first_start_cost: bool = False  # the same at the first start
     launch_s: float = 0.0  # every start: the job holds its GPUs for so long and does nothing
     checkpoint_s: float = 0.0  # a stopped job loses what it did since the last multiple; 0: loses nothing
+    uplinks: tuple[float, ...] = ()  # jobs that a rack's uplink, a group's ... serves at full speed; none: any number
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,41 +45,6 @@ class Change:
     at: float
     truth: ScoreTable | None = None
     known: ScoreTable | None = None
-
-
-@dataclass(slots=True, eq=False)
-class Run:
-    """The state of one job. `steps` is what was left at `since`, when it (next) does its first step."""
-
-    work: Work
-    job: Job  # what policies see of it
-    index: int
-    steps: float
-    gpus: Gpus = ()
-    step: float = 0.0
-    since: float = 0.0
-    end: float = NEVER
-    first_start: float = NEVER
-    started: float = NEVER  # the present start
-    starts: int = 0  # moves too
-    attained: float = 0.0  # seconds that it held GPUs before the present start
-
-    @property
-    def running(self) -> bool:
-        return bool(self.gpus)
-
-    def steps_left(self, now: float) -> float:
-        if not self.gpus:
-            return self.steps
-        return max(self.steps - max(now - self.since, 0.0) / self.step, 0.0)
-
-    def attained_at(self, now: float) -> float:
-        return self.attained + (now - self.started if self.gpus else 0.0)
-
-    def progress(self, now: float) -> Progress:
-        """As the artifact counts: seconds with GPUs, and ideal run time less those."""
-        attained, ideal_s, rest = self.attained_at(now), self.work.ideal_s(), self.steps_left(now)
-        return Progress(attained, ideal_s * (1.0 - rest / self.work.steps), ideal_s - attained, rest)
 
 
 class Stage(Protocol):
@@ -130,6 +97,7 @@ class Engine:
         self._changes = sorted(changes, key=lambda change: change.at)
         self._next_change = 0
         self._next_arrival = 0
+        self._network = Network(cluster, self._rules.uplinks) if self._rules.uplinks else None
         self._ends: list[tuple[float, int]] = []
         self._runs: list[Run] = []
         self._by_job: dict[int, Run] = {}
@@ -184,6 +152,8 @@ class Engine:
         run.starts += 1
         costs = again or self._rules.first_start_cost
         run.since = self.now + self._rules.launch_s + (self._rules.restart_cost_s if costs else 0.0)
+        if self._network is not None:
+            self._settle(self._by_job[job] for job in self._network.joins(run.work.id, gpus))
         self._retime(run)
 
     def stop(self, run: Run) -> None:
@@ -225,10 +195,13 @@ class Engine:
             run = self._runs[index]
             if run.end != end or not run.gpus:
                 continue
+            run.account(self.now)
             gpus, run.gpus = run.gpus, ()
             self._busy -= len(gpus)
             run.steps = 0.0
             self._left.discard(index)
+            if self._network is not None:
+                self._settle(self._by_job[job] for job in self._network.leaves(run.work.id))
             self._scheduler.ended(run, gpus)
 
     def _admit(self) -> None:
@@ -248,28 +221,37 @@ class Engine:
             self._next_change += 1
             if change.truth is not None:
                 self._truth = Speeds(self._cluster, change.truth)
-                for run in self._runs:
-                    if run.gpus:
-                        run.steps = run.steps_left(self.now)
-                        run.since = max(run.since, self.now)
-                        self._retime(run)
+                self._settle(run for run in self._runs if run.gpus)
             if change.known is not None:
                 self._scheduler.learn(change.known)
 
+    def _settle(self, runs: Iterable[Run]) -> None:
+        """From now on they are faster or slower."""
+        for run in runs:
+            run.account(self.now)
+            run.steps = run.steps_left(self.now)
+            run.since = max(run.since, self.now)
+            self._retime(run)
+
     def _retime(self, run: Run) -> None:
-        run.step = self._truth.step(run.work.app, run.gpus)
+        base, worst, comm, _ = self._truth.factors(run.work.app, run.gpus)
+        run.comm = comm if self._network is None else shared_comm(comm, self._network.rate(run.work.id))
+        run.step = step_time(base, worst, run.comm)
         run.end = self._to_round(run.since + run.steps * run.step)
         heappush(self._ends, (run.end, run.index))
 
     def _bank(self, run: Run) -> None:
         """Take a running job's GPUs away; it keeps what it did up to its last checkpoint."""
         at = self.now
+        run.account(at)
         if self._rules.checkpoint_s and at > run.since:
             at -= (at - run.since) % self._rules.checkpoint_s
         run.steps = run.steps_left(at)
         run.attained = run.attained_at(self.now)
         self._busy -= len(run.gpus)
         run.gpus = ()
+        if self._network is not None:
+            self._settle(self._by_job[job] for job in self._network.leaves(run.work.id))
 
     def _note(self) -> None:
         line = self._timeline
@@ -290,6 +272,7 @@ class Engine:
             n_gpus=self._cluster.n_gpus,
             moves=self._moves,
             restarts=self._restarts,
+            comm_s=sum(run.talked for run in runs) / len(runs),
             starts_per_job=sum(run.starts for run in runs) / len(runs),
             cpu_s=cpu_s,
             timeline=self._timeline,

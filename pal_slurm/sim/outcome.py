@@ -39,6 +39,7 @@ class TraceOutcome:
     moves: int
     restarts: int
     starts_per_job: float
+    comm_s: float  # mean over tracked jobs
     cpu_s: float
     timeline: Timeline
 
@@ -72,6 +73,7 @@ class TraceOutcome:
             "restarts": self.restarts,
             "starts_per_job": self.starts_per_job,
             "restarts_per_job": self.starts_per_job - 1.0,
+            "comm_s": self.comm_s,
             "cpu_s": self.cpu_s,
         }
 
@@ -88,5 +90,6 @@ DEFINITIONS: Mapping[str, str] = {
     "restarts": "times that a stopped job started again",
     "starts_per_job": "starts of the tracked jobs, restarts and moves among them, over their number",
     "restarts_per_job": "the same without first starts",
+    "comm_s": "mean of the seconds that a tracked job lost by the span of its GPUs",
     "cpu_s": "processor seconds that the simulator itself used for the run",
 }

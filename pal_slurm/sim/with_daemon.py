@@ -117,12 +117,13 @@ def run(
     knowledge = Knowledge(known, Apps({names[work.app.name]: work.app for work in load.works}))
     truth = Speeds(setting.cluster, world.truth)
     jobs: dict[int, SimJob] = {}
+    lost: dict[int, float] = {}
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as home:
         pald = SimPald(SimSlurm(controller), settings(Path(home), _of(spec) | _nested(keys)), knowledge)
         controller.plugin = Leasing(pald.alive)
         for place, work in enumerate(load.works):
             record = partial(_record, work, names[work.app.name])
-            lasts = partial(_lasts, work, truth, setting.cluster.width)
+            lasts = partial(_lasts, work, truth, setting.cluster.width, lost)
             controller.at(START + work.submit, partial(_submit, controller, record, lasts, jobs, place))
         left, total = set(load.tracked), len(load.tracked)
 
@@ -144,7 +145,7 @@ def run(
         raise PalError(f"{labelled(spec)}: {len(left)} jobs never ran.")
     chosen = [load.works[place] for place in load.tracked]
     ran = [jobs[place] for place in load.tracked]
-    return _outcome(labelled(spec), chosen, ran, setting, time.process_time() - began), pald.effort
+    return _outcome(labelled(spec), chosen, ran, lost, setting, time.process_time() - began), pald.effort
 
 
 def _submit(
@@ -189,12 +190,18 @@ def _record(work: Work, app: str) -> JobRecord:
     return with_gpus(record, work.gpus, work.per_node)
 
 
-def _lasts(work: Work, truth: Speeds, width: int, job: SimJob) -> float:
+def _lasts(work: Work, truth: Speeds, width: int, lost: dict[int, float], job: SimJob) -> float:
+    """`lost`: by its span, in seconds; its last start counts."""
     gpus = tuple(sorted(part.row * width + slot for part in job.parts for slot in bits(part.slots)))
-    return work.steps * truth.step(work.app, gpus)
+    factors = truth.factors(work.app, gpus)
+    lasts = work.steps * factors.step_time
+    lost[work.id] = lasts * (1.0 - 1.0 / factors.comm)
+    return lasts
 
 
-def _outcome(label: str, works: Sequence[Work], ran: Sequence[SimJob], setting: Setting, cpu_s: float) -> TraceOutcome:
+def _outcome(
+    label: str, works: Sequence[Work], ran: Sequence[SimJob], lost: Mapping[int, float], setting: Setting, cpu_s: float
+) -> TraceOutcome:
     submits = np.array([work.submit for work in works])
     starts = np.array([job.started - START for job in ran])
     ends = np.array([job.ended - START for job in ran])
@@ -211,6 +218,7 @@ def _outcome(label: str, works: Sequence[Work], ran: Sequence[SimJob], setting: 
         moves=0,
         restarts=0,
         starts_per_job=1.0,
+        comm_s=float(np.mean([lost[work.id] for work in works])),
         cpu_s=cpu_s,
         timeline=_timeline(submits, starts, ends, gpus),
     )

@@ -77,6 +77,7 @@ def test_the_json_has_every_figure_and_its_definition(tmp_path: Path) -> None:
         "starts_per_job",
         "restarts_per_job",
         "p99_slowdown",
+        "comm_s",
         "cpu_s",
     )
     for entry in (first, second):

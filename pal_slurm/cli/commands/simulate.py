@@ -47,6 +47,7 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
 @click.option("--checkpoint", default=0.0, type=Number(0), help="Seconds between checkpoints; 0 loses nothing.")
 @click.option("--locality", default=1.7, type=Number(1), help="Factor on jobs that span nodes.")
 @click.option("--comm", default="", metavar="COSTS", help="Instead: flat, GPU/NODE/RACK/CLUSTER or FILE:NAME[,NAME].")
+@click.option("--uplinks", default="", metavar="RACK[/GROUP]", help="Jobs that such a link serves at full speed.")
 @click.option("--load", "share", type=Number(0.001, 100), help="Submissions as close as needs this share of the GPUs.")
 @click.option("--default-class", default="A", help="Of jobs whose application the trace does not name.")
 @click.option("--limit-factor", default=2.0, type=Number(1), help="Time limit over ideal run time, if untold.")
@@ -83,6 +84,7 @@ def command(
     checkpoint: float,
     locality: float,
     comm: str,
+    uplinks: str,
     share: float | None,
     default_class: str,
     limit_factor: float,
@@ -104,7 +106,7 @@ def command(
     from pal_slurm.sim.artifact import GAVEL_NAMES
     from pal_slurm.sim.clusters import parse_cluster
     from pal_slurm.sim.compare import as_json, compare
-    from pal_slurm.sim.costs import parse_costs
+    from pal_slurm.sim.costs import parse_costs, parse_uplinks
     from pal_slurm.sim.engine import ClusterRules
     from pal_slurm.sim.plots import plot
     from pal_slurm.sim.policies import Setting
@@ -132,10 +134,14 @@ def command(
     worlds = Worlds(sources, cluster, seed)
     if keys and not daemon:
         raise click.UsageError("--set is for --daemon.")
+    if daemon and uplinks:
+        raise click.UsageError("Under pald links are nobody's bottleneck: --uplinks is not for --daemon.")
     if daemon and (moves or moving not in ("", "none")):
         raise click.UsageError("pald moves no running jobs yet: --daemon compares with --no-moves.")
     may_move = worlds.kind != "sacct" and not daemon if moves is None else moves
-    rules = ClusterRules(round_s, restart_cost, first_start_cost, checkpoint_s=checkpoint)
+    rules = ClusterRules(
+        round_s, restart_cost, first_start_cost, checkpoint_s=checkpoint, uplinks=parse_uplinks(uplinks)
+    )
     setting = Setting(cluster, locality, rules, may_move)
     seeds = range(seed, seed + repeat)
     gc.disable()  # a run makes no cycles, and looking for some among a long trace's jobs costs a tenth of the time

@@ -42,6 +42,7 @@ class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     fill: str = "easy"
     moves: bool = False
     tracked: int | None = None
+    uplinks: str = ""
     round: float = 0.0
     restart_cost: float = 0.0
     checkpoint: float = 0.0

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pal_slurm.errors import PalError
 from pal_slurm.sim.clusters import parse_cluster
-from pal_slurm.sim.costs import parse_costs
+from pal_slurm.sim.costs import parse_costs, parse_uplinks
 from pal_slurm.sim.engine import ClusterRules, Engine, OnProgress
 from pal_slurm.sim.policies import Setting, scheduler_for
 from pal_slurm.sim.sweep.grid import GridCell, OneWorld, RunOf, Sweep
@@ -68,7 +68,9 @@ def run_world(sweep: Sweep, directory: Path, world: OneWorld, policies: Sequence
     cell, grid, kept = world.cell, sweep.grid, KeptRuns(sweep, directory)
     draws = _worlds(sweep, cell)
     drawn = draws(world.seed)
-    rules = ClusterRules(grid.round, grid.restart_cost, checkpoint_s=grid.checkpoint)
+    rules = ClusterRules(
+        grid.round, grid.restart_cost, checkpoint_s=grid.checkpoint, uplinks=parse_uplinks(grid.uplinks)
+    )
     setting = Setting(parse_cluster(cell.cluster), grid.locality, rules, grid.moves)
     gc.disable()  # as palctl simulate does
     try:
