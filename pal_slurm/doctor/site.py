@@ -8,6 +8,7 @@ from __future__ import annotations
 import grp
 import os
 import pwd
+import stat
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -147,14 +148,35 @@ class Site:
 
     # People --------------------------------------------------------------------------------------------------------
 
-    def uid(self, name: str) -> int | None:
+    def ids(self, name: str) -> tuple[int, int] | None:
+        """A user's own number and that of his first group."""
         if self.root == Path("/"):
             try:
-                return pwd.getpwnam(name).pw_uid
+                found = pwd.getpwnam(name)
             except KeyError:
                 return None
-        found = self._listed("/etc/passwd", name)
-        return int(found[2]) if found and found[2].isdecimal() else None
+            return found.pw_uid, found.pw_gid
+        row = self._listed("/etc/passwd", name)
+        return (int(row[2]), int(row[3])) if row and row[2].isdecimal() and row[3].isdecimal() else None
+
+    def uid(self, name: str) -> int | None:
+        found = self.ids(name)
+        return found[0] if found else None
+
+    def may_read(self, name: str, path: str) -> bool:
+        """As far as owner, group and mode of the file tell; whom we do not know may."""
+        ids = self.ids(name)
+        if ids is None:
+            return True
+        status = self.at(path).stat()
+        bits = stat.S_IROTH | (stat.S_IRUSR * (status.st_uid == ids[0])) | (stat.S_IRGRP * (status.st_gid == ids[1]))
+        return bool(status.st_mode & bits)
+
+    def give(self, path: str, *, owner: bool = True) -> None:
+        """To pald's user what root made for him: with it, or with its group alone."""
+        ids = self.ids(self.user)
+        if os.geteuid() == 0 and ids is not None:
+            os.chown(self.at(path), ids[0] if owner else -1, ids[1], follow_symlinks=False)
 
     def in_group(self, name: str, group: str) -> bool:
         """Also as its first group."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
@@ -85,6 +86,23 @@ def test_the_settings_that_can_be_mended_by_us_are(tree: Tree) -> None:
     assert "mended: " in second.output and "schema none -> " in second.output, "the database, now that it has a place"
     third = doctor(tree, "--fix", "--json")
     assert (third.exit_code, json.loads(third.output)["mended"]) == (0, [])
+
+
+def test_what_root_makes_belongs_to_pald(tree: Tree) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root gives files away")
+    tree.change("etc/passwd", "pal:x:0:990", "pal:x:4242:4243")
+    for path in ("etc/pal-slurm/pal.yaml", "var/lib/pal-slurm", "run/pal-slurm"):
+        tree.remove(path)
+    doctor(tree, "--fix")
+    doctor(tree, "--fix")
+
+    def owner(path: str) -> tuple[int, int]:
+        status = (tree.root / path).stat()
+        return status.st_uid, status.st_gid
+
+    assert owner("etc/pal-slurm/pal.yaml") == (0, 4243)
+    assert owner("var/lib/pal-slurm") == owner("var/lib/pal-slurm/pal.sqlite") == owner("run/pal-slurm") == (4242, 4243)
 
 
 def test_before_installation_any_user_is_told_what_is_missing(tmp_path: Path) -> None:

@@ -121,6 +121,7 @@ WRONG = (
           _changed(YAML, "actuator: pin\n", "actuator: pin\n# ours\nlese: {length_s: 30}\n")),
     Wrong("pal.yaml that all may write", "pal.yaml", "written by everybody",
           _both(_mode(YAML, 0o666), _changed(LUA, "models = a100\n", ""))),
+    Wrong("pal.yaml that pald may not read", "pal.yaml", "can't be read", _mode(YAML, 0o040)),
     Wrong("`cluster.bin_dir` without scontrol", "pal.yaml", "no scontrol",
           _changed(YAML, "cluster: {", "cluster: {bin_dir: /opt/slurm/bin, ")),
     Wrong("no state directory", "database", "not there", _gone("var/lib/pal-slurm")),

@@ -45,6 +45,11 @@ def look(site: Site) -> Iterator[Advice]:
             f"{Path(path).parent} belongs to another user than {site.user}", f"chown {site.user}: {Path(path).parent}"
         )
         return
+    if uid is not None and file.exists() and file.stat().st_uid != uid:
+        yield mend(
+            f"{path} belongs to another user than {site.user}, who is to write it", f"chown {site.user}: {path}*"
+        )
+        return
     yield from _schema(site, f"sqlite:///{file}", file.exists())
 
 
@@ -71,21 +76,23 @@ def _schema(site: Site, url: str, there: bool) -> Iterator[Advice]:
         if url.startswith("sqlite"):
             check_place(Path(url.partition(":///")[2]))
         if not there:
-            yield mend("there is none yet", UPGRADE, f"as user {site.user}", fix=_upgraded(url))
+            yield mend("there is none yet", UPGRADE, f"as user {site.user}", fix=_upgraded(site, url))
             return
         open_store(url).close()
     except PalError as error:
         older = "palctl db upgrade" in str(error)
-        yield mend(str(error), UPGRADE if older else "palctl db check", fix=_upgraded(url) if older else None)
+        yield mend(str(error), UPGRADE if older else "palctl db check", fix=_upgraded(site, url) if older else None)
     else:
         yield ok(f"{without_password(url)} has the schema of this release")
 
 
-def _upgraded(url: str) -> Callable[[], str]:
+def _upgraded(site: Site, url: str) -> Callable[[], str]:
     def upgrade() -> str:
         from pal_slurm.store.migrate import upgrade_url
 
         before, after = upgrade_url(url)
+        if url.startswith("sqlite"):
+            site.give(f"/{Path(url.partition(':///')[2]).relative_to(site.root)}")
         return f"{without_password(url)}: schema {before or 'none'} -> {after}"
 
     return upgrade
@@ -93,12 +100,8 @@ def _upgraded(url: str) -> Callable[[], str]:
 
 def _made(site: Site, path: str) -> Callable[[], str]:
     def make() -> str:
-        import os
-
-        directory = site.at(path).parent
-        directory.mkdir(mode=0o750, parents=True)
-        if os.geteuid() == 0 and (uid := site.uid(site.user)) is not None:
-            os.chown(directory, uid, -1)
+        site.at(path).parent.mkdir(mode=0o750, parents=True)
+        site.give(str(Path(path).parent))
         return f"made {Path(path).parent}"
 
     return make

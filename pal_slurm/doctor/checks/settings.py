@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 from pal_slurm.config import sample
 from pal_slurm.doctor.advice import Advice, mend, ok
@@ -25,7 +26,11 @@ def look(site: Site) -> Iterator[Advice]:
     where = site.pal.cluster.bin_dir
     if where and not site.there(f"{where}/scontrol"):
         yield mend(f"cluster.bin_dir is {where}, and there is no scontrol in it", "cluster: {bin_dir: /usr/bin}", path)
-    if not site.mistakes and (not where or site.there(f"{where}/scontrol")):
+    if not site.mistakes and not site.may_read(site.user, path):
+        yield mend(
+            f"it can't be read by {site.user}, whom pald runs as", f"chgrp {site.user} {path}; chmod 640 {path}", path
+        )
+    elif not site.mistakes and (not where or site.there(f"{where}/scontrol")):
         yield ok(f"{path}: good; actuator {site.pal.actuator}")
 
 
@@ -35,6 +40,8 @@ def _new(site: Site) -> Callable[[], str]:
         file.parent.mkdir(mode=0o750, exist_ok=True)
         file.write_text(sample(), encoding="utf-8")
         file.chmod(0o640)
+        for ours in (str(Path(site.pal_yaml).parent), site.pal_yaml):
+            site.give(ours, owner=False)
         return f"wrote {site.pal_yaml}: every key with its default, actuator shadow"
 
     return write

@@ -78,11 +78,8 @@ def _meeting(site: Site) -> Iterator[Advice]:
 
 def _made(site: Site, where: str) -> Callable[[], str]:
     def make() -> str:
-        import os
-
         site.at(where).mkdir(mode=0o755, parents=True)
-        if os.geteuid() == 0 and (uid := site.uid(site.user)) is not None:
-            os.chown(site.at(where), uid, -1)
+        site.give(where)
         return f"made {where}"
 
     return make
