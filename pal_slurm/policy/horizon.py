@@ -202,7 +202,12 @@ class Horizon:
                     ready = np.where(area.mask, ready, math.inf)
                 if len(ready) < nodes:
                     continue
-                start = self._clamp(float(ready.min() if nodes == 1 else np.partition(ready, nodes - 1)[nodes - 1]))
+                if nodes == 1:
+                    start = self._clamp(float(ready.min()))
+                else:
+                    soonest = ready.copy()
+                    soonest.partition(nodes - 1)
+                    start = self._clamp(float(soonest[nodes - 1]))
                 if start < math.inf and (best is None or start < best[0]):
                     best = (start, ready, nodes, gpus)
         if best is None:

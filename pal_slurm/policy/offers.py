@@ -12,7 +12,7 @@ from pal_slurm.model import App, Job, Placement, Reason, comm_of, flat
 from pal_slurm.policy.forecast import better_than
 from pal_slurm.policy.needs import Need
 from pal_slurm.policy.patience.none import NoPatience
-from pal_slurm.policy.seams import Offer, Promised, Settled, Studied
+from pal_slurm.policy.seams import Offer, Promised, Settled
 
 if TYPE_CHECKING:
     from pal_slurm.policy.planner import Planner
@@ -65,14 +65,14 @@ class Offers:
             since = now
         promised = planner.promised.get(job.key)
         offer, badness = self.of(need, app, where), self.badness(need, app, where)
-        offer = offer._replace(waited_s=now - job.submit, declined_s=now - since)
+        offer = offer._replace(waited_s=now - job.submit, declined_s=now - since, lessons=planner.lessons)
         stands = promised is not None and badness >= promised.badness
         if promised is None or not stands:
             declines = self._asked(job, need, app, offer, since)
         else:
             declines = Declines(promised.reason, promised.until)
         if declines is None or declines.until <= now or planner.facts.rivals(job, since):
-            if isinstance(self._patience, Studied):
+            if planner.studied is not None:
                 self._settled.append(Settled(job, offer, now, promised))
             return None
         if self.habits.keeps_word and not stands:
@@ -86,10 +86,11 @@ class Offers:
         if self.habits.forecasts:
             better = better_than(offer, need, app, planner)
             offer = offer._replace(of_limit=planner.facts.of_limit, better=better)
-        wait = patience.waits(job, offer._replace(lessons=planner.lessons))
+        wait = patience.waits(job, offer)
         return None if wait is None else Declines(wait.reason, since + wait.most_s)
 
     def learn(self) -> None:
         """At the end of a plan: nobody is judged by what others of the same plan have shown."""
-        if self._settled and isinstance(self._patience, Studied):
-            self._planner.lessons = self._patience.learns(self._planner.lessons, self._settled)
+        studied = self._planner.studied
+        if self._settled and studied is not None:
+            self._planner.lessons = studied.learns(self._planner.lessons, self._settled)

@@ -58,7 +58,8 @@ class Planner:
         self.tasks: Counter[int] = Counter()  # running tasks by array
         self.declining: dict[JobRef, float] = dict(memory.declining)
         self.promised: dict[JobRef, Promised] = dict(memory.promised)
-        learner = composition.patience.name if isinstance(composition.patience, Studied) else ""
+        self.studied = composition.patience if isinstance(composition.patience, Studied) else None
+        learner = self.studied.name if self.studied is not None else ""
         self.lessons: Lessons = memory.lessons if memory.learner == learner else ()
         self._learner = learner
         self.heads: Mapping[JobRef, Head] = memory.heads
@@ -147,7 +148,7 @@ class Planner:
         self._save()
         walk = Walk(self)
         made = walk.run()
-        self._still = None if made.starts else (walk, made)
+        self._still = None if made.starts or walk.offers.habits.changes else (walk, made)
         self.queue.newcomers.clear()
         return made
 

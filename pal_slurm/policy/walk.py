@@ -50,6 +50,7 @@ class Walk:
         self._free = self.floor.total()  # at most
         self._at: Key = ()  # whose turn it was last
         self._agenda = Agenda(self.odd.entries())
+        self._offered: dict[Group, tuple[int, int]] = {}  # as of which state its best offer was last held against it
         self._short: set[Group] = set()  # only its short jobs may still start
         self._full: set[Group] = set()  # nobody of it may
         self._why: dict[Group, list[tuple[Key, Reason]]] = {}  # why those from there on wait
@@ -103,6 +104,9 @@ class Walk:
 
     def _ask_again(self, group: Group, wants: bool) -> bool:
         """Those of a kind who declined, where what is offered is better now. False: nothing is."""
+        stands = (len(self.floor.changed), len(self.easy.reserved))
+        if self._offered.get(group) == stands:  # what was offered since was declined too
+            return True
         where = self._where(group.need, group.app, self.floor)
         if where is None and self._ranking is not None and self.facts.alone:
             return False  # beside Slurm some of them may still go unevenly
@@ -115,6 +119,7 @@ class Walk:
             if beyond is not None:
                 slowdown = min(slowdown, self.offers.badness(group.need, group.app, beyond))
         group.ask_again(self.now, slowdown)
+        self._offered[group] = stands
         return True
 
     def _where(self, need: Need, app: App, state: Floor, job: Job | None = None) -> Placement | None:
