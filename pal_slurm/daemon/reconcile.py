@@ -100,6 +100,8 @@ def _judge_pin(intent: Intent, pin: Pin, job: Job, view: View) -> Transition:
             return Transition(intent, Fate.STANDS, job)
         if not job.required_nodes and job.request == pin.original:
             return Transition(intent, Fate.NEVER_WAS, job)
+        if intent.outcome is Outcome.PARTIAL and job.required_nodes and not job.asks_for(pin.nodes, ()):
+            return Transition(intent, Fate.THEIRS, job, f"its node list is now {job.required_nodes}")
         if intent.outcome is Outcome.PARTIAL and not job.required_nodes and not job.slots:
             return Transition(intent, Fate.NEVER_WAS, job)  # given back in the cycle that made it
         return Transition(intent, Fate.UNDO, job, "a pin that was cut short")

@@ -138,4 +138,6 @@ def give_backs(bad: Iterable[tuple[EditResult, Decision]]) -> Iterator[Wish]:
     for result, decision in bad:
         job, pin = result.after, result.edit
         if result.outcome is Outcome.PARTIAL and job is not None and job.pending and isinstance(pin, Pin):
+            if job.required_nodes and not job.asks_for(pin.nodes, ()):
+                continue  # other nodes than ours: its user named them between the update and our second look
             yield Wish(give_back(job, None, pin.original), job.submit, decision)

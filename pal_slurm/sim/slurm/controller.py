@@ -157,7 +157,7 @@ class Controller:
         r = job.record
         r.eligible = None if job.waits_for and job.begin <= self.now else int(max(job.begin, r.submit))
         r.start = int(job.begin) if job.begin > self.now else None
-        if job.waits_for or job.begin > self.now:
+        if not job.held and (job.waits_for or job.begin > self.now):
             r.reason = "Dependency" if job.waits_for else "BeginTime"
         if not job.waits_for:
             r.dependency = ""

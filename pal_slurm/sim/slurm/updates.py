@@ -96,7 +96,7 @@ def _update(c: Controller, job: SimJob, asked: Rewrite, half: bool) -> str:
         return ""
     if job.recounts and parse_release(c.setup.release) >= _RECOUNTS:
         job.record.ntasks = 1
-    if not job.back:
+    if not (job.back or job.held):
         job.says("None")
     job.changed()
     return HALF if half else ""

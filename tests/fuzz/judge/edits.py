@@ -1,0 +1,44 @@
+"""P6: one writer, on a fresh look."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tests.fuzz.judge.facts import Facts, Verdict
+
+MAX_AGE_S = 15.0  # cycle.max_age_s
+ANSWER_S = 10.0  # cluster.timeout_s: the last answer before an edit may take so long
+
+
+def on_a_fresh_look(facts: Facts) -> Iterator[Verdict]:
+    for update in facts.ours:
+        if (age := update.at - update.asked) > MAX_AGE_S + ANSWER_S:
+            yield Verdict(
+                "P6", "stale", update.at, None, f"{update.target}: written {age:.0f} s after its snapshot was asked for"
+            )
+
+
+def one_writer(facts: Facts) -> Iterator[Verdict]:
+    for update in facts.ours:
+        if update.lead is None or update.lead.pald == update.pald:
+            continue
+        # Who took over after the writer's last look can't have been known to it.
+        taken = [c.began for c in facts.cycles if c.pald == update.lead.pald and c.leads and c.at <= update.at]
+        since = max(
+            (c.at for c in facts.cycles if c.pald == update.pald and c.leads and c.at <= update.at), default=0.0
+        )
+        over = min((began for began in taken if began >= since), default=-1.0)
+        if over < update.looked:
+            said = f"{update.target}: {update.pald} wrote, {update.lead.pald} leads since {over:.0f}"
+            yield Verdict("P6", "two-writers", update.at, None, said)
+
+
+def by_its_own_fence(facts: Facts) -> Iterator[Verdict]:
+    for update in facts.ours:
+        lead, row = update.lead, update.row
+        if lead is not None and row is not None and lead.pald == update.pald and row.fence != lead.fence:
+            said = f"{update.target}: fence {row.fence}, the leader's is {lead.fence}"
+            yield Verdict("P6", "old-fence", update.at, None, said)
+
+
+RULES = (on_a_fresh_look, one_writer, by_its_own_fence)

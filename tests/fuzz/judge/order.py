@@ -1,0 +1,82 @@
+"""P5: nobody waits much longer than without pald, and nobody's lease runs out while pald lives."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tests.fuzz.history import Ended, Event, Name, Record, Requeued, Started, Submitted, Updated, UserDid
+from tests.fuzz.judge.facts import ADMIN, Facts, Verdict
+
+CALM_S = 30.0
+LONGEST_RUN_S = 120.0  # of those that are drawn
+DEAD_S = 180.0  # until the dead man's timer has undone all, or pald is back
+TROUBLE_S = 30.0
+OVERTAKES_S = 10.0  # a pass of Slurm's
+
+
+def leases_are_kept(facts: Facts) -> Iterator[Verdict]:
+    """`begins`: of each waiting job that waits for us, until when."""
+    if facts.history.setting["edits_per_s"] != "20" or facts.history.setting["actuator"] == "shadow":
+        return
+    begins: dict[Name, float] = {}
+    for event in facts.events:
+        for name in [n for n, begin in begins.items() if begin + 1.0 < event.at]:
+            begin = begins.pop(name)
+            if facts.well(begin - CALM_S, begin + 1.0) and facts.looked("", begin - CALM_S, begin) > 3:
+                yield Verdict("P5", "lease-ran-out", begin, name, "its lease ran out while pald was well")
+        for name in _touched(event, begins):
+            begins.pop(name, None)
+        leased = [event.record] if isinstance(event, Submitted) else []
+        if isinstance(event, Updated) and event.pald != ADMIN:
+            leased = [record for record in event.after if record.state == "PENDING"]
+        for record in leased:
+            _waits(facts, begins, record, event.at)
+
+
+def _touched(event: Event, begins: Mapping[Name, float]) -> set[Name]:
+    """Whose wait is over, or begins anew. Of an array, records come and go: all of them are told."""
+    if isinstance(event, Updated):
+        return {record.job for record in (*event.before, *event.after)}
+    if isinstance(event, Started):
+        return {event.record.job, (event.record.job[0], None)}
+    if isinstance(event, Ended | Requeued):
+        return {event.job}
+    return {name for name in begins if isinstance(event, UserDid) and name[0] == event.line}
+
+
+def _waits(facts: Facts, begins: dict[Name, float], record: Record, at: float) -> None:
+    own = facts.own_begin(record, at)
+    if record.marked and record.begin > at + 1.0 and not record.held and not record.waits and own is None:
+        begins[record.job] = record.begin
+
+
+def a_bounded_delay(facts: Facts) -> Iterator[Verdict]:
+    h = facts.history
+    for name, start in facts.first_start.items():
+        alone = h.alone.get(name)
+        if alone is not None and (late := start.at - alone) > bound(facts):
+            said = f"{late:.0f} s later than without pald; {bound(facts):.0f} is the most"
+            yield Verdict("P5", "late", start.at, name, said)
+
+
+def bound(facts: Facts) -> float:
+    """Two of the longest runs, as another order of jobs may cost, and what each trouble may."""
+    wrong = sum(min(t.until - t.at, DEAD_S) + TROUBLE_S for t in facts.troubles)
+    return 2 * LONGEST_RUN_S + wrong
+
+
+def alike_in_order(facts: Facts) -> Iterator[Verdict]:
+    """Where nothing goes wrong, of two jobs that ask for the same the first one starts first."""
+    if facts.troubles or facts.did or facts.nodes:
+        return
+    options = facts.history.options
+    starts = sorted(((n, s) for n, s in facts.first_start.items() if n[1] is None), key=lambda pair: pair[0])
+    for name, start in starts:
+        for later, its in starts:
+            same = later > name and options[name[0]] == options[later[0]]
+            if same and "-d" not in options[name[0]] and its.at < start.at - OVERTAKES_S:
+                said = f"job {later[0]}, which asks for the same, started {start.at - its.at:.0f} s sooner"
+                yield Verdict("P5", "overtaken", start.at, name, said)
+
+
+RULES = (leases_are_kept, a_bounded_delay, alike_in_order)

@@ -1,0 +1,83 @@
+"""palds that are broken on purpose: each must be caught. In: a name. Out: pald, patched, for as long as it lasts.
+
+Each is one line of what it breaks and the patch by name. The table of docs/bench.md is printed by
+`scripts/fuzz --mutants`.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from tests.fuzz.draw import draw
+from tests.fuzz.trial import Court
+
+MOST_SEEDS = 400
+
+
+@dataclass(frozen=True)
+class Mutant:
+    breaks: str
+    patches: Callable[[], Sequence[tuple[object, str, Any]]]  # whose, name, what stands there instead
+
+
+MUTANTS: dict[str, Mutant] = {}
+
+
+def mutant(breaks: str) -> Callable[[Callable[[], Sequence[tuple[object, str, Any]]]], None]:
+    def put(patches: Callable[[], Sequence[tuple[object, str, Any]]]) -> None:
+        MUTANTS[patches.__name__.replace("_", "-")] = Mutant(breaks, patches)
+
+    return put
+
+
+def was(whose: object, name: str) -> Any:
+    """What stands there."""
+    return vars(whose)[name]
+
+
+@contextmanager
+def broken(name: str) -> Iterator[None]:
+    """pald with this one mutation."""
+    with ExitStack() as stack:
+        for whose, attribute, instead in MUTANTS[name].patches():
+            before = was(whose, attribute)  # as it stands there: a staticmethod stays one
+            setattr(whose, attribute, instead)
+            stack.callback(setattr, whose, attribute, before)
+        yield
+
+
+@dataclass(frozen=True)
+class Caught:
+    seeds: int
+    rule: str
+    seed: int
+
+
+def until_caught(at: Court, name: str, first: int = 0, most: int = MOST_SEEDS) -> Caught | None:
+    with broken(name):
+        for number in range(most):
+            if verdicts := at.tried(draw(first + number)):
+                return Caught(number + 1, f"{verdicts[0].promise} {verdicts[0].rule}", first + number)
+    return None
+
+
+def table(at: Court, names: Sequence[str], first: int, most: int) -> int:
+    """Markdown, a line as soon as it is known; 1: one was not caught."""
+    print("| mutant | what it breaks | seeds until caught | by |\n|---|---|---|---|")
+    missed, seeds, began = 0, 0, time.process_time()
+    for name in names:
+        found = until_caught(at, name, first, most)
+        missed += found is None
+        seeds += most if found is None else found.seeds
+        told = f"{found.seeds} | {found.rule}" if found else f"not in {most} | -"
+        print(f"| `{name}` | {MUTANTS[name].breaks} | {told} |", flush=True)
+    each = (time.process_time() - began) / max(seeds, 1)
+    print(f"\n{len(names) - missed} of {len(names)} caught, {seeds} worlds, {each:.2f} CPU-s each")
+    return 1 if missed else 0
+
+
+from tests.fuzz import mutants_of_acting, mutants_of_looking  # noqa: E402, F401

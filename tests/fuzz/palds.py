@@ -1,0 +1,190 @@
+"""The palds of a world: when each wakes, how it dies. In: time. Out: cycles, in one process and in simulated time.
+
+Each wakes as its main loop would; while one of two is held up, the other and the cluster go on.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import shutil
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from pal_slurm.daemon.main import TROUBLE, least_gap, next_look
+from pal_slurm.errors import PalError
+from pal_slurm.model import Intent
+from pal_slurm.sim.daemon import PULSE_S, SimPald, settings
+from tests.fuzz import history
+from tests.fuzz.history import CycleEnded
+from tests.fuzz.script import Happening, Script
+from tests.fuzz.seen import START, Disk, Looks, Overheard, SeenController, SeenSlurm
+from tests.fuzz.troubles import Armed, Crash, Points
+
+MOST_CYCLES = 1000  # a pald that makes more of them never comes to rest; a crowd takes some 300
+
+
+@dataclass
+class Handle:
+    """One pald, or the place of a dead one."""
+
+    name: str
+    ahead: float = 0.0  # its host's clock
+    life: int = 0
+    pald: SimPald | None = None
+    points: Points | None = None
+    seen: int = -1
+    due: float = 0.0  # not sooner
+    most: float = 0.0  # not later
+    woken: float = math.inf
+    idle: bool = False
+    doomed: bool = False  # killed while it was held up
+    writes_ledger: bool = False
+
+
+@dataclass
+class Palds:
+    script: Script
+    home: Path
+    template: Path
+    handles: dict[str, Handle] = field(default_factory=dict)
+    busy: list[Handle] = field(default_factory=list)
+    cycles: int = 0
+    c: SeenController = field(init=False)
+    heard: Overheard = field(init=False)
+    disk: Disk = field(init=False)
+    armed: Armed = field(init=False)
+
+    @property
+    def now(self) -> float:
+        return self.c.now - START
+
+    @abstractmethod
+    def happens(self, item: Happening, handle: Handle | None) -> None:
+        """`handle`: who came by; none: at its time."""
+
+    def set_clock(self, handle: Handle, ahead: float) -> None:
+        """Of its host: all that pald reads the time of."""
+        assert handle.pald is not None
+        handle.ahead = handle.pald.clock.ahead_s = ahead
+        assert isinstance(handle.pald.slurm, SeenSlurm)
+        handle.pald.slurm.ahead = ahead
+
+    def told(self, seconds: float, what: str, pald: str) -> None:
+        until = math.inf if what == "clock" else self.now + seconds
+        self.heard.events.append(history.Trouble(self.now, until, what, pald))
+
+    def port(self, pald: str, life: int, trouble: object) -> SeenSlurm:
+        slurm = SeenSlurm(self.c, trouble=trouble)  # type: ignore[arg-type]
+        slurm.pald, slurm.life, slurm.heard, slurm.disk, slurm.looks = pald, life, self.heard, self.disk, Looks()
+        return slurm
+
+    def start(self, name: str, ahead: float | None = None) -> None:
+        handle = self.handles.setdefault(name, Handle(name))
+        if handle.pald is not None or handle in self.busy:
+            return
+        handle.ahead = handle.ahead if ahead is None else ahead
+        if not self.disk.path.exists():
+            shutil.copy(self.template, self.disk.path)
+        handle.life += 1
+        handle.doomed = handle.idle = False
+        points = Points(self.armed, partial(self.happens, handle=handle), lambda: self.now)
+        points.slurm = slurm = self.port(name, handle.life, points)
+        config = settings(self.home, self._keys(name))
+        try:
+            handle.pald = SimPald(slurm, config)
+        except PalError:  # slurmctld or the database is away: systemd tries again
+            self.c.at(self.c.now + 5.0, partial(self.start, name))
+            return
+        self.set_clock(handle, handle.ahead)
+        self._overhear_ledger(handle, points)
+        handle.points, handle.seen, handle.due, handle.most = points, -1, self.c.now, self.c.now
+
+    def _overhear_ledger(self, handle: Handle, points: Points) -> None:
+        assert handle.pald is not None
+        ledger = handle.pald.pald.cycle.books.ledger
+        writing = ledger.write
+
+        def write(planned: Sequence[Intent]) -> list[Intent]:
+            handle.writes_ledger = True
+            try:
+                return writing(planned)
+            finally:
+                handle.writes_ledger = False
+
+        ledger.write = write  # type: ignore[method-assign]
+        points.disturb(handle.pald.pald.store, lambda: handle.writes_ledger)
+
+    def kill(self, handle: Handle) -> None:
+        """As a power cut: it leaves its lock to the kernel, and everything else as it is."""
+        if handle in self.busy:
+            handle.doomed = True
+            return
+        if handle.pald is not None:
+            dead, handle.pald = handle.pald.pald, None
+            if dead.leader._fd is not None:
+                os.close(dead.leader._fd)
+                dead.leader._fd = None
+            dead.store.close()
+
+    def _cycle(self, handle: Handle) -> None:
+        pald = handle.pald
+        assert pald is not None
+        self.cycles += 1
+        began, handle.seen, handle.woken = self.c.now, self.c.version, math.inf
+        self.busy.append(handle)
+        try:
+            report = pald.cycle()
+        except Crash:
+            self.busy.remove(handle)
+            self.kill(handle)
+            return
+        self.busy.remove(handle)
+        self.heard.events.append(
+            CycleEnded(began - START, self.now, handle.name, report.end, report.note, report.leader)
+        )
+        if handle.doomed or report.end == "gone":
+            self.kill(handle)
+            if report.end == "gone":
+                self.c.at(self.c.now + 2.0, partial(self.start, handle.name))
+            return
+        interval = pald.config.cycle.interval_s
+        least = interval if report.end in (*TROUBLE, "standby") else least_gap(report)
+        pause = max(pald.pald.faults.pause_s(interval), pald.pald.cycle.pace.gap_s(least) - report.took_s, 0.0)
+        handle.idle = report.end == "ok" and not self.c.pending
+        handle.due = self.c.now + pause
+        handle.most = math.inf if handle.idle else began + max(pause, next_look(report, interval))
+        handle.seen = self.c.version if not report.edits else handle.seen
+
+    def live(self, until: float) -> None:
+        while self.c.now < START + until and self.cycles < MOST_CYCLES:
+            when = min(START + until, self.c.next_event)  # not from the beginning: sums of floats may fall short of it
+            chosen = None
+            for handle in self.handles.values():
+                if handle.pald is None or handle in self.busy:
+                    continue
+                if self.c.version != handle.seen and handle.woken == math.inf:
+                    handle.woken = self.c.now + PULSE_S
+                at = max(handle.due, min(handle.woken, handle.most))
+                if at <= when:
+                    when, chosen = at, handle
+            if chosen is not None and when <= self.c.now:
+                self._cycle(chosen)
+            else:
+                self.c.run_until(when)
+
+    def _keys(self, name: str) -> dict[str, object]:
+        """Of pal.yaml."""
+        s = self.script
+        return {
+            "leader": {"lock_file": str(self.home / f"{name}.lock")},
+            "budget": {
+                "edits_per_s": float(s["edits_per_s"]),
+                "start_share": 0.05 if s["edits_per_s"] == "20" else 0.0,
+            },
+            "canary": {"partitions": [s["canary"]] if s["canary"] else []},
+            "actuator": s["actuator"],
+        }

@@ -1,0 +1,49 @@
+"""pald in drawn worlds: no promise is broken in any of them; those that once broke one stay kept."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz.draw import draw
+from tests.fuzz.mutants import broken
+from tests.fuzz.script import Script, read
+from tests.fuzz.trial import Court
+
+FIRST = int(os.environ.get("PAL_FUZZ_FROM", "0"))
+PARTS, EACH = 100, 20  # 2,000 worlds with --slow
+IN_CI = 15  # of the parts: by what they cost, see docs/bench.md
+QUICK = 2
+FOUND = sorted((Path(__file__).parent / "found").glob("*.txt"))
+
+
+def parts() -> list[object]:
+    often = QUICK if os.environ.get("PAL_TEST_QUICK") else IN_CI
+    return [pytest.param(part, marks=[pytest.mark.slow] if part >= often else []) for part in range(PARTS)]
+
+
+@pytest.mark.parametrize("part", parts())
+def test_no_promise_is_broken(at: Court, part: int) -> None:
+    for seed in range(FIRST + part * EACH, FIRST + (part + 1) * EACH):
+        verdicts = at.tried(draw(seed))
+        assert not verdicts, f"seed {seed} (scripts/fuzz --from {seed} --seeds 1 shrinks it): {verdicts[0]}"
+
+
+@pytest.mark.parametrize("path", FOUND, ids=lambda path: path.stem)
+def test_what_was_found_is_mended(at: Court, path: Path) -> None:
+    text = path.read_text()
+    script = read(text)
+    assert not at.tried(script)
+    for line in text.splitlines():
+        if line.startswith("# mutant: "):  # as it was
+            with broken(line.removeprefix("# mutant: ")):
+                assert [v.rule for v in at.tried(script)] == [path.stem.rpartition("-")[0]]
+
+
+@pytest.mark.parametrize("seed", [0, 7, 1234567])
+def test_a_seed_says_the_same_each_time_and_a_script_is_read_as_it_is_written(seed: int) -> None:
+    script = draw(seed)
+    assert script == draw(seed)
+    assert isinstance(script, Script) and read(str(script)) == script

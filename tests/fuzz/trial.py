@@ -1,0 +1,66 @@
+"""One seed or script, lived and judged. In: Script. Out: History, and what the judge has to say against it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pal_slurm.store.migrate import upgrade_url
+from tests.fuzz.alone import first_starts, lived_alone, places
+from tests.fuzz.history import History
+from tests.fuzz.judge import Verdict, judge
+from tests.fuzz.script import Script
+from tests.fuzz.seen import Overheard
+from tests.fuzz.world import Bench
+
+MEMORY = Path("/dev/shm")  # pald's books of a world need no disk
+
+
+@dataclass
+class Court:
+    """Where worlds live: a directory in memory and an empty database."""
+
+    home: Path
+    template: Path
+    made: int = 0
+
+    def lived(self, script: Script) -> History:
+        history = self._live(script)
+        starts = lived_alone(script, history)
+        history.alone = {name: start.at for name, start in starts.items()}
+        history.alone_places = places(starts)
+        if script["scores"] == "absurd":
+            neutral = self._live(replace(script, setting={**script.setting, "scores": "none"}))
+            history.neutral = places(first_starts(Overheard(neutral.events)))
+        return history
+
+    def tried(self, script: Script) -> list[Verdict]:
+        return judge(self.lived(script))
+
+    def _live(self, script: Script) -> History:
+        self.made += 1
+        home = self.home / f"world{self.made}"
+        home.mkdir()
+        bench = Bench(script, home, self.template)
+        try:
+            return bench.run()
+        except Exception as error:  # of pald's, or of the bench's own: either is to be looked at
+            bench.history.broke = f"{type(error).__name__}: {error}"
+            return bench.history
+        finally:
+            shutil.rmtree(home)
+
+
+@contextmanager
+def court() -> Iterator[Court]:
+    with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as home:
+        template = Path(home) / "template.sqlite"
+        upgrade_url(f"sqlite:///{template}")
+        yield Court(Path(home), template)
+
+
+Trying = Callable[[Script], list[Verdict]]

@@ -1,0 +1,79 @@
+"""What users, admins and nodes do, with or without pald. In: a happening of the script. Out: the cluster, changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from pal_slurm.sim.slurm.jobs import SimJob
+from tests.fuzz.history import UserDid
+from tests.fuzz.script import Submission
+from tests.fuzz.seen import START, SeenController
+from tests.simcluster import Sbatch
+
+NUMBERS = frozenset({"time_limit_min"})
+
+
+def submit(c: SeenController, release: str, line: int, job: Submission, lines: dict[int, int]) -> int:
+    made = Sbatch(release, c.now).read(job.options)
+    made.record.user = job.user
+    # Its start may come with the submission: from then on its line must be known.
+    lines[c._next_job] = line
+    return c.submit(
+        made.record, lambda _: job.runs, begin=made.begin, held=made.held, waits_for=made.after,
+        recounts=made.recounts, said_requeue=made.said_requeue,
+    )  # fmt: skip
+
+
+def node(c: SeenController, name: str, state: str) -> None:
+    if name in c.row:
+        c.set_node(name, "" if state == "UP" else state)
+
+
+def did(c: SeenController, number: int, line: int, what: str, words: Sequence[str]) -> UserDid | None:
+    """Nothing, where the job is past it."""
+    family = c.family(number)
+    if what == "cancel":
+        c.cancel(number)
+    elif what == "requeue":
+        for job in family:
+            if job.record.state == "RUNNING":
+                c.requeue(job.record.id)
+    else:
+        waiting = [job for job in family if job.pending]
+        if not waiting:
+            return None
+        for job in waiting:
+            _DEEDS[what](c, job, words)
+            job.changed()
+        c.stir()
+    after = tuple(c.heard.record(job) for job in c.family(number))
+    return UserDid(c.now - START, line, what, tuple(words), after)
+
+
+def _edit(c: SeenController, job: SimJob, words: Sequence[str]) -> None:
+    for word in words:
+        name, _, value = word.partition("=")
+        setattr(job.record, name, int(value) if name in NUMBERS else value)
+
+
+def _hold(c: SeenController, job: SimJob, words: Sequence[str]) -> None:
+    if not job.held:
+        job.held, job.record.priority, job.record.reason = True, 0, "JobHeldUser"
+
+
+def _release(c: SeenController, job: SimJob, words: Sequence[str]) -> None:
+    if job.held:
+        job.held, job.record.reason = False, "None"
+        job.record.priority, c._priority = c._priority, c._priority - 1
+
+
+def _begin(c: SeenController, job: SimJob, words: Sequence[str]) -> None:
+    """StartTime=now+SECONDS."""
+    job.begin = float(int(c.now) + int(words[0])) if int(words[0]) else c.now
+    c.settle(job)
+
+
+_DEEDS: Mapping[str, Callable[[SeenController, SimJob, Sequence[str]], None]] = {
+    "edit": _edit, "hold": _hold, "release": _release, "begin": _begin,
+}  # fmt: skip
+DEEDS = (*_DEEDS, "cancel", "requeue")
