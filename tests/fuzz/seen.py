@@ -61,10 +61,10 @@ class SeenController(Controller):
         super()._gone(job, state)
         self.heard.events.append(Ended(self.now - START, name, state, ran))
 
-    def _requeued(self, job: SimJob) -> None:
+    def _requeued(self, job: SimJob, run: int) -> None:
         runs = job.record.id in self.running
-        super()._requeued(job)
-        if runs:
+        super()._requeued(job, run)
+        if runs and job.record.id in self.pending:
             self.heard.events.append(Requeued(self.now - START, self.heard.record(job).job))
 
     def set_node(self, name: str, state: str) -> None:

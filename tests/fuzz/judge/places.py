@@ -10,6 +10,8 @@ from tests.fuzz.judge.facts import Facts, Pin, Verdict, changed, hosts, meant
 
 STUCK_S = 110.0  # two passes of either scheduler, a minute for one that is never looked at, and a few cycles
 
+AWAY_S = 18.0  # a few cycles
+
 
 def slots_of(gres: Mapping[str, str]) -> frozenset[int]:
     return frozenset(int(n) for text in gres.values() for n in re.findall(r"gpu:g([0-9]+)", text))
@@ -89,6 +91,17 @@ def no_pin_is_stuck(facts: Facts) -> Iterator[Verdict]:
                 last += 10.0
 
 
+def no_pin_waits_for_a_node_that_is_away(facts: Facts) -> Iterator[Verdict]:
+    for pin in facts.pins:
+        for event in facts.nodes:
+            if not event.state or event.node not in hosts(pin.update.nodes or "") or event.at >= pin.until:
+                continue
+            since = max(event.at, pin.since)
+            until, back = since + AWAY_S, (e.at for e in facts.nodes if e.node == event.node and e.at > event.at)
+            if until < min(pin.until, next(back, pin.until)) and facts.well(since - 1.0, until):
+                yield Verdict("P4", "away", until, pin.job, f"pinned to {event.node}, which is {event.state}")
+
+
 def a_start_is_whole(facts: Facts) -> Iterator[Verdict]:
     """What stands when a job starts is a whole pin, or none: of a torn one it would get GPUs that nobody chose."""
     torn: dict[object, Updated] = {}
@@ -122,6 +135,7 @@ RULES = (
     nothing_taken_is_asked_for,
     nothing_is_promised_twice,
     no_pin_is_stuck,
+    no_pin_waits_for_a_node_that_is_away,
     a_start_is_whole,
     absurd_scores_place_as_none,
 )
