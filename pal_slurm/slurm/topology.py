@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from pal_slurm.slurm.nodeset import fold
 
+ONE_SWITCH = "one switch for all tells no racks: node features (rack1, rack2 ...) do, else all nodes are one rack"
 MOST_NAMED = 200  # characters of a list of nodes in a sentence
 
 
@@ -74,9 +75,7 @@ def faults(topology: Topology, nodes: Collection[str]) -> list[str]:
     if none:
         said.append(f"{named(none)}: in no switch; such nodes count as one rack of their own")
     if len(leaves) < 2:
-        said.append(
-            "one switch for all tells no racks: node features (rack1, rack2 ...) do, else all nodes are one rack"
-        )
+        said.append(ONE_SWITCH)
     elif not any(set(below) <= set(switch.nodes) for switch in topology.switches):
         said.append("no switch reaches all nodes: Slurm gives no job nodes of both sides, whatever is free")
     tops = {switch.level for switch in topology.switches}

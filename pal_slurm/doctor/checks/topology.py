@@ -10,7 +10,7 @@ from pal_slurm.doctor.site import Site
 from pal_slurm.errors import BadInput
 from pal_slurm.slurm.gres import gpus_in
 from pal_slurm.slurm.nodeset import fold
-from pal_slurm.slurm.topology import faults, topology_of
+from pal_slurm.slurm.topology import ONE_SWITCH, faults, topology_of
 from pal_slurm.slurm.topology_file import read_topology_file
 
 STEP = 35
@@ -39,7 +39,9 @@ def look(site: Site) -> Iterator[Advice]:
         yield mend(f"{error}", f"palctl topology --file {paths[0]}", paths[0], THEN)
         return
     said = faults(topology, gpu_nodes)
-    for fault in said:
+    if ONE_SWITCH in said:  # many a site has one rack
+        yield note(ONE_SWITCH)
+    for fault in (fault for fault in said if fault != ONE_SWITCH):
         yield mend(fault, "SwitchName=RACK Nodes=LIST    # each node in one", paths[0], THEN)
     if not said:
         yield ok(f"{sum(not s.level for s in topology.switches)} racks hold all {len(gpu_nodes)} nodes with GPUs")
