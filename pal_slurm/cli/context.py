@@ -60,11 +60,10 @@ class Palctl:
 
     @cached_property
     def asks_pald(self) -> bool:
-        """Who may not read pal.yaml asks pald of his own jobs; PAL_SOCKET says where, for whoever it is."""
-        from pal_slurm.cli.asking import SOCKET, socket_path
+        """Who may not read pal.yaml asks pald of his own jobs; PAL_SOCKET or PAL_PAGE say where, for whoever it is."""
+        from pal_slurm.cli.asking import is_told, socket_path
 
-        told = os.environ.get(SOCKET)
-        return bool(told) or (not os.access(self.config_path, os.R_OK) and socket_path().exists())
+        return is_told() or (not os.access(self.config_path, os.R_OK) and socket_path().exists())
 
     def ask(self, question: str, **more: str | int) -> PaldSaid:
         from pal_slurm.cli.asking import ask

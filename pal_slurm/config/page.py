@@ -34,6 +34,13 @@ class PageSection(Section, frozen=True):
     most_clients: Annotated[
         int, why("Connections at a time; of more, those that have said nothing make way.", ge=8, le=10_000)
     ] = 512
+    jwt_key: Annotated[
+        str,
+        why(
+            "Slurm's key of tokens (AuthAltParameters=jwt_key=...), to be read by pal-page: users of login hosts may "
+            "then ask with a token of theirs. Empty: none is believed."
+        ),
+    ] = ""
     url_file: Annotated[
         str,
         why(

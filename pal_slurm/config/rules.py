@@ -112,6 +112,7 @@ def _places(config: Config) -> Iterator[tuple[str, str]]:
         ("database.url_file", config.database.url_file),
         ("profile.spool", config.profile.spool),
         ("page.url_file", config.page.url_file),
+        ("page.jwt_key", config.page.jwt_key),
         ("page.view_file", config.page.view_file),
         ("users.socket", config.users.socket),
     ):

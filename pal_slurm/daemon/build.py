@@ -26,14 +26,15 @@ from pal_slurm.daemon.observe import Observer
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import ReadPace, StartBudget, WriteBudget
 from pal_slurm.daemon.remembering import Remembering
-from pal_slurm.daemon.users.answers import UserAnswers
 from pal_slurm.daemon.users.asking import Asking
 from pal_slurm.daemon.wake import Waker
 from pal_slurm.daemon.writer import Writer
 from pal_slurm.errors import ConfigError, StoreError
 from pal_slurm.guard import Rules
 from pal_slurm.learning.knowledge import KnowledgeKeeper
+from pal_slurm.learning.telling import app_rows
 from pal_slurm.policy import Composition, compose
+from pal_slurm.report.answering import UserAnswers
 from pal_slurm.slurm.port import SchedulerSetup, Slurm
 from pal_slurm.store import (
     DecisionRepo,
@@ -174,7 +175,7 @@ def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
             faults=faults,
         )
         showing = Showing(config.page.view(config.cycle.alive_file), faults)
-        answers = UserAnswers(store, name, lambda: cycle.config, lambda: showing.present)
+        answers = UserAnswers(store, name, lambda: app_rows(store, cycle.config), lambda: showing.present)
         socket = config.users.path(config.cycle.alive_file)
         return Pald(
             config=config,

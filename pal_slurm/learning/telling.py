@@ -1,11 +1,18 @@
-"""What is known of an application, as a row. In: a SeenApp. Out: its fields, for palctl, users and pages."""
+"""What is known of applications, as rows. In: the store, pal.yaml. Out: fields, for palctl, users and pages."""
 
 from __future__ import annotations
 
+from pal_slurm.config import Config
 from pal_slurm.learning.from_jobs import shapes_told
-from pal_slurm.learning.knowledge import SeenApp
+from pal_slurm.learning.knowledge import SeenApp, seen_apps
 from pal_slurm.model import Tier
 from pal_slurm.report.text import Value
+from pal_slurm.store import Store
+
+
+def app_rows(store: Store, config: Config) -> list[dict[str, Value]]:
+    """Every application that was described or seen, by name."""
+    return [app_row(seen) for seen in seen_apps(store, config)]
 
 
 def app_row(seen: SeenApp) -> dict[str, Value]:

@@ -10,6 +10,7 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+import msgspec
 from starlette.requests import Request
 from starlette.routing import Match, Route
 from starlette.types import Receive, Scope, Send
@@ -45,8 +46,9 @@ SAID = {400: "This can't be answered", 403: "Not for you to see", 404: "Not foun
 class PageApp:
     """The application that a server runs."""
 
-    def __init__(self, watcher: Lookout) -> None:
-        self.watcher = watcher
+    def __init__(self, watcher: Lookout, key: bytes = b"") -> None:
+        """`key`: Slurm's, of tokens; none: no token is believed."""
+        self.watcher, self._key = watcher, key
         self.events = Events(most=max(1, watcher.config.page.most_clients // 2))
         watcher.heard = self.events.hear
         self._press, self._kept = Press(), Kept()
@@ -61,9 +63,9 @@ class PageApp:
         assert scope["type"] == "http"
         try:
             refused = self._refused(scope)
-            viewer = Viewer() if refused else viewer_of(
-                scope["headers"], scope["client"][0] if scope["client"] else None, self.watcher.config.page
-            )  # fmt: skip
+            peer = scope["client"][0] if scope["client"] else None
+            settings = self.watcher.config.page
+            viewer = Viewer() if refused else viewer_of(scope["headers"], peer, settings, self._key)
         except Unclear as error:
             refused, viewer = (400, str(error)), Viewer()
         if refused:
@@ -141,6 +143,8 @@ class PageApp:
                     shown = view(asked)
                     if shown.instead:
                         return Reply(303, instead=shown.instead)
+                    if shown.record is not None:
+                        return Reply(200, msgspec.json.encode(shown.record), kind="application/json")
                     return Reply(200, self._page(scope, viewer, shown, sight))
         except Wrong as error:
             return self._error(scope, viewer, 400, str(error))

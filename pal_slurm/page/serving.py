@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
+from pathlib import Path
 from typing import ClassVar
 
 import h11
@@ -19,6 +20,7 @@ from pal_slurm.config import Config, database_url
 from pal_slurm.config.address import Address
 from pal_slurm.errors import ConfigError
 from pal_slurm.page.app import PageApp
+from pal_slurm.page.token import LEAST_KEY
 from pal_slurm.page.watch import Lookout
 
 log = logging.getLogger("pal-page")
@@ -107,13 +109,25 @@ def serve(config: Config) -> None:
         said = getattr(error, "strerror", None) or str(error)
         raise ConfigError(f"page.listen: no page on {page.listen}: {said}") from error
     try:
-        app = PageApp(Lookout(config, url))
+        app = PageApp(Lookout(config, url), _key(page.jwt_key))
         log.info("pal-page answers on %s", page.listen)
         logging.getLogger("uvicorn").setLevel(logging.WARNING)
         uvicorn.Server(settings_of(app, page.most_clients)).run(sockets=[listener])
     finally:
         address.leave()
         listener.close()
+
+
+def _key(path: str) -> bytes:
+    if not path:
+        return b""
+    try:
+        key = Path(path).read_bytes()
+    except OSError as error:
+        raise ConfigError(f"page.jwt_key: {path} can't be read: {error.strerror}") from error
+    if len(key) < LEAST_KEY:
+        raise ConfigError(f"page.jwt_key: {path} is no key: it has {len(key)} bytes")
+    return key
 
 
 def _with(config: Config, url_file: str) -> Config:

@@ -1,17 +1,20 @@
 """Who looks. In: a request's headers and where it came from. Out: a Viewer, or a refusal.
 
 pal-page asks nobody for a password: the proxy in front does, and says in one header who it was. That header counts
-only from the one address that the settings name, or through the socket that only the proxy's group may open.
+only from the one address that the settings name, or through the socket that only the proxy's group may open. A token
+of Slurm's says the same from anywhere, where the page has Slurm's key.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+import time
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pal_slurm.config.address import UNIX
 from pal_slurm.config.page import PageSection
+from pal_slurm.page.token import user_of
 
 _NAME = re.compile(rb"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
 
@@ -30,7 +33,7 @@ class Viewer:
         return self.everything or (bool(self.name) and self.name == user)
 
 
-def viewer_of(headers: Iterable[tuple[bytes, bytes]], peer: str | None, page: PageSection) -> Viewer:
+def viewer_of(headers: Sequence[tuple[bytes, bytes]], peer: str | None, page: PageSection, key: bytes = b"") -> Viewer:
     """`peer`: the address that it came from; None: it has none, through a socket or because it is gone already."""
     said = _said(headers, page.user_header.lower().encode()) if page.user_header else []
     name = ""
@@ -41,7 +44,21 @@ def viewer_of(headers: Iterable[tuple[bytes, bytes]], peer: str | None, page: Pa
         if len(said) > 1 or not _NAME.fullmatch(said[0]):
             raise Unclear(f"{page.user_header} must come once and hold one user's name")
         name = said[0].decode("ascii")
+    elif key:
+        name = _named_by_token(headers, key)
     return Viewer(name, page.privacy == "open" or (bool(name) and name in page.admins))
+
+
+def _named_by_token(headers: Iterable[tuple[bytes, bytes]], key: bytes) -> str:
+    """Empty: there is none. Other kinds of Authorization are for the proxy."""
+    told = [value for name, value in headers if name.lower() == b"authorization"]
+    tokens = [value[7:].strip() for value in told if value[:7].lower() == b"bearer "]
+    if not tokens:
+        return ""
+    name = user_of(tokens[0], key, time.time()) if len(told) == 1 else ""
+    if not _NAME.fullmatch(name.encode()):
+        raise Unclear("this token is not of this Slurm, or its time is over: take another with `scontrol token`")
+    return name
 
 
 def _said(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> list[bytes]:

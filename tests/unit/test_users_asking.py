@@ -20,10 +20,10 @@ import pytest
 from pal_slurm.config import Config
 from pal_slurm.daemon.desk import DEADLINE_S
 from pal_slurm.daemon.faults import Faults
-from pal_slurm.daemon.users.answers import Answered, Asker, Question, UserAnswers
 from pal_slurm.daemon.users.asking import MOST_ASKED, MOST_EACH, Asking
 from pal_slurm.daemon.users.pace import BURST, MOST_KNOWN, AskPace
 from pal_slurm.errors import BadInput
+from pal_slurm.learning.telling import app_rows
 from pal_slurm.model import (
     Action,
     App,
@@ -38,6 +38,7 @@ from pal_slurm.model import (
     homogeneous,
     neutral_scores,
 )
+from pal_slurm.report.answering import Answered, Asker, Question, UserAnswers
 from pal_slurm.report.present import Present, present_of
 from pal_slurm.report.why import why_of
 from pal_slurm.store import AppRepo, DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store
@@ -46,6 +47,10 @@ from tests.builders import NOW, leased, running, snapshot
 CLUSTER = homogeneous(2, 4)
 KNOWN = Knowledge(neutral_scores(CLUSTER), Apps({"resnet": App("resnet", "A")}))
 ALICE, BOB, ROOT = Asker("alice"), Asker("bob"), Asker("root", everything=True)
+
+
+def rows_of(store: Store) -> Callable[[], list[dict[str, Any]]]:
+    return lambda: app_rows(store, Config())
 
 
 def wait_for(condition: Callable[[], bool], what: str) -> None:
@@ -78,7 +83,7 @@ def answers(sqlite_store: Store) -> UserAnswers:
     AppRepo(sqlite_store).set([App("resnet", "A"), App("site-app", "B")], "admin", NOW)
     AppRepo(sqlite_store).set([App("bobs-secret", "C")], "measured", NOW)
     present = present_of(seen, decided, KNOWN.apps, cluster="c", actuator="pin", policy="pal")
-    return UserAnswers(sqlite_store, "c", Config, lambda: present)
+    return UserAnswers(sqlite_store, "c", rows_of(sqlite_store), lambda: present)
 
 
 def why(answers: UserAnswers, job: str, asker: Asker) -> Answered:
@@ -123,14 +128,14 @@ def test_a_story_of_another_that_had_the_same_job_id_is_not_told(answers: UserAn
     """Job ids come round again: alice's new job 2 has no story yet, and bob's old one is not hers."""
     new = leased(2, 1, user="alice")
     present = present_of(snapshot(new, cluster=CLUSTER), (), KNOWN.apps, cluster="c", actuator="pin", policy="pal")
-    later = UserAnswers(sqlite_store, "c", Config, lambda: present)
+    later = UserAnswers(sqlite_store, "c", rows_of(sqlite_store), lambda: present)
     with pytest.raises(BadInput):
         why(later, "2", ALICE)
 
 
 def test_a_job_of_which_nobody_wrote_whose_it_is_belongs_to_nobody(sqlite_store: Store) -> None:
     Ledger(sqlite_store, "c").write([Intent(0, 5, Pin(7, nodes=("n1",), slots=(0,)), 1, NOW)])
-    answers = UserAnswers(sqlite_store, "c", Config, lambda: None)
+    answers = UserAnswers(sqlite_store, "c", rows_of(sqlite_store), lambda: None)
     for asker in (ALICE, Asker("")):
         with pytest.raises(BadInput):
             why(answers, "7", asker)
@@ -141,7 +146,7 @@ def test_a_job_that_pald_has_no_story_of_yet_is_told_from_the_queue(sqlite_store
     """The first 500 of those that wait have one; who is behind them is told where he stands."""
     jobs: list[Job] = [leased(n, 1, user="bob") for n in range(1, 900)] + [leased(900, 1, user="alice")]
     present = present_of(snapshot(*jobs, cluster=CLUSTER), (), KNOWN.apps, cluster="c", actuator="pin", policy="pal")
-    answers = UserAnswers(sqlite_store, "c", Config, lambda: present)
+    answers = UserAnswers(sqlite_store, "c", rows_of(sqlite_store), lambda: present)
     until = time.strftime("%H:%M:%S", time.localtime(NOW + 60))
     told = f"Now: 899 jobs are ahead of it. Should pald be gone, Slurm starts it after {until}."
     assert why(answers, "900", ALICE).lines == (told,)
@@ -217,12 +222,9 @@ def test_the_kernel_says_who_asks(answers: UserAnswers, path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as another user")
-def test_a_stranger_with_palctl_is_told_nothing_of_others(answers: UserAnswers, path: Path) -> None:
+def test_a_stranger_with_palctl_is_told_nothing_of_others(answers: UserAnswers, public_path: Path) -> None:
     """The program itself, as a user who may not read pal.yaml."""
-    nobody = pwd.getpwnam("nobody")
-    for above in path.parents:
-        if above not in (Path("/"), Path("/tmp")):
-            above.chmod(above.stat().st_mode | 0o711)
+    nobody, path = pwd.getpwnam("nobody"), public_path / "users.sock"
     program = Path(sys.executable).with_name("palctl")
     with asking(answers, path):
         for words, code, told in (
@@ -305,6 +307,6 @@ def test_a_database_that_is_away_is_a_sentence(answers: UserAnswers, path: Path,
 
 def test_no_present_is_no_fault(sqlite_store: Store) -> None:
     nothing: Callable[[], Present | None] = lambda: None  # noqa: E731
-    answers = UserAnswers(sqlite_store, "c", Config, nothing)
+    answers = UserAnswers(sqlite_store, "c", rows_of(sqlite_store), nothing)
     assert answers.to(Question("jobs"), ALICE) == Answered()
     assert answers.to(Question("apps"), ALICE) == Answered()

@@ -31,15 +31,14 @@ def list_apps(palctl: Palctl, as_json: bool = False, fields: str = "") -> None:
     COMPUTE and MEMORY are its utilisations (0 to 1) over JOBS jobs; SURE is the probability that its class is right, as
     far as those tell; NOISE is how much step times differ (log) between its jobs.
     """
-    from pal_slurm.learning.knowledge import seen_apps
-    from pal_slurm.learning.telling import app_row
+    from pal_slurm.learning.telling import app_rows
 
     if palctl.asks_pald:
         columns = choose(fields, FIELDS, FIELDS if as_json else SHOWN)
         print_rows(palctl.ask("apps").rows, columns, as_json=as_json, empty="no application of yours is known yet")
         return
     default = palctl.config.classes.default
-    rows = [app_row(seen) for seen in seen_apps(palctl.store, palctl.config)]
+    rows = app_rows(palctl.store, palctl.config)
     columns = choose(fields, FIELDS, FIELDS if as_json else SHOWN)
     empty = f"no application is known; each counts as class {default}. Say more with: palctl apps set NAME=CLASS"
     print_rows(rows, columns, as_json=as_json, empty=empty)

@@ -53,7 +53,11 @@ PAGES = {
                 CONFIG, STATE,
                 ("/run/pal-slurm/users.sock", "Where who may not read the settings asks pald: why, jobs, apps."),
             ),
-            environment=(*ENVIRONMENT, ("PAL_SOCKET", "Ask pald there, of your own jobs, whoever you are.")),
+            environment=(*ENVIRONMENT,
+                ("PAL_SOCKET", "Ask pald there, of your own jobs, whoever you are."),
+                ("PAL_PAGE", "Ask pal-page there, as https://gpus.example, with the token in SLURM_JWT."),
+                ("SLURM_JWT", "Says to pal-page who you are: export $(scontrol token)."),
+            ),
             exits=EXITS,
         ),
         Page(

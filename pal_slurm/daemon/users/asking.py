@@ -17,9 +17,9 @@ import msgspec
 from pal_slurm.config.address import UNIX, Address
 from pal_slurm.daemon.desk import Desk, Posting
 from pal_slurm.daemon.faults import Faults
-from pal_slurm.daemon.users.answers import MOST_BYTES, Answered, Asker, Question, UserAnswers
 from pal_slurm.daemon.users.pace import AskPace
 from pal_slurm.errors import BadInput, PalError
+from pal_slurm.report.answering import MOST_BYTES, Answered, Asker, Question, UserAnswers
 
 MODE = 0o666  # every user of the host
 MOST_CLIENTS, MOST_EACH = 32, 4

@@ -13,11 +13,12 @@ from pal_slurm.page.asked import Visit
 
 @dataclass(frozen=True, slots=True)
 class PageView:
-    """A template and what it is filled with; or an address to go to instead."""
+    """A template and what it is filled with; or an address to go to instead; or a record, as JSON."""
 
     template: str = ""
     values: dict[str, object] = field(default_factory=dict)
     instead: str = ""
+    record: object = None
 
 
 Views = dict[str, Callable[[Visit], PageView]]

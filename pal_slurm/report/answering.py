@@ -7,20 +7,17 @@ nobody's. That there is a job of another is told in no other words than that the
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 
-from pal_slurm.config import Config
 from pal_slurm.errors import BadInput
-from pal_slurm.learning.knowledge import seen_apps
-from pal_slurm.learning.telling import app_row
 from pal_slurm.model import Reason
 from pal_slurm.report.jobs import job_rows
 from pal_slurm.report.life import Life, life_of, life_sentences, owner
 from pal_slurm.report.present import Present, RunningNow, WaitingNow
-from pal_slurm.report.text import Value, clock
+from pal_slurm.report.text import Row, Value, clock
 from pal_slurm.report.why import REASONS
 from pal_slurm.store import DecisionRepo, OutcomeRepo, Store
 
@@ -57,7 +54,7 @@ class Asker:
 class UserAnswers:
     store: Store
     cluster: str
-    config: Callable[[], Config]
+    apps: Callable[[], Sequence[Row]]  # every application, with its `source`
     present: Callable[[], Present | None]
 
     def to(self, question: Question, asker: Asker) -> Answered:
@@ -108,9 +105,8 @@ class UserAnswers:
         """Those that the site described, and those that he ran."""
         mine = {job.app for job in self._there() if asker.owns(job.user)}
         mine |= {got.app or "" for got in OutcomeRepo(self.store, self.cluster).newest(1000, user=asker.name)}
-        seen = seen_apps(self.store, self.config())
-        may = [s for s in seen if asker.everything or s.source in ("pal.yaml", "admin") or s.app.name in mine]
-        return Answered(rows=tuple(app_row(s) for s in may[:MOST_ROWS]))
+        may = [a for a in self.apps() if asker.everything or a["source"] in ("pal.yaml", "admin") or a["app"] in mine]
+        return Answered(rows=tuple(may[:MOST_ROWS]))
 
 
 def _stands(place: int, job: WaitingNow) -> tuple[str, ...]:

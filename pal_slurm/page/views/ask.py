@@ -1,0 +1,25 @@
+"""What palctl asks for a user on hosts where pald does not run: the same answers as at pald's socket, as JSON."""
+
+from __future__ import annotations
+
+from pal_slurm.errors import BadInput
+from pal_slurm.learning.telling import app_rows
+from pal_slurm.page.asked import NotYours, Visit
+from pal_slurm.page.views import PageView, Views
+from pal_slurm.report.answering import Answered, Asker, Question, UserAnswers
+
+
+def ask(asked: Visit) -> PageView:
+    viewer, watcher = asked.viewer, asked.watcher
+    if not (viewer.name or viewer.everything):
+        raise NotYours("say who you are: a token of Slurm's, as `scontrol token` gives it")
+    question = Question(asked.word("what", 10), asked.word("job", 24), asked.number("most", 1, 1000))
+    with watcher.reading() as (store, cluster):
+        answers = UserAnswers(store, cluster, lambda: app_rows(store, watcher.config), lambda: asked.sight.present)
+        try:
+            return PageView(record=answers.to(question, Asker(viewer.name, viewer.everything)))
+        except BadInput as error:
+            return PageView(record=Answered(error=str(error)))
+
+
+ROUTES: Views = {"/ask/{what}": ask, "/ask/{what}/{job}": ask}
