@@ -15,11 +15,13 @@ from pal_slurm.model import Cluster, Gpus, ScoreTable
 from pal_slurm.policy.moving.assigner import Assigner, Claim
 from pal_slurm.policy.pools.claims import PoolClaim, relative_rates
 from pal_slurm.policy.pools.pricing import Chooser, Market
+from pal_slurm.policy.pools.ratebook import RateBook
 from pal_slurm.policy.pools.where import assign
 from pal_slurm.policy.pools.who import choose, level
 from pal_slurm.policy.seams import Order
 from pal_slurm.sim.engine import NEVER, Run, Stage
 
+SHOWN_S = 300.0  # a job that has run for so long has shown how fast it is
 Movable = Callable[[Run], bool]
 
 
@@ -39,8 +41,12 @@ class InPools:
         move_cost_s: float,
         moves: bool,
         levels: bool,
+        learns: bool = False,
     ) -> None:
-        """`levels`: the order is least attained service. `moves`: jobs that may be moved are."""
+        """`levels`: the order is least attained service. `moves`: jobs that may be moved are.
+
+        `learns`: nobody tells how fast applications are; it is seen as they run.
+        """
         self.name = name
         self._order, self._levels, self._moves = order, levels, moves
         self._models, self._cost_s = cluster.models, move_cost_s
@@ -50,10 +56,13 @@ class InPools:
         self._gpus = [pool.size for pool in self._pools]
         self._pool_of: dict[int, int] = {}  # who runs
         self._market = Market(self._gpus)
+        self._book = RateBook(cluster.models) if learns else None
+        self._read = -1  # the version of the book that rates are of
+        self._seen: set[tuple[int, int]] = set()  # job and pool that the book knows
         self._bound = 0  # jobs here that can't be moved
 
     def arrive(self, run: Run) -> None:
-        rates = relative_rates(run.work.app, self._models)
+        rates = self._rates_of(run)
         self._runs[run.work.id] = run
         self._rates[run.work.id] = rates
         self._market.arrived(rates, run.work.gpus)
@@ -61,6 +70,7 @@ class InPools:
 
     def ended(self, run: Run, gpus: Gpus) -> None:
         job = run.work.id
+        self._saw(run, run.end)
         self._pools[self._pool_of.pop(job)].left(job)
         self._market.ended(_work_s(run, 0.0))
         self._bound -= not self._movable(run)
@@ -72,6 +82,7 @@ class InPools:
 
     def act(self, stage: Stage) -> None:
         now = stage.now
+        self._look(now)
         claims = [self._claim(run, now) for run in self._in_order(now)]
         chooser = None
         if self._bound:
@@ -93,6 +104,31 @@ class InPools:
             for job, gpus in pool_of_gpus.places(self._runs, now, self._movable).items():
                 if self._runs[job].gpus != gpus:
                     stage.start(self._runs[job], gpus)
+
+    def _rates_of(self, run: Run) -> tuple[float, ...]:
+        if self._book is None:
+            return relative_rates(run.work.app, self._models)
+        can = relative_rates(run.work.app, self._models)  # where it does not run at all its user has said
+        told = self._book.rates((run.work.app.name, run.work.gpus), run.work.user)
+        return tuple(rate.hoped if there else 0.0 for rate, there in zip(told, can, strict=True))
+
+    def _look(self, now: float) -> None:
+        """What running jobs have shown."""
+        if self._book is None:
+            return
+        for job in self._pool_of:
+            self._saw(self._runs[job], now)
+        if self._book.version != self._read:
+            self._read = self._book.version
+            for job, run in self._runs.items():
+                self._rates[job] = self._rates_of(run)
+
+    def _saw(self, run: Run, now: float) -> None:
+        job = run.work.id
+        at = (job, self._pool_of.get(job, -1))
+        if self._book is not None and at not in self._seen and now - run.since >= SHOWN_S:
+            self._seen.add(at)
+            self._book.saw((run.work.app.name, run.work.gpus), at[1], run.work.user, run.step)
 
     def _movable(self, run: Run) -> bool:
         return self._moves and run.work.requeue

@@ -57,6 +57,7 @@ class Setting:
     locality: float
     rules: ClusterRules
     requeue: bool  # jobs may be stopped and moved
+    learns: bool = False  # how fast applications are on each model is not told
 
 
 def policy_names() -> tuple[str, ...]:
@@ -108,6 +109,7 @@ def scheduler_for(spec: PolicySpec, setting: Setting, known: ScoreTable, seed: i
             move_cost_s=setting.rules.restart_cost_s,
             moves=moves,
             levels=spec.order == "las",
+            learns=setting.learns,
         )
     moving = spec.moving or ("assign" if spec.policy == "pal" and not spec.placement and moves else "none")
     if movings.get(moving) is not None:

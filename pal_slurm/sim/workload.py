@@ -102,6 +102,18 @@ class Workload:
         kept = (replace(w, requeue=w.requeue and yes) for w, yes in zip(self.works, drawn.tolist(), strict=True))
         return replace(self, works=tuple(kept))
 
+    def going_on(self, times: int) -> Workload:
+        """From its last job on the same again, so often: who counts ends on a cluster that is as busy as it was."""
+        first, last = self.works[0].submit, self.works[-1].submit
+        span = (last - first) * len(self.works) / max(len(self.works) - 1, 1)
+        most = max(work.id for work in self.works) + 1
+        again = (
+            replace(work, id=work.id + most * turn, submit=work.submit + span * turn)
+            for turn in range(1, times + 1)
+            for work in self.works
+        )
+        return replace(self, works=(*self.works, *again)) if span > 0 else self
+
     def from_zero(self) -> Workload:
         """The same with the first submission at 0."""
         if not self.works:

@@ -18,6 +18,8 @@ from pal_slurm.sim.synthetic import Recipe, parse_recipe, synthetic_scores, synt
 from pal_slurm.sim.traces import FORMATS, Options, Table, read_trace
 from pal_slurm.sim.workload import Workload
 
+TURNS = 1  # Gavel's simulator never stops drawing jobs; its sequences do
+
 
 @dataclass(frozen=True, slots=True)
 class World:
@@ -74,7 +76,11 @@ class Worlds:
         path = Path(sources.trace)
         with Table(path) as table:
             self.kind = table.sniff() if sources.fmt == "auto" else sources.fmt
-        return read_trace(path, self.kind, sources.options).counting(sources.tracked), None
+        load = read_trace(path, self.kind, sources.options).counting(sources.tracked)
+        if self.kind == "gavel" and load.tracked.stop < len(load.works):
+            note = "the trace goes on from its first job after its last, until all that count have ended"
+            load = load.going_on(TURNS).told(load.skipped, (*load.notes, note))
+        return load, None
 
     def __call__(self, seed: int) -> World:
         drawn = self._draw(seed)

@@ -53,6 +53,9 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
 @click.option("--limit-factor", default=2.0, type=Number(1), help="Time limit over ideal run time, if untold.")
 @click.option("--throughputs", type=click.Path(path_type=Path), help="gavel: simulation_throughputs.json.")
 @click.option(
+    "--rates", type=click.Choice(["told", "learned"]), default="told", help="How `pal` knows speeds on several models."
+)
+@click.option(
     "--tracked",
     default="",
     metavar="N|A-B|all",
@@ -89,6 +92,7 @@ def command(
     default_class: str,
     limit_factor: float,
     throughputs: Path | None,
+    rates: str,
     tracked: str,
     seed: int,
     repeat: int,
@@ -142,7 +146,7 @@ def command(
     rules = ClusterRules(
         round_s, restart_cost, first_start_cost, checkpoint_s=checkpoint, uplinks=parse_uplinks(uplinks)
     )
-    setting = Setting(cluster, locality, rules, may_move)
+    setting = Setting(cluster, locality, rules, may_move, learns=rates == "learned")
     seeds = range(seed, seed + repeat)
     gc.disable()  # a run makes no cycles, and looking for some among a long trace's jobs costs a tenth of the time
     try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pal_slurm.model import Cluster, FloatArray, Gpus, ScoreTable
+from pal_slurm.model import Cluster, Gpus, ScoreTable
 from pal_slurm.policy.entitlement.division import Division
 from pal_slurm.policy.entitlement.max_min import central
 from pal_slurm.sim.artifact.workers import Workers
@@ -33,10 +33,10 @@ class _Entry:
     """One job, and what it had of each type since the last shares."""
 
     run: Run
-    rates: FloatArray  # steps/s by type; 0: not there
-    time: FloatArray
-    deficit: FloatArray
-    share: FloatArray | None = None  # None: it came after they were made
+    rates: list[float]  # steps/s by type; 0: not there
+    time: list[float]
+    deficit: list[float]
+    share: list[float] | None = None  # None: it came after they were made
     workers: tuple[int, ...] = ()
     type: int = -1  # of this round
     since: float = field(default=0.0)
@@ -54,7 +54,7 @@ class InGavelRounds:
         self._types = sorted(range(len(cluster.models)), key=lambda t: _place(cluster.models[t]))
         self._workers = [Workers(cluster, t) for t in range(len(cluster.models))]
         self._gpus = np.array([float(workers.count) for workers in self._workers])
-        self._spent = np.zeros(len(self._types))  # of each type, by jobs, since the last shares
+        self._spent = [0.0] * len(self._types)  # of each type, by jobs, since the last shares
         self._shuffle = random.Random(seed + SHUFFLE_SEED)
         self._jobs: dict[int, _Entry] = {}
         self._changed = False
@@ -62,8 +62,8 @@ class InGavelRounds:
         self._round_end = 0.0
 
     def arrive(self, run: Run) -> None:
-        rates = np.array([_rate(run.work.app.base, model) for model in self._models])
-        self._jobs[run.work.id] = _Entry(run, rates, np.full(len(rates), ROUND_S / 2), np.zeros(len(rates)))
+        rates = [_rate(run.work.app.base, model) for model in self._models]
+        self._jobs[run.work.id] = _Entry(run, rates, [ROUND_S / 2] * len(rates), [0.0] * len(rates))
         self._changed = True
 
     def ended(self, run: Run, gpus: Gpus) -> None:
@@ -95,10 +95,11 @@ class InGavelRounds:
     def _share(self, now: float) -> None:
         elapsed = now - self._shared_at
         for entry in self._jobs.values():
-            owed = 0.0 if entry.share is None else entry.share * elapsed
-            entry.deficit += owed - (entry.time - ROUND_S / 2)
-            entry.time[:] = ROUND_S / 2
-        self._spent[:] = len(self._jobs) * ROUND_S / 2
+            for t, time in enumerate(entry.time):
+                owed = 0.0 if entry.share is None else entry.share[t] * elapsed
+                entry.deficit[t] += owed - (time - ROUND_S / 2)
+            entry.time = [ROUND_S / 2] * len(entry.time)
+        self._spent = [len(self._jobs) * ROUND_S / 2] * len(self._spent)
         self._shared_at, self._changed = now, False
         if not self._jobs:
             return
@@ -107,34 +108,26 @@ class InGavelRounds:
         asked = Division(np.array([entry.rates for entry in entries]), self._gpus, sizes)
         shares = central(asked.alike() if self._agnostic else asked).share
         for entry, share in zip(entries, shares, strict=True):
-            entry.share = share
+            entry.share = share.tolist()
 
     def _chosen(self) -> dict[int, int]:
         """Job to type."""
         types = list(self._types)
         if self._agnostic:
             self._shuffle.shuffle(types)
-        left = self._gpus.copy()
+        left = self._gpus.tolist()
         chosen: dict[int, int] = {}
         for t in types:
-            ranked = sorted(self._jobs.items(), key=lambda item: self._rank(item[1], t), reverse=True)
-            for job, entry in ranked:
+            ranks = {job: _rank(entry, t, self._spent[t]) for job, entry in self._jobs.items() if job not in chosen}
+            for job in sorted(ranks, key=ranks.__getitem__, reverse=True):
                 if not left[t]:
                     break
+                entry = self._jobs[job]
                 size = entry.run.work.gpus
-                if job not in chosen and entry.rates[t] > 0 and size <= left[t]:
+                if entry.rates[t] > 0 and size <= left[t]:
                     left[t] -= size
                     chosen[job] = t
         return chosen
-
-    def _rank(self, entry: _Entry, t: int) -> tuple[float, float, float]:
-        if entry.share is None:
-            return (0.0, float(entry.deficit[t]), 0.0)
-        share = float(entry.share[t])
-        if share == 0 or entry.rates[t] == 0:
-            return (0.0, float(entry.deficit[t]), share)
-        part = entry.time[t] / self._spent[t] if self._spent[t] else 0.0
-        return (share / part if part else share * NEVER_RAN, float(entry.deficit[t]), share)
 
     def _run(self, stage: Stage, chosen: Mapping[int, int]) -> None:
         now = stage.now
@@ -156,6 +149,17 @@ class InGavelRounds:
             entry = self._jobs[job]
             stage.start(entry.run, gpus)
             entry.type, entry.workers, entry.since = t, gpus, now
+
+
+def _rank(entry: _Entry, t: int, spent: float) -> tuple[float, float, float]:
+    """`spent`: the type's time, by all jobs."""
+    if entry.share is None:
+        return (0.0, entry.deficit[t], 0.0)
+    share = entry.share[t]
+    if share == 0 or entry.rates[t] == 0:
+        return (0.0, entry.deficit[t], share)
+    part = entry.time[t] / spent if spent else 0.0
+    return (share / part if part else share * NEVER_RAN, entry.deficit[t], share)
 
 
 def _rate(base: Mapping[str, float], model: str) -> float:
