@@ -18,6 +18,7 @@ from pal_slurm.sim.slurm.backend import SimSlurm
 from pal_slurm.sim.slurm.controller import Controller, SlurmSetup
 from pal_slurm.sim.slurm.jobs import SimJob
 from pal_slurm.sim.slurm.leasing import Leasing
+from pal_slurm.sim.slurm.manners import PLAIN_MANNERS, Manners
 from pal_slurm.sim.slurm.trouble import AnswerFate, Trouble
 from pal_slurm.slurm.edits.rewrite import Rewrite
 from tests.simcluster import Sbatch, nodes
@@ -125,7 +126,7 @@ class House:
     def journal(self) -> list[Update]:
         return self.watch.journal
 
-    def submit(self, *options: str, runs: float = 600.0, user: str = "u") -> int:
+    def submit(self, *options: str, runs: float = 600.0, user: str = "u", manners: Manners = PLAIN_MANNERS) -> int:
         made = Sbatch(self.release, self.now).read(options)
         made.record.user = user
         return self.controller.submit(
@@ -135,6 +136,8 @@ class House:
             held=made.held,
             waits_for=made.after,
             recounts=made.recounts,
+            said_requeue=made.said_requeue,
+            manners=manners,
         )
 
     def job(self, number: int) -> SimJob:

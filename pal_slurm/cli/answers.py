@@ -198,6 +198,7 @@ class WhyShown(Shown):
     edits: list[Told]
     outcomes: list[Told]
     refused: list[Told]
+    moves: list[Told]
 
 
 ANSWERS: dict[str, Any] = {

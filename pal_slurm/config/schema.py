@@ -252,7 +252,8 @@ class Config(Section, frozen=True):
     cluster: Annotated[ClusterSection, why("How pald reaches Slurm.")] = ClusterSection()
     database: Annotated[DatabaseSection, why("Where scores, intents and outcomes are kept.")] = DatabaseSection()
     actuator: Annotated[
-        Literal["shadow", "pin"], why("shadow decides and changes nothing in Slurm; pin places jobs.")
+        Literal["shadow", "pin", "move"],
+        why("shadow decides and changes nothing in Slurm; pin places jobs; move also moves running ones (`moves`)."),
     ] = "shadow"
     policy: Annotated[PolicySection, why("How jobs and GPUs are chosen.")] = PolicySection()
     precision: Annotated[

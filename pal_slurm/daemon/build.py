@@ -22,6 +22,7 @@ from pal_slurm.daemon.leader import Leader
 from pal_slurm.daemon.leases.alive import Alive
 from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.daemon.leases.qos import Preempting
+from pal_slurm.daemon.moves.movers import Movers
 from pal_slurm.daemon.observe import Observer
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import ReadPace, StartBudget, WriteBudget
@@ -41,12 +42,14 @@ from pal_slurm.store import (
     Leadership,
     Ledger,
     MemoryRepo,
+    MoveRepo,
     OutcomeRepo,
     Said,
     Store,
     Switches,
     open_store,
 )
+from pal_slurm.store.samples import SampleRepo
 
 log = logging.getLogger("pald")
 
@@ -79,7 +82,14 @@ class Pald:
     @property
     def notes(self) -> tuple[str, ...]:
         """What is wrong with us."""
-        return tuple(filter(None, (self.figures.trouble, self.users.trouble, self.preempting.note, self.faults.note)))
+        said = (
+            self.figures.trouble,
+            self.users.trouble,
+            self.preempting.note,
+            self.faults.note,
+            self.cycle.movers.note,
+        )
+        return tuple(filter(None, said))
 
     def show(self, report: CycleReport, now: float) -> None:
         """What this cycle saw, for others to see."""
@@ -169,6 +179,7 @@ def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
             config=config,
             rules=rules_of(config, slurm, setup),
             pace=ReadPace(config.budget.read_share),
+            movers=Movers(MoveRepo(store, name), ledger, writer, lambda job: SampleRepo(store).of_job(name, str(job))),
             leases=leases_of(config),
             entries=entries,
             writer=writer,

@@ -20,6 +20,10 @@ from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.leases.begins import lapsed, told
 from pal_slurm.daemon.leases.keeping import LeaseRules, lease_again, renewals
 from pal_slurm.daemon.leases.passing import Known
+from pal_slurm.daemon.moves.budget import rules_of_moves
+from pal_slurm.daemon.moves.costs import Costs
+from pal_slurm.daemon.moves.movers import Movers
+from pal_slurm.daemon.moves.proposing import proposals
 from pal_slurm.daemon.observe import Observer
 from pal_slurm.daemon.odd import planned
 from pal_slurm.daemon.outcome import CycleReport
@@ -66,6 +70,7 @@ class Cycle:
     config: Config
     rules: Rules
     pace: ReadPace
+    movers: Movers
     leases: LeaseRules
     entries: Entries
     writer: Writer
@@ -131,6 +136,7 @@ class Cycle:
             self.writer.write([*round.undos, *(Wish(hands_off(job, round.now), job.submit) for job in ours)], round)
             return
         # 4 candidates, 5 plan
+        self._move_on(round)
         passing = self._plan(round)
         if report.shadow:
             report.would.update(d.action for d in round.decisions if d.action is not Action.LEAVE)
@@ -139,11 +145,22 @@ class Cycle:
         self._start(round)
         self._renew(round)
         self._lease_again(round)
-        report.passing = tuple(passing.lines(round.results, self.clock.now(), round.expected))
+        if not self.movers.going:  # who passes without a lease could take what one of these is about to
+            report.passing = tuple(passing.lines(round.results, self.clock.now(), round.expected))
+
+    def _move_on(self, round: Round) -> None:
+        """Moves that were begun, and how much may be begun."""
+        caps = self.slurm.capabilities()
+        week = self.movers.week(round)
+        self.movers.costs = Costs.learned(self.config.moves, week)
+        self.rules = replace(self.rules, moves=rules_of_moves(self.config, week, round.now, caps, frozenset()))
+        self.movers.tend(round, self.rules, caps)
+        round.report.moving = len(self.movers.in_hand())
 
     def _look(self, report: CycleReport, fence: int) -> Round:
         begun = self.clock.monotonic()
         snapshot = self._as_precise_as_allowed(self.slurm.snapshot())
+        snapshot = self.movers.one_life(snapshot)
         self.entries.keep(snapshot)
         self.entries.restore(snapshot, self.books.ledger, self.leases)
         snapshot = told(snapshot, self.entries, self.books.ledger)
@@ -167,7 +184,9 @@ class Cycle:
         return passes
 
     def _reconcile(self, round: Round) -> None:
-        round.fates, lost = self.past.reconciled(round.snapshot, round.passes, self.rules)
+        moves = self.movers.look()
+        movers = frozenset(self.movers.going)
+        round.fates, lost = self.past.reconciled(round.snapshot, round.passes, self.rules, moves, movers)
         round.report.expected = len(round.expected)
         if not round.report.shadow:
             round.undos = self.past.undos(round.fates, lost, int(round.now), self.leases)
@@ -191,9 +210,9 @@ class Cycle:
 
     def _plan(self, round: Round) -> Known:
         """Decisions about those that are not undone just now."""
-        undone = {wish.edit.job for wish in round.undos}
+        undone = {wish.edit.job for wish in round.undos} | self.movers.in_hand()
         pending = tuple(job for job in round.snapshot.pending if job.id not in undone)
-        round.view = view = replace(round.snapshot, pending=pending)
+        round.view = view = self.movers.kept(replace(round.snapshot, pending=pending))
         passing = Known(view, round.knowledge, self.composition, self.config)
         ran_out = passing.worth_leasing(lapsed(view, self.entries, self.books.ledger))
         self.rivals.take_in(view, ran_out)
@@ -209,14 +228,23 @@ class Cycle:
             view, lambda seen: plan(seen, round.knowledge, self.composition, known, memory), self.entries, self.faults
         )
         self.books.memory.keep(made.memory, round.fence, round.now)
-        of_running = [d for d in made.decisions if d.action in OF_RUNNING]
+        of_running = [d for d in made.decisions if d.action in OF_RUNNING] + self._proposals(round, made.decisions)
         waiting = [d for d in made.decisions if d.action not in OF_RUNNING]
         round.decisions = passing.ahead(waiting, self.entries.held_back(view.taken))
         with self.faults.contained("reasons"):
             self._tell(round.decisions, round)
-        if refused := list(self._starts.not_begun(of_running, round)):
+        round.moves, refused = self._starts.of_running(of_running, round)
+        if refused:
             self.books.ledger.refuse(refused)
         return passing
+
+    def _proposals(self, round: Round, made: Sequence[Decision]) -> list[Decision]:
+        """Moves that would pay; a fault of ours there costs nobody his place."""
+        with self.faults.contained("moving"):
+            if self.movers.proposes is not None:
+                return self.movers.proposes(round)
+            return proposals(round, list(made), self.composition, self.config, self.rules, self.movers.costs)
+        return []
 
     def _tell(self, decisions: Sequence[Decision], round: Round) -> None:
         self.books.decisions.record(list(news(decisions, round, self.entries, self.config.actuator)))
@@ -229,6 +257,9 @@ class Cycle:
         """Undos first; what could not be pinned goes plain at once."""
         wishes = [*round.undos, *self._starts.wishes(round)]
         results = self.writer.write(wishes, round)
+        if round.report.end == "ok" and round.moves:
+            self.movers.begin(round.moves, round)
+            round.report.moving = len(self.movers.in_hand())
         if round.report.end == "ok" and (instead := self._starts.instead(results, wishes, round)):
             self.writer.write(instead, round)
 

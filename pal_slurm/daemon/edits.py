@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pal_slurm.model import Action, Decision, Job, Pin, Plain, Renew, Request, Unpin
 
+LEASE_S = 30  # of a job whose last run is just being ended
+AFTER_S = 2  # a job that was just requeued must not start in the second in which its last run ended
+
 
 def address(job: Job, task: int | None) -> tuple[int, int | None]:
     """What to call a job in an edit: a task that still shares its array's record goes by ARRAY_TASK."""
@@ -21,18 +24,22 @@ def start(decision: Decision, job: Job) -> Pin | Plain:
     return Pin(number, task, where.nodes, where.slots, where.partition, job.request, seen=job)
 
 
-def give_back(job: Job, until: int | None, original: Request | None = None) -> Unpin:
+def give_back(job: Job, until: int | None, original: Request | None = None, *, between: bool = False) -> Unpin:
     """The request as it was before the pin, else as lua marked it; leased until `until`, else plain Slurm's."""
     marked = job.lease.original if job.lease else None
-    return Unpin(job.id, None, until, original or marked)
+    return Unpin(job.id, None, until, original or marked, between=between)
 
 
 def let_go(job: Job, now: float) -> Plain | Renew | Unpin:
     """Our hands off a job. One that only waits under its lease keeps all else that its user may have changed."""
+    if job.completing:
+        return give_back(job, int(now) + LEASE_S, between=True)
     if job.restarts > 0 and job.required_nodes and job.is_leased(now):
         # The pin of its first run stands; when it begins is Slurm's word, for its node has to forget the first run.
         return give_back(job, job.eligible)
     later = job.own_begin(now)
+    if later is None and job.restarts > 0 and job.is_leased(now):
+        later = int(now) + AFTER_S
     if job.is_leased(now) and not (job.pin and job.pin.slots):
         # Slots without nodes are no pin of ours.
         return Plain(job.id) if later is None else Renew(job.id, until=later)

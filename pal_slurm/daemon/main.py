@@ -152,6 +152,7 @@ def _wait(pald: Pald, report: CycleReport, flags: Flags, clock: Clock) -> None:
 
 LEAST_GAP_S = 0.05
 MOST_GAP_S = 0.4
+FOLLOW_S = 0.25  # a job between two places is looked after as often
 BUSY = 4.0  # cycles begin so many times as far apart as they are long: a stream of jobs is taken in batches
 
 
@@ -162,6 +163,8 @@ def least_gap(report: CycleReport) -> float:
 
 def next_look(report: CycleReport, interval_s: float) -> float:
     """After a lease job_submit.lua lets nothing pass until a later snapshot says that nobody waits: soon, then."""
+    if report.moving:
+        return min(interval_s, FOLLOW_S)
     return min(interval_s, SETTLED_S) if report.leased and report.passing else interval_s
 
 

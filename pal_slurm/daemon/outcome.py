@@ -13,6 +13,9 @@ _DID = {
     EditKind.RENEW: "renewed",
     EditKind.LEASE: "leased again",
     EditKind.UNPIN: "undone",
+    EditKind.WARN: "asked to save",
+    EditKind.REQUEUE: "requeued",
+    EditKind.RENICE: "given their nice back",
 }
 
 
@@ -30,6 +33,7 @@ class CycleReport:
     leased: int = 0
     expected: int = 0
     undone: int = 0
+    moving: int = 0  # jobs between two places
     put_off: int = 0  # due, and left for the next cycle by the write budget
     dropped_hints: int = 0
     unread: int = 0
@@ -49,6 +53,8 @@ class CycleReport:
         parts = [f"{self.pending} pending, {self.leased} leased"]
         if self.expected:
             parts.append(f"{self.expected} about to start")
+        if self.moving:
+            parts.append(f"{self.moving} on the move")
         if self.shadow:
             parts += [f"would {action} {n}" for action, n in sorted(self.would.items())]
         for kind in EditKind:

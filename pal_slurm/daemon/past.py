@@ -5,7 +5,7 @@ reconcile.py judges one intent, and is pure; here the ledger is asked and told.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from pal_slurm.daemon.edits import address, give_back
@@ -25,15 +25,25 @@ class Past:
     ledger: Ledger
     entries: Entries
 
-    def reconciled(self, snapshot: Snapshot, passes: Passes, rules: Rules) -> tuple[list[Transition], list[Job]]:
-        """Judge every watched intent, and write down what is over; pins of ours that nobody watches."""
+    def reconciled(
+        self,
+        snapshot: Snapshot,
+        passes: Passes,
+        rules: Rules,
+        moves: Collection[int] = (),
+        movers: frozenset[int] = frozenset(),
+    ) -> tuple[list[Transition], list[Job]]:
+        """Judge every watched intent, and write down what is over; pins of ours that nobody watches.
+
+        Operations of `moves`, and what stands in `movers`, is looked after elsewhere.
+        """
         jobs = {job.id: job for job in (*snapshot.pending, *snapshot.running)}
         split = (j for j in jobs.values() if j.array_id is not None and j.array_task is not None)
         tasks = {(j.array_id or 0, j.array_task or 0): j for j in split}
         cluster = snapshot.cluster
         ok = frozenset(name for name, good in zip(cluster.node_names, cluster.node_ok, strict=True) if good)
         view = View(jobs, tasks, ok, passes, snapshot.taken, {})
-        watched = self.ledger.watched()
+        watched = [intent for intent in self.ledger.watched() if intent.operation not in moves]
         found = (find(intent, view) for intent in watched)
         view = replace(view, undos=self.ledger.undos({job.key for job in found if job is not None}))
         fates = [judge(intent, view) for intent in watched]
@@ -44,7 +54,7 @@ class Past:
         if stands:
             self.ledger.outcome(_told(stands), snapshot.taken)
         seen = frozenset(t.job.id for t in fates if t.job is not None)
-        lost = orphans(snapshot.pending, seen, snapshot.taken)
+        lost = orphans(snapshot.pending, seen | movers, snapshot.taken)
         return fates, [job for job in lost if self._was_ours(job, snapshot, rules)]
 
     def _was_ours(self, job: Job, snapshot: Snapshot, rules: Rules) -> bool:
@@ -69,7 +79,7 @@ class Past:
         """Original requests to give back: pins that did not work out, and pins that nobody watches."""
         wishes: dict[int, Wish] = {}
         for t in fates:
-            # No operation of several steps is begun yet: one that is found all the same is not ours to go on with.
+            # An operation of several steps that is no move is not ours to go on with.
             if t.job is None or not t.job.pending or t.fate not in (Fate.UNDO, Fate.SURRENDER, Fate.GOES_ON):
                 continue
             own = t.job.own_begin(now)

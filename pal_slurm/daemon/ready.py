@@ -16,5 +16,5 @@ def warnings(setup: SchedulerSetup, config: Config) -> Iterator[str]:
         )
     if not setup.accrue_always:
         yield "leased jobs gather no age priority; add to slurm.conf: PriorityFlags=ACCRUE_ALWAYS"
-    if config.actuator == "pin" and "lua" not in setup.plugins:
+    if config.actuator != "shadow" and "lua" not in setup.plugins:
         yield "no job gets a lease; add to slurm.conf: JobSubmitPlugins=lua (and install job_submit.lua beside it)"

@@ -71,7 +71,7 @@ def _judge_step(intent: Intent, view: View) -> Transition:
     if not job.pending:
         return Transition(intent, Fate.STARTED, job)
     if isinstance(intent.edit, Pin):
-        return _judge_pin(intent, intent.edit, job, view)
+        return judge_pin(intent, intent.edit, job, view)
     if isinstance(intent.edit, Unpin):
         if not settled(intent) and job.pin is not None:
             return Transition(intent, Fate.UNDO, job, "an undo that was cut short")
@@ -93,7 +93,7 @@ def find(intent: Intent, view: View) -> Job | None:
     )
 
 
-def _judge_pin(intent: Intent, pin: Pin, job: Job, view: View) -> Transition:
+def judge_pin(intent: Intent, pin: Pin, job: Job, view: View) -> Transition:
     stands = job.asks_for(pin.nodes, pin.slots or ())
     if not settled(intent):
         if stands and intent.outcome is not Outcome.PARTIAL and not job.is_leased(view.now):

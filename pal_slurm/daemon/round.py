@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.reconcile import Transition, expected
-from pal_slurm.model import Decision, Edit, EditResult, JobRef, Knowledge, Outcome, Placement, Snapshot
+from pal_slurm.model import Decision, Edit, EditResult, JobRef, Knowledge, Move, Outcome, Placement, Snapshot
 from pal_slurm.slurm.port import Passes
 
 
@@ -18,6 +18,9 @@ class Wish:
     submit: int
     decision: Decision | None = None
     by: float | None = None  # epoch: a start is not sent later, its lease is about to end
+    operation: int = 0  # that it goes on with; 0: it begins one
+    step: int = 0
+    move: Move | None = None
 
     @property
     def key(self) -> JobRef:
@@ -36,6 +39,7 @@ class Round:
     view: Snapshot = field(init=False)  # without the jobs that are undone
     knowledge: Knowledge = field(init=False)
     decisions: tuple[Decision, ...] = ()
+    moves: list[Decision] = field(default_factory=list)  # of running jobs, as far as the guard lets them pass
     results: list[EditResult] = field(default_factory=list)
 
     @property

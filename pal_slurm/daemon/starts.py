@@ -64,12 +64,17 @@ class Starts:
         """Jobs whose pin was refused; an array's tasks ask alike."""
         return frozenset(job.id for job in snapshot.pending if self.entries.of_array(job).refused)
 
-    def not_begun(self, decisions: Sequence[Decision], round: Round) -> Iterator[NotBegun]:
-        """Decisions about running jobs that the guard refuses, each told once: the rows that say why."""
+    def of_running(self, decisions: Sequence[Decision], round: Round) -> tuple[list[Decision], list[NotBegun]]:
+        """Decisions about running jobs that the guard lets pass; and rows that say why of others, each told once."""
+        verdicts = check(decisions, round.view, self.rules) if decisions else []
+        refused = [verdict for verdict in verdicts if isinstance(verdict, Refusal)]
+        passed = [verdict.decision for verdict in verdicts if not isinstance(verdict, Refusal)]
+        return passed, list(self._not_begun(refused, round))
+
+    def _not_begun(self, refused: Sequence[Refusal], round: Round) -> Iterator[NotBegun]:
         jobs = {job.id: job for job in round.view.running}
-        for decision, verdict in zip(decisions, check(decisions, round.view, self.rules), strict=True):
-            if not isinstance(verdict, Refusal):
-                continue
+        for verdict in refused:
+            decision = verdict.decision
             round.report.refusals[verdict.reason] += 1
             job, says = jobs.get(decision.job), (decision.action.value, verdict.reason.value)
             if job is not None and self.entries[job.key].told.get(decision.task) != says:

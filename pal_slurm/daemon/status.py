@@ -69,7 +69,7 @@ def status_of(config: Config, slurm: Slurm, store: Store) -> Status:
         capabilities=slurm.capabilities(),
         actuator=config.actuator,
         policy=config.policy.name,
-        canary=described(config.canary) if config.actuator == "pin" else "",
+        canary=described(config.canary) if config.actuator != "shadow" else "",
         leader=term.owner if term and valid else None,
         fence=term.fence if term and valid else None,
         paused=pause.reason if pause else None,

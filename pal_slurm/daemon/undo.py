@@ -20,14 +20,18 @@ PAUSE_S = 0.5  # between batches: 100 edits a second at most, also when pald is 
 
 
 def ours(snapshot: Snapshot) -> list[Job]:
-    """Pending jobs that wait under a lease or bear a pin of ours, in Slurm's order: the head is freed first."""
-    return [job for job in snapshot.pending if job.pin or job.waits_for_us(snapshot.taken)]
+    """Pending jobs that wait under a lease or bear a pin of ours, in Slurm's order: the head is freed first.
+
+    And those that were requeued with a pin: once their old nodes are done with them, they would wait for that.
+    """
+    back = [job for job in snapshot.running if job.completing and job.restarts and job.pin]
+    return [job for job in snapshot.pending if job.pin or job.waits_for_us(snapshot.taken)] + back
 
 
 def one(snapshot: Snapshot, job_id: int) -> list[Job]:
     """The job of that number, or all records of that array."""
-    named = [job for job in snapshot.pending if job_id in (job.id, job.array_id)]
-    if not named:
+    named = [job for job in (*snapshot.pending, *snapshot.running) if job_id in (job.id, job.array_id)]
+    if not any(job.pending or job.completing for job in named):
         raise BadInput(f"no pending job {job_id}; only pending jobs can be undone")
     found = [job for job in ours(snapshot) if job in named]
     if not found:

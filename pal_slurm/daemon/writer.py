@@ -26,6 +26,7 @@ from pal_slurm.store import Ledger
 BATCH = 64
 # Nothing is left to watch after these: the job is as it was, runs, or is gone.
 CLOSING = (Outcome.REFUSED, Outcome.STARTED, Outcome.GONE)
+STARTING = (EditKind.PIN, EditKind.PLAIN, EditKind.UNPIN)
 CRASH_POINTS = ("before-intent", "after-intent", "after-edit", "after-outcome")
 
 
@@ -55,7 +56,7 @@ class Writer:
         self.budget.spend(chosen.count(EDIT))
         self.starts.spend(chosen.count(START), len(results), self.clock.monotonic() - now)
         for result, wish in zip(results, sent, strict=False):
-            if until(result.edit) is None and let_go(result):
+            if result.edit.kind in STARTING and until(result.edit) is None and let_go(result):
                 self.entries[wish.key].started = True
         self.rights.learn_from(results, self.clock.monotonic())
         if denied := self.rights.denied(self.clock.monotonic()):
@@ -93,6 +94,7 @@ class Writer:
                 Intent(
                     0, w.submit, w.edit, round.fence, now, decision=w.decision,
                     passes_main=passes.main, passes_backfill=passes.backfill,
+                    operation=w.operation, step=w.step, move=w.move,
                 )
                 for w in batch
             ]
@@ -127,7 +129,9 @@ class Writer:
 
 
 def _over(intent: Intent, result: EditResult) -> bool:
-    """Whether its operation is."""
+    """Whether its operation is; a move is over when its job runs, or is gone (moves/machine.py)."""
+    if intent.move is not None:
+        return False
     if result.outcome is Outcome.DONE:
         return intent.last and result.edit.kind is not EditKind.PIN
     return result.outcome in CLOSING

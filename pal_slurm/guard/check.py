@@ -6,8 +6,8 @@ Verdicts are given in order: what one permitted start takes is gone for the next
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from pal_slurm.guard.constraints import (
     check_excluded,
@@ -16,13 +16,11 @@ from pal_slurm.guard.constraints import (
     check_reservations,
     check_words,
 )
+from pal_slurm.guard.running import check_movable, swaps
 from pal_slurm.guard.verdict import Cause, No, Permit, Refusal, Rules, Verdict
-from pal_slurm.model import Action, Cluster, Decision, Job, Placement, Shape, Snapshot, Waits
+from pal_slurm.model import Action, Cluster, Decision, Job, Placement, Request, Shape, Snapshot, Waits
 
-OF_RUNNING = {
-    Action.MOVE: "moving running jobs is not built yet",
-    Action.STOP: "stopping running jobs is not built yet",
-}
+OF_RUNNING = (Action.MOVE, Action.STOP)
 
 
 def check(
@@ -35,7 +33,19 @@ def check(
     batch = _Batch(snapshot, rules)
     for placement in (released or {}).values():
         batch.count_released(placement)
-    return [batch.verdict(decision) for decision in decisions]
+    batch.moves = {decision.job: decision for decision in decisions if decision.action in OF_RUNNING}
+    verdicts = [batch.verdict(decision) for decision in decisions]
+    lost = {v.decision.job for v in verdicts if isinstance(v, Refusal)}
+    return [_alone(verdict, lost) for verdict in verdicts]
+
+
+def _alone(verdict: Verdict, refused: Collection[int]) -> Verdict:
+    """Of two that exchange their GPUs both go, or none."""
+    terms = verdict.decision.terms
+    if isinstance(verdict, Refusal) or terms is None or terms.partner not in refused:
+        return verdict
+    said = f"job {verdict.decision.job}: job {terms.partner}, whose GPUs it would take, must stay"
+    return Refusal(verdict.decision, Cause.PARTNER, said)
 
 
 @dataclass
@@ -49,6 +59,11 @@ class _Batch:
     loose_on: set[int] = field(default_factory=set)  # rows that a pin without slots is about to use
     started: set[tuple[int, int | None]] = field(default_factory=set)
     tasks: Counter[int] = field(default_factory=Counter)
+    moves: dict[int, Decision] = field(default_factory=dict)  # of running jobs
+    begun: int = 0
+    lent: frozenset[tuple[int, int]] = frozenset()  # GPUs that come free for the job that is looked at
+    cpus_lent: Counter[int] = field(default_factory=Counter)
+    mem_lent: frozenset[int] = frozenset()  # rows
 
     def __post_init__(self) -> None:
         self.jobs = {job.id: job for job in self.snapshot.pending}
@@ -68,7 +83,8 @@ class _Batch:
     def verdict(self, decision: Decision) -> Verdict:
         try:
             if decision.action in OF_RUNNING:
-                self._check_running(decision)
+                self._check_move(decision)
+                return Permit(decision)
             job = self._job(decision)
             self._check_ours(job)
             self._check_task(job, decision)
@@ -79,20 +95,34 @@ class _Batch:
         self._count(job, decision)
         return Permit(decision)
 
-    def _check_running(self, decision: Decision) -> None:
-        """For steps that need a running job. Whether it saves on demand nobody can say yet: none is let through."""
-        job, now, spare = self.running.get(decision.job), self.snapshot.taken, self.rules.spare_s
-        if job is None:
-            raise No(Cause.NOT_RUNNING, "it does not run")
-        if job.lease is None or job.hint.off:
-            raise No(Cause.HANDS_OFF, "its user wrote pal:off" if job.hint.off else "it bears no mark of ours")
-        if job.het or not job.requeue:
-            raise No(Cause.NO_CONSENT, "it can't be requeued")
-        if now < (job.start or now) + spare:
-            raise No(Cause.TOO_EARLY, "it has only just started")
-        if job.end is not None and now > job.end - spare:
-            raise No(Cause.TOO_LATE, "it is about to end")
-        raise No(Cause.NOT_BUILT, OF_RUNNING[decision.action])
+    def _check_move(self, decision: Decision) -> None:
+        job = self.running.get(decision.job)
+        check_movable(job, decision, self.snapshot, self.rules, self.begun)
+        assert job is not None
+        if (job.id, None) in self.started:
+            raise No(Cause.TWICE, "it was given a move already in this plan")
+        if decision.action is Action.MOVE:
+            partner = swaps(decision, self.moves)
+            self._lend(job, self.running.get(partner.job) if partner is not None else None)
+            try:
+                self._check_pin(replace(job, required_nodes="", slots=(), request=_asked(job)), decision.placement)
+            finally:
+                self.lent, self.cpus_lent, self.mem_lent = frozenset(), Counter(), frozenset()
+            if decision.placement is not None:
+                self.count_released(decision.placement)
+        self.started.add((job.id, None))
+        self.begun += 1
+
+    def _lend(self, *jobs: Job | None) -> None:
+        """What these hold comes free before the pin is made. Memory that they hold is not told."""
+        index = self.snapshot.cluster.node_index
+        lent: set[tuple[int, int]] = set()
+        for job in filter(None, jobs):
+            for node, slots in zip(job.nodes, job.gpus, strict=True):
+                lent.update((index[node], slot) for slot in slots if node in index)
+                if node in index:
+                    self.cpus_lent[index[node]] += job.cpus_alloc // len(job.nodes)
+        self.lent, self.mem_lent = frozenset(lent), frozenset(row for row, _ in lent)
 
     def _job(self, decision: Decision) -> Job:
         if decision.action not in (Action.START, Action.PLAIN):
@@ -190,7 +220,8 @@ class _Batch:
             for slot in slots:
                 if not 0 <= slot < cluster.width or not cluster.gpu_exists[row, slot]:
                     raise No(Cause.NO_SUCH_GPU, f"{node} has no GPU {slot}")
-                if not cluster.gpu_free[row, slot] or (row, slot) in self.gpus_taken:
+                free = cluster.gpu_free[row, slot] or (row, slot) in self.lent
+                if not free or (row, slot) in self.gpus_taken:
                     raise No(Cause.GPU_TAKEN, f"GPU {slot} of {node} is not free")
 
     def _check_slots(self, rows: list[int], placement: Placement) -> None:
@@ -210,8 +241,10 @@ class _Batch:
         cluster, nodes = self.snapshot.cluster, len(rows)
         for row in rows:
             node = cluster.node_names[row]
-            if shape.cpus_on_each(nodes) > cluster.cpus_free[row] - self.cpus_taken[row]:
+            if shape.cpus_on_each(nodes) > cluster.cpus_free[row] + self.cpus_lent[row] - self.cpus_taken[row]:
                 raise No(Cause.CPUS, f"{node} has too few CPUs free")
+            if row in self.mem_lent:
+                continue
             if shape.mem_on_each(nodes) > cluster.mem_free_mb[row] - self.mem_taken[row]:
                 raise No(Cause.MEMORY, f"{node} has too little memory free")
 
@@ -227,3 +260,8 @@ class _Batch:
             row = self.snapshot.cluster.node_index[node]
             self.cpus_taken[row] += job.shape.cpus_on_each(nodes)
             self.mem_taken[row] += job.shape.mem_on_each(nodes)
+
+
+def _asked(job: Job) -> Request:
+    """As its user made it: a pin of ours stands in its request."""
+    return job.lease.original if job.lease else job.request

@@ -2,10 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from pal_slurm.model import Decision
+
+
+@dataclass(frozen=True, slots=True)
+class MoveRules:
+    """How far the site lets running jobs be moved, and how much of that is used up."""
+
+    proven: frozenset[tuple[str, str]] | None = None  # (user, application); None: --requeue alone is no consent
+    first_s: float = 300.0  # a running job is left alone for so long after its start
+    last_s: float = 900.0  # and before its end
+    per_job: int = 4  # a day
+    per_user: int = 20  # an hour
+    per_cluster: int = 60  # an hour
+    at_once: int = 8  # going on at a time
+    share: float = 0.02  # of the GPU time of all GPUs that moves may lose, over the last hour
+    other_slots: bool = True  # this release can ask for other slots, or nodes, than a job was pinned to before
+    of_job: Mapping[int, int] = field(default_factory=dict)  # done so far
+    of_user: Mapping[str, int] = field(default_factory=dict)
+    of_cluster: int = 0
+    going_on: frozenset[int] = frozenset()  # jobs
+    lost_gpu_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +36,7 @@ class Rules:
     disable_job_shrink: bool  # without it a node list that meets a running job kills its steps
     exact_slots: bool = True  # this release takes typed slot requests
     margin_s: float = 3.0  # a lease that ends within this time may start the job before our edit arrives
-    spare_s: float = 300.0  # a running job is left alone for so long after its start and before its end
+    moves: MoveRules | None = None  # None: nobody is moved
 
 
 class Cause(StrEnum):
@@ -29,7 +50,11 @@ class Cause(StrEnum):
     NO_CONSENT = "no-consent"
     TOO_EARLY = "too-early"
     TOO_LATE = "too-late"
-    NOT_BUILT = "not-built"
+    MOVES_OFF = "moves-off"
+    MOVE_BUDGET = "move-budget"
+    NEAR_LIMIT = "near-limit"
+    WOULD_BE_TAKEN = "would-be-taken"
+    PARTNER = "partner"
     NO_LEASE = "no-lease"
     LEASE_ENDING = "lease-ending"
     NOT_ELIGIBLE = "not-eligible"

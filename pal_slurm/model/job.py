@@ -163,6 +163,7 @@ class Job:
     )
     completing: bool = False  # its run is over, and its nodes are not yet done with it
     suspended: bool = False
+    since: int | None = None  # of a job that we requeued: Slurm's own submit time; `submit` is that of its first run
     nodes: tuple[str, ...] = ()  # running
     gpus: tuple[tuple[int, ...], ...] = ()  # running: device indices per node
     cpus_alloc: int = 0

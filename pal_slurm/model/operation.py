@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from pal_slurm.model.edit import Edit, EditKind, Outcome
+from pal_slurm.model.move import Move
 from pal_slurm.model.placement import Decision
 
 
@@ -19,8 +20,8 @@ class OperationKind(StrEnum):
     RENEW = "renew"
     LEASE = "lease"
     GIVE_BACK = "give-back"  # its request as it was
-    MOVE = "move"  # not built yet
-    STOP = "stop"  # not built yet
+    MOVE = "move"
+    STOP = "stop"
 
 
 Steps = tuple[EditKind, ...]
@@ -38,7 +39,10 @@ STEPS: Mapping[OperationKind, Steps] = {
     OperationKind.MOVE: (EditKind.WARN, EditKind.REQUEUE, EditKind.RENEW, EditKind.PIN, EditKind.RENICE),
     OperationKind.STOP: (EditKind.WARN, EditKind.REQUEUE, EditKind.RENEW),
 }
-"""Operations of several; what each needs, and why in this order: docs/decisions/0015-operations.md."""
+"""Operations of several, as they go where nothing goes wrong; a step may be made again, or another one instead.
+
+What each needs, and why in this order: docs/decisions/0015-operations.md.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +62,8 @@ class Intent:
     operation: int = 0  # 0: it begins one
     kind: OperationKind | None = None  # of the operation; none: what this edit alone is
     plan: Steps = ()  # all steps of the operation; none: this edit alone
-    step: int = 0  # which of them this is
+    step: int = 0  # which of them this is; of a move: how many there were before
+    move: Move | None = None  # of which it is a step
 
     @property
     def last(self) -> bool:

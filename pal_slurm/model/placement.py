@@ -31,8 +31,8 @@ class Action(StrEnum):
     PLAIN = "plain"  # let Slurm start it now, where it likes
     WAIT = "wait"  # keep the lease
     LEAVE = "leave"  # not ours to touch
-    MOVE = "move"  # take a running job's checkpoint, stop it, start it elsewhere: not built yet
-    STOP = "stop"  # take a running job's checkpoint and stop it: not built yet
+    MOVE = "move"  # take a running job's checkpoint, stop it, start it elsewhere
+    STOP = "stop"  # take a running job's checkpoint and stop it
 
 
 class Reason(StrEnum):
@@ -54,8 +54,21 @@ class Reason(StrEnum):
     PAST_PLANNED_START = "past-planned-start"  # jobs we don't lease keep it waiting: Slurm's backfill shall reserve
     OVERTAKEN = "overtaken"  # jobs we don't lease wait beside it, or start while it waits: Slurm shall reserve
     LEASE_RAN_OUT = "lease-ran-out"  # Slurm may start it, and can't for now: it is leased again
+    BETTER_GPUS = "better-gpus"  # a running job: free ones, or those of one that takes its own, are worth the move
+    MAKES_ROOM = "makes-room"  # a running job: where it runs a job that waits can start
     FOREIGN = "foreign"  # no lease of ours
     HELD = "held"
+
+
+@dataclass(frozen=True, slots=True)
+class MoveTerms:
+    """What a move is reckoned to cost and to bring, and with whom it goes together."""
+
+    cost_s: float  # what the job loses
+    gain_s: float  # what it wins over the time that counts, cost not taken off
+    step_before: float | None = None  # by the one equation
+    partner: int | None = None  # the running job that takes its GPUs, and whose GPUs it takes
+    makes_room_for: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,3 +83,4 @@ class Decision:
     rank: int = 0  # its place in the order
     slurm_placement: Placement | None = None  # what Slurm itself would choose, as far as it can be reckoned
     until: float | None = None  # when one that waits will probably start, or takes what it is offered, if that is known
+    terms: MoveTerms | None = None  # of MOVE and STOP

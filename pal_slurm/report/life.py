@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from pal_slurm.model import EditKind, Intent, NotBegun, Outcome, Pin, Placement, until
+from pal_slurm.model import EditKind, Ending, Intent, Move, NotBegun, Outcome, Pin, Placement, until
 from pal_slurm.report.text import clock, fold, shown
 from pal_slurm.report.why import sentences, where
-from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store, Why
+from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, MoveRepo, OutcomeRepo, Store, Why
 
 _clock = partial(clock, form="%Y-%m-%d %H:%M:%S")
 _MANY = 12  # edits that are told one by one; of more, the last ones
@@ -21,14 +21,16 @@ class Life:
     edits: tuple[Intent, ...]
     got: tuple[JobOutcome, ...]
     refused: tuple[NotBegun, ...] = ()  # before the first edit
+    moves: tuple[Move, ...] = ()
 
     @property
     def empty(self) -> bool:
-        return not (self.decided or self.edits or self.got or self.refused)
+        return not (self.decided or self.edits or self.got or self.refused or self.moves)
 
     def plain(self) -> dict[str, object]:
         """For JSON."""
-        return {"decisions": self.decided, "edits": self.edits, "outcomes": self.got, "refused": self.refused}
+        books: dict[str, object] = {"decisions": self.decided, "edits": self.edits, "outcomes": self.got}
+        return books | {"refused": self.refused, "moves": self.moves}
 
 
 def life_of(store: Store, cluster: str, job: int, task: int | None = None) -> Life:
@@ -44,6 +46,7 @@ def life_of(store: Store, cluster: str, job: int, task: int | None = None) -> Li
         tuple(i for i in edits if i.submit == newest),
         tuple(o for o in got if o.submit == newest),
         tuple(r for r in refused if r.submit == newest),
+        tuple(m for m in MoveRepo(store, cluster).of_job(job) if m.submit == newest),
     )
 
 
@@ -71,6 +74,8 @@ def life_sentences(life: Life) -> Iterator[str]:
         yield f"{_clock(refused.at)} {refused.kind.value}: not begun ({shown(refused.said)})"
     if not (life.decided or edits or life.refused):
         yield "pald decided nothing for it: nothing better than Slurm's own choice could come, or it was none of ours."
+    for move in life.moves[-_MANY:]:
+        yield from move_sentences(move)
     for outcome in life.got:
         yield from _got(outcome)
 
@@ -81,6 +86,9 @@ _TOLD = {
     EditKind.RENEW: "its lease was renewed",
     EditKind.LEASE: "its lease had run out: leased again",
     EditKind.UNPIN: "its original request was given back",
+    EditKind.WARN: "asked to save",
+    EditKind.REQUEUE: "requeued as it was submitted, to wait for us",
+    EditKind.RENICE: "its nice was given back",
 }
 _CAME_OUT = {
     None: "and pald does not know yet whether it was carried out",
@@ -105,6 +113,35 @@ def edit_words(intent: Intent) -> str:
     task = "" if edit.task is None else f" task {edit.task}"
     said = f" ({shown(intent.said)})" if intent.said else ""
     return f"{_clock(intent.written_at)}{task} {what}: {_CAME_OUT[intent.outcome]}{said}"
+
+
+_ENDINGS = {
+    None: "It is on its way",
+    Ending.MOVED: "It runs there",
+    Ending.STOPPED: "It went back to the queue",
+    Ending.ELSEWHERE: "It runs elsewhere",
+    Ending.STAYED: "It was left where it ran",
+    Ending.ENDED: "It ended meanwhile",
+}
+
+
+def move_sentences(move: Move) -> Iterator[str]:
+    """What a move was for, and what came of it."""
+    to = "the queue" if move.target is None else where(move.target)
+    yield f"{_clock(move.began_at)} it was to move from {where(move.old)} to {to}{_purpose(move)}."
+    if move.step_before and move.step_after:
+        speed = f"{move.step_before:.4g} to {move.step_after:.4g} s/step"
+        yield f"  Reckoned: {speed}, {move.gain_s:.0f} s won for {move.cost_s:.0f} s lost."
+    ended = _ENDINGS[move.ending] + (f" ({shown(move.said)})" if move.said else "")
+    dead = "" if move.dead_s is None else f"; {move.dead_s:.0f} s between its runs"
+    handed = f"; Slurm's queue had it: {shown(move.handed)}" if move.handed and not move.said else ""
+    yield f"  {ended}{dead}{handed}."
+
+
+def _purpose(move: Move) -> str:
+    if move.makes_room_for is not None:
+        return f", to make room for job {move.makes_room_for}"
+    return "" if move.partner is None else f", while job {move.partner} takes its GPUs"
 
 
 def _got(outcome: JobOutcome) -> Iterator[str]:

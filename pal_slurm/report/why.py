@@ -105,6 +105,8 @@ REASONS = {
     "itself keeps its turn.",
     Reason.LEASE_RAN_OUT: "Its lease ran out before pald renewed it, and Slurm can't start it for now: it is leased "
     "again, to be placed in its turn.",
+    Reason.BETTER_GPUS: "Other GPUs, free ones or those of a job that takes its own, are worth what a move costs it.",
+    Reason.MAKES_ROOM: "Where it runs a job that waits could start, and it can run elsewhere.",
     Reason.FOREIGN: "It bears no lease of ours, so pald does not touch it.",
     Reason.HELD: "It is held.",
 }
@@ -174,7 +176,7 @@ def _what_it_is(why: Why) -> str:
 def _verdict(why: Why) -> str:
     decision = why.decision
     if decision.action is Action.START and decision.placement is not None:
-        verb = "is placed" if why.actuator == "pin" else "would be placed (shadow: nothing was changed)"
+        verb = "is placed" if why.actuator != "shadow" else "would be placed (shadow: nothing was changed)"
         how = "exactly these devices" if decision.placement.exact else "these nodes; Slurm takes the devices"
         return f"It {verb} on {where(decision.placement)} ({how})."
     return {

@@ -120,7 +120,7 @@ class SimPald:
             pause = max(self.pald.faults.pause_s(interval), self.pald.cycle.pace.gap_s(least) - report.took_s)
             seen = c.version if not report.edits else seen
             c.run_until(min(when, c.now + max(pause, 0.0)))
-            self._idle = report.end == "ok" and not c.pending
+            self._idle = report.end == "ok" and not c.pending and not report.moving
             most = math.inf if self._idle else begun + max(pause, next_look(report, interval))
             self._sleep(seen, min(when, most), stop)
             self._idle = False

@@ -12,6 +12,7 @@ from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.slurm.port import Capabilities
 
 OLDEST = (22, 5, 0)
+SAME_SECOND = (26, 5, 0)  # before, the old node refuses such a start, and the job fails; 25.05 and 25.11 weren't tried
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +59,5 @@ def capabilities_of(release: str) -> Capabilities:
         exact_slots=row.exact_slots,
         cross_field=row.cross_field,
         tres_separator=f"{row.tres_separator}gpu",
+        same_second=number >= SAME_SECOND,
     )

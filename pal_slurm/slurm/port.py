@@ -23,6 +23,7 @@ class Capabilities:
     exact_slots: bool  # typed slot requests work at all
     cross_field: bool  # a per-node request must be pinned by a per-job one and the reverse (before 23.02.6)
     tres_separator: str  # "gres:gpu" or "gres/gpu"
+    same_second: bool = False  # a job may start in the very second in which its last run ended (26.05)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,13 @@ from pal_slurm.store.gpus import GpuRepo, Sighting, Stay
 from pal_slurm.store.leadership import Leadership, Term
 from pal_slurm.store.ledger import Ledger
 from pal_slurm.store.memory import MemoryRepo
+from pal_slurm.store.moves import MoveRepo
 from pal_slurm.store.outcomes import JobOutcome, OutcomeRepo
 from pal_slurm.store.scores import Added, Delivery, Measurement, PlacedScore, Score, ScoreRepo
 from pal_slurm.store.state import Pause, Said, Switches
 
 __all__ = [
     "Added", "AppRepo", "DecisionRepo", "Delivery", "GpuRepo", "JobOutcome", "Leadership", "Ledger", "Measurement",
-    "MemoryRepo", "OutcomeRepo", "Pause", "PlacedScore", "Said", "Score", "ScoreRepo", "Sighting", "Stay", "Store",
-    "StoredApp", "Switches", "Term", "Weighed", "Why", "open_store",
+    "MemoryRepo", "MoveRepo", "OutcomeRepo", "Pause", "PlacedScore", "Said", "Score", "ScoreRepo", "Sighting", "Stay",
+    "Store", "StoredApp", "Switches", "Term", "Weighed", "Why", "open_store",
 ]  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from sqlalchemy import Connection, Row, Select, Table, func, insert, select, update
 
-from pal_slurm.errors import NotLeader, StoreError
+from pal_slurm.errors import NotLeader
 from pal_slurm.model import (
     KIND_OF,
     STEPS,
@@ -27,17 +27,21 @@ from pal_slurm.model import (
     Pin,
     Plain,
     Renew,
+    Renice,
+    Requeue,
     Unpin,
+    Warn,
     until,
 )
 from pal_slurm.store.engine import Store
+from pal_slurm.store.moves import begun
 from pal_slurm.store.rows import names, values
 from pal_slurm.store.state import first_use
 from pal_slurm.store.tables import leader, operations, steps
 
 MAX_SAID = 1000
 # Fields of an intent that are columns of another name or table
-NOT_SAME = ("id", "submit", "edit", "outcome", "said", "decision", "closed", "kind", "plan", "step")
+NOT_SAME = ("id", "submit", "edit", "outcome", "said", "decision", "closed", "kind", "plan", "step", "move")
 T = TypeVar("T")
 _OF = operations.c
 _INTENTS = select(
@@ -99,6 +103,14 @@ class Ledger:
     def watched(self) -> list[Intent]:
         """The step that each operation is at which is not closed, oldest first: open ones, and pins not started."""
         return self._read(_INTENTS.where(_OF.closed.is_(False), steps.c.number == _OF.step).order_by(steps.c.id))
+
+    def steps_of(self, operations_: Iterable[int]) -> dict[int, list[Intent]]:
+        """All steps of these operations, in order."""
+        found: dict[int, list[Intent]] = {number: [] for number in operations_}
+        for part in _chunks(list(found)):
+            for intent in self._read(_INTENTS.where(steps.c.operation.in_(part)).order_by(steps.c.id)):
+                found[intent.operation].append(intent)
+        return found
 
     def open(self) -> list[Intent]:
         """Written, and nobody knows yet whether they were carried out."""
@@ -189,12 +201,17 @@ class Ledger:
     def _write(self, db: Connection, intent: Intent) -> Intent:
         """A step; the first one begins its operation, which is at the newest one."""
         edit = intent.edit
+        if intent.move is not None:
+            kind = OperationKind.STOP if intent.move.target is None else OperationKind.MOVE
+            intent = replace(intent, kind=kind, plan=STEPS[kind])
         intent = replace(intent, kind=intent.kind or KIND_OF[edit.kind], plan=intent.plan or (edit.kind,))
         if intent.operation:
             going_on = update(operations).where(self._mine, _OF.id == intent.operation)
             db.execute(going_on.values(step=intent.step))
         else:
             intent = replace(intent, operation=_insert(db, operations, self._operation(intent)))
+            if intent.move is not None:
+                intent = replace(intent, move=begun(db, self._cluster, intent.move, intent.operation))
         return replace(intent, id=_insert(db, steps, _step(intent)))
 
     def _operation(self, i: Intent) -> dict[str, object]:
@@ -215,11 +232,22 @@ def _insert(db: Connection, table: Table, row: Mapping[str, object]) -> int:
 def _step(intent: Intent) -> dict[str, object]:
     edit = intent.edit
     pin = edit if isinstance(edit, Pin) else Pin(edit.job)
-    original = edit.original if isinstance(edit, Pin | Unpin) else None
+    original = edit.original if isinstance(edit, Pin | Unpin | Requeue) else None
+    nice = edit.nice if isinstance(edit, Unpin | Requeue | Renice) else None
+    signal = ("B:" * edit.to_script + edit.signal) if isinstance(edit, Warn) else None
     what = {"kind": edit.kind.value, "nodes": pin.nodes, "slots": pin.slots, "partition": pin.partition}
     outcome = None if intent.outcome is None else intent.outcome.value
     told = {"number": intent.step, "outcome": outcome, "said": intent.said[:MAX_SAID]}
-    return values(intent, *NOT_SAME) | what | told | {"until": until(edit), "original": original}
+    return (
+        values(intent, *NOT_SAME)
+        | what
+        | told
+        | {"until": until(edit), "original": original}
+        | {
+            "nice": nice,
+            "signal": signal,
+        }
+    )
 
 
 def _intent(row: Row[Any]) -> Intent:
@@ -239,7 +267,7 @@ def _intent(row: Row[Any]) -> Intent:
 
 
 def _edit(row: Row[Any]) -> Edit:
-    match kind := EditKind(row.kind):
+    match EditKind(row.kind):
         case EditKind.PIN:
             return Pin(row.job, row.task, row.nodes, row.slots, row.partition, row.original)
         case EditKind.PLAIN:
@@ -249,8 +277,13 @@ def _edit(row: Row[Any]) -> Edit:
         case EditKind.LEASE:
             return LeaseAgain(row.job, row.task, until=int(row.until))
         case EditKind.UNPIN:
-            return Unpin(row.job, row.task, row.until, row.original)
-    raise StoreError(f"a row of the database can't be read: no edit {kind} is made by this pal-slurm")
+            return Unpin(row.job, row.task, row.until, row.original, row.nice)
+        case EditKind.WARN:
+            return Warn(row.job, row.task, signal=row.signal.removeprefix("B:"), to_script=row.signal[:2] == "B:")
+        case EditKind.REQUEUE:
+            return Requeue(row.job, row.task, until=int(row.until), original=row.original, nice=row.nice)
+        case EditKind.RENICE:
+            return Renice(row.job, row.task, nice=int(row.nice))
 
 
 def _chunks(every: Sequence[T], size: int = 500) -> Iterable[Sequence[T]]:

@@ -29,7 +29,7 @@ from sqlalchemy.schema import SchemaItem
 from pal_slurm.model import Decision, EditKind, Request
 from pal_slurm.store.rows import Json
 
-HEAD = "0005"  # the newest migration; a test holds it against Alembic's own answer
+HEAD = "0006"  # the newest migration; a test holds it against Alembic's own answer
 
 metadata = MetaData(
     naming_convention={
@@ -42,10 +42,10 @@ metadata = MetaData(
 # MariaDB takes "Bert" for "bert" by default; names of nodes, cards and applications are not to be mixed up
 _EXACT: dict[str, Any] = {"mysql_charset": "utf8mb4", "mysql_collate": "utf8mb4_bin"}
 _LongText = Text().with_variant(mysql.MEDIUMTEXT(), "mysql", "mariadb")  # there Text is 64 KB
-_Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself for INTEGER only
+Id = BigInteger().with_variant(Integer, "sqlite")  # SQLite numbers rows by itself for INTEGER only
 
 
-def _table(name: str, *parts: SchemaItem, **more: Any) -> Table:
+def new_table(name: str, *parts: SchemaItem, **more: Any) -> Table:
     return Table(name, metadata, *parts, **_EXACT, **more)
 
 
@@ -58,19 +58,19 @@ class Baseline:
     jobs: int
 
 
-gpus = _table(
+gpus = new_table(
     "gpus",
-    Column("id", _Id, primary_key=True),
+    Column("id", Id, primary_key=True),
     Column("uuid", String(96), nullable=False, unique=True),
     Column("model", String(64), nullable=False),
     Column("serial", String(64)),  # as printed on the card; null: nobody told
     Column("first_seen", Double, nullable=False),
     Column("last_seen", Double, nullable=False),
 )
-gpu_slots = _table(
+gpu_slots = new_table(
     "gpu_slots",
-    Column("id", _Id, primary_key=True),
-    Column("gpu_id", _Id, ForeignKey("gpus.id"), nullable=False),
+    Column("id", Id, primary_key=True),
+    Column("gpu_id", Id, ForeignKey("gpus.id"), nullable=False),
     Column("node", String(255), nullable=False),
     Column("slot", Integer, nullable=False),
     Column("since", Double, nullable=False),
@@ -78,10 +78,10 @@ gpu_slots = _table(
     Index(None, "gpu_id"),
     Index(None, "node", "slot"),
 )
-runs = _table(
+runs = new_table(
     "runs",
-    Column("id", _Id, primary_key=True),
-    Column("gpu_id", _Id, ForeignKey("gpus.id"), nullable=False),
+    Column("id", Id, primary_key=True),
+    Column("gpu_id", Id, ForeignKey("gpus.id"), nullable=False),
     Column("class", String(32), key="cls", nullable=False),
     Column("app", String(64)),  # the application or kernel that ran, where it was one
     Column("seconds", Double),  # as measured; either this or the score is set
@@ -99,9 +99,9 @@ runs = _table(
     Index(None, "gpu_id", "cls", "night"),
     Index(None, "night"),
 )
-scores = _table(
+scores = new_table(
     "scores",
-    Column("gpu_id", _Id, ForeignKey("gpus.id"), primary_key=True),
+    Column("gpu_id", Id, ForeignKey("gpus.id"), primary_key=True),
     Column("class", String(32), key="cls", primary_key=True),
     Column("score", Double, nullable=False),
     Column("n_runs", Integer, nullable=False),
@@ -121,9 +121,9 @@ scores = _table(
     Column("jobs", Integer),  # observations of jobs since then
     Column("asked", Double),  # what one user's jobs say and nobody else has seen: it waits for a witness
 )
-nights = _table(
+nights = new_table(
     "nights",
-    Column("gpu_id", _Id, ForeignKey("gpus.id"), primary_key=True),
+    Column("gpu_id", Id, ForeignKey("gpus.id"), primary_key=True),
     Column("class", String(32), key="cls", primary_key=True),
     Column("app", String(64), primary_key=True),
     Column("scope", String(8), primary_key=True),
@@ -140,17 +140,17 @@ nights = _table(
     Column("score", Double),  # that night's own, by the level of the night
     Index(None, "night"),
 )
-alerts = _table(
+alerts = new_table(
     "alerts",
-    Column("id", _Id, primary_key=True),
+    Column("id", Id, primary_key=True),
     Column("key", String(191), nullable=False, unique=True),  # what, where and when: told once
     Column("kind", String(32), nullable=False),
     Column("said", Text, nullable=False),
     Column("raised_at", Double, nullable=False),
 )
-job_samples = _table(
+job_samples = new_table(
     "job_samples",
-    Column("id", _Id, primary_key=True),
+    Column("id", Id, primary_key=True),
     Column("document", String(64), nullable=False, unique=True),
     Column("cluster", String(64), nullable=False),
     Column("job", String(24), nullable=False),  # as Slurm prints it: 7 or 7_3
@@ -169,7 +169,7 @@ job_samples = _table(
     Index(None, "cluster", "job"),
     Index(None, "heard", "ended_at"),
 )
-app_features = _table(
+app_features = new_table(
     "app_features",
     Column("app", String(64), primary_key=True),
     Column("compute", Double),
@@ -182,16 +182,16 @@ app_features = _table(
     Column("sure", Double),  # probability that it belongs to its class rather than to the next best
     Column("seen_at", Double, nullable=False),
 )
-votes = _table(
+votes = new_table(
     "votes",
-    Column("gpu_id", _Id, ForeignKey("gpus.id"), primary_key=True),
+    Column("gpu_id", Id, ForeignKey("gpus.id"), primary_key=True),
     Column("class", String(32), key="cls", primary_key=True),
     Column("user", String(64), primary_key=True),
     Column("mean", Double, nullable=False),  # log of the score, by this user's jobs alone
     Column("var", Double, nullable=False),
     Column("heard_at", Double, nullable=False),
 )
-user_apps = _table(
+user_apps = new_table(
     "user_apps",
     Column("app", String(64), primary_key=True),
     Column("user", String(64), primary_key=True),
@@ -199,7 +199,7 @@ user_apps = _table(
     Column("noise", Double),
     Column("seen_at", Double, nullable=False),
 )
-apps = _table(
+apps = new_table(
     "apps",
     Column("name", String(64), primary_key=True),
     Column("class", String(32), key="cls", nullable=False),
@@ -208,9 +208,9 @@ apps = _table(
     Column("source", String(32), nullable=False),
     Column("set_at", Double, nullable=False),
 )
-operations = _table(
+operations = new_table(
     "operations",
-    Column("id", _Id, primary_key=True),
+    Column("id", Id, primary_key=True),
     Column("cluster", String(64), nullable=False),
     Column("job", BigInteger, nullable=False),
     Column("submit", BigInteger, nullable=False),
@@ -226,10 +226,10 @@ operations = _table(
     Index(None, "cluster", "closed"),
     sqlite_autoincrement=True,  # an id never comes round again, also after old rows are pruned
 )
-steps = _table(
+steps = new_table(
     "steps",
-    Column("id", _Id, primary_key=True),
-    Column("operation", _Id, ForeignKey("operations.id", ondelete="CASCADE"), nullable=False),
+    Column("id", Id, primary_key=True),
+    Column("operation", Id, ForeignKey("operations.id", ondelete="CASCADE"), nullable=False),
     Column("number", Integer, nullable=False),
     Column("kind", String(16), nullable=False),
     Column("nodes", Json(tuple[str, ...]), nullable=False),
@@ -244,17 +244,19 @@ steps = _table(
     Column("outcome_at", Double),
     Column("passes_main", BigInteger, nullable=False),
     Column("passes_backfill", BigInteger, nullable=False),
+    Column("nice", BigInteger),
+    Column("signal", String(8)),
     UniqueConstraint("operation", "number"),
     sqlite_autoincrement=True,
 )
-memory = _table(
+memory = new_table(
     "memory",
     Column("cluster", String(64), primary_key=True),
     Column("fence", BigInteger, nullable=False),
     Column("value", _LongText, nullable=False),  # JSON, of a version of its own: what the policy remembers
     Column("written_at", Double, nullable=False),
 )
-decisions = _table(
+decisions = new_table(
     "decisions",
     Column("cluster", String(64), primary_key=True),
     Column("job", BigInteger, primary_key=True, autoincrement=False),
@@ -266,14 +268,14 @@ decisions = _table(
     Column("why", Text, nullable=False),  # JSON: what was known and weighed
     Index(None, "cluster", "decided_at"),
 )
-leader = _table(
+leader = new_table(
     "leader",
     Column("cluster", String(64), primary_key=True),
     Column("owner", String(255), nullable=False),
     Column("fence", BigInteger, nullable=False),
     Column("expires", Double, nullable=False),
 )
-outcomes = _table(
+outcomes = new_table(
     "job_outcomes",
     Column("cluster", String(64), primary_key=True),
     Column("job", BigInteger, primary_key=True, autoincrement=False),
@@ -291,7 +293,7 @@ outcomes = _table(
     Column("slurm_step_time", Double),  # predicted for what Slurm itself would have chosen
     Index(None, "cluster", "start"),
 )
-state = _table(
+state = new_table(
     "state",
     Column("key", String(64), primary_key=True),
     Column("value", Text, nullable=False),

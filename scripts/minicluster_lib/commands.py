@@ -147,7 +147,7 @@ def _summary(layout: Layout, spec: Spec, chosen: ports.Ports, timings: dict[str,
         if spec.pald
         else "--gres=gpu:1 --wrap 'sleep 10'"
     )
-    does = f"{'places jobs' if spec.actuator == 'pin' else 'only decides'} ({spec.actuator}), policy {spec.policy}"
+    does = f"{'places jobs' if spec.actuator != 'shadow' else 'only decides'} ({spec.actuator}), policy {spec.policy}"
     beside = (
         f"  pald       {does}; scores: {spec.profile}\n             {tool} exec --name {spec.name} -- palctl status\n"
     )

@@ -9,7 +9,7 @@ from .errors import MiniclusterError
 
 RELEASES = ("native", "24.11", "26.05")
 GRES_KINDS = ("slots", "typed", "none")
-ACTUATORS = ("pin", "shadow")
+ACTUATORS = ("pin", "move", "shadow")
 PROFILES = ("perfect", "none", "measured")
 MAX_NODES = 512
 MAX_GPUS = 16

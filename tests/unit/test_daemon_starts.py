@@ -12,13 +12,16 @@ from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.round import Round, Wish
 from pal_slurm.daemon.starts import Starts, failed, give_backs, permitted, plain_instead
-from pal_slurm.guard import Cause, Rules
+from pal_slurm.guard import Cause, MoveRules, Rules
 from pal_slurm.model import (
+    NO_CONSENT,
     NOT_SENT,
     Action,
+    Consent,
     Decision,
     EditKind,
     EditResult,
+    Given,
     Hint,
     Job,
     JobState,
@@ -92,16 +95,24 @@ def test_a_refused_job_is_remembered_with_all_tasks_of_its_array_until_it_waits_
     assert starts.refused(snapshot(array)) == frozenset()  # a job id that came round again
 
 
+MOVING = Rules(True, moves=MoveRules())
 RUNNING = replace(
-    JOB, state=JobState.RUNNING, start=int(NOW) - 1000, end=int(NOW) + 1000, requeue=True, nodes=("n1",), gpus=((0, 1),)
+    JOB,
+    state=JobState.RUNNING,
+    start=int(NOW) - 1000,
+    end=int(NOW) + 1000,
+    requeue=True,
+    nodes=("n1",),
+    gpus=((0, 1),),
+    consent=Consent(Given.ASKED),
 )
 
 
 @pytest.mark.parametrize(
     ("action", "facts", "cause", "said"),
     [
-        (Action.MOVE, {}, Cause.NOT_BUILT, "job 7: moving running jobs is not built yet"),
-        (Action.STOP, {}, Cause.NOT_BUILT, "job 7: stopping running jobs is not built yet"),
+        (Action.MOVE, {"consent": NO_CONSENT}, Cause.NO_CONSENT, "job 7: nobody said that it may be moved"),
+        (Action.STOP, {"batch": 0}, Cause.NO_CONSENT, "job 7: it is of srun or salloc: nothing could start it again"),
         (Action.MOVE, {"lease": None}, Cause.HANDS_OFF, "job 7: it bears no mark of ours"),
         (Action.MOVE, {"hint": Hint(off=True)}, Cause.HANDS_OFF, "job 7: its user wrote pal:off"),
         (Action.MOVE, {"requeue": False}, Cause.NO_CONSENT, "job 7: it can't be requeued"),
@@ -112,17 +123,18 @@ RUNNING = replace(
 def test_what_needs_a_running_job_is_refused_with_its_reason_and_told_once(
     action: Action, facts: dict[str, Any], cause: Cause, said: str
 ) -> None:
-    starts, at = Starts(Entries(), Rules(True), lambda decisions, _: None), going(replace(RUNNING, **facts))
+    starts, at = Starts(Entries(), MOVING, lambda decisions, _: None), going(replace(RUNNING, **facts))
     decision = replace(PIN, action=action)
-    (refused,) = starts.not_begun([decision], at)
+    passed, (refused,) = starts.of_running([decision], at)
+    assert passed == []
     assert (refused.kind.value, refused.said, refused.decision) == (action.value, said, decision)
     assert at.report.refusals == {cause: 1}
-    assert list(starts.not_begun([decision], at)) == []
+    assert starts.of_running([decision], at) == ([], [])
 
 
 def test_of_a_job_that_runs_no_more_there_is_nothing_to_tell() -> None:
     starts, at = Starts(Entries(), Rules(True), lambda decisions, _: None), going(JOB)
-    assert list(starts.not_begun([replace(PIN, action=Action.MOVE)], at)) == []
+    assert starts.of_running([replace(PIN, action=Action.MOVE)], at) == ([], [])
     assert at.report.refusals == {Cause.NOT_RUNNING: 1}
 
 

@@ -80,7 +80,7 @@ class Known:
         """Other orders and placements are somebody's wish, whatever the scores say."""
         c = self.composition
         ours = isinstance(c.order, SlurmOrder) and isinstance(c.placement, Ranking) and c.placement.scores
-        return self.config.lease.let_through and self.config.actuator == "pin" and ours
+        return self.config.lease.let_through and self.config.actuator != "shadow" and ours
 
     def _alike(self) -> bool:
         cluster = self.view.cluster

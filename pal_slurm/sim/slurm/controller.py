@@ -300,13 +300,14 @@ class Controller:
         for job in (*self.running.values(), *self.pending.values()):
             if job.told_to_end <= self.now - SAVED_S or job.ran is None or job.empty:
                 continue
-            if not job.parts:  # its nodes were done with it
+            if not job.back:  # its nodes were done with it; should it run again, that is forgotten too
+                self._free(job)
                 if any(part.slots & ~self.nodes[part.row].free.slots for part in job.last):
                     continue
                 for part in job.last:
                     self.nodes[part.row].hold(part)
                     self.touched.add(part.row)
-                del self.pending[job.record.id]
+                self.pending.pop(job.record.id, None)
                 self.running[job.record.id] = job
             job.starts += 1
             job.forgets()

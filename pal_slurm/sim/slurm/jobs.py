@@ -103,7 +103,7 @@ class SimJob:
         """Requeued: what it asked for is as it was, a pin included; it still shows where it runs."""
         self.ran, self.told_to_end, self.last, self.back = self.record, now, self.parts, True
         r = self.record = msgspec.structs.replace(self._before or self.record)
-        r.state, r.restarts = "COMPLETING", r.restarts + 1
+        r.state, r.restarts = "COMPLETING", self.ran.restarts + 1
         r.nodes, r.gres_detail, r.start, r.end = self.ran.nodes, self.ran.gres_detail, self.ran.start, int(now)
         r.nice = self.ran.nice
         self.changed()

@@ -1,0 +1,63 @@
+"""How much may still be moved. In: pal.yaml, the moves of the last days. Out: the guard's rules; None: nothing may."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+from pal_slurm.config import Config
+from pal_slurm.guard import MoveRules
+from pal_slurm.model import Ending, Move
+from pal_slurm.slurm.port import Capabilities
+
+DAY_S, HOUR_S = 86_400.0, 3_600.0
+WEEK_S = 7 * DAY_S
+ENOUGH = 5  # measured moves: one whose job ended right after it says nothing yet
+
+
+def rules_of_moves(
+    config: Config, week: Sequence[Move], now: float, caps: Capabilities, proven: frozenset[tuple[str, str]]
+) -> MoveRules | None:
+    keys = config.moves
+    if config.actuator != "move" or keys.mode == "off" or losing(week):
+        return None
+    hour = [move for move in week if move.began_at > now - HOUR_S]
+    of_job: Counter[int] = Counter()
+    for move in week:
+        if move.began_at > now - DAY_S:
+            # One that did not answer is not asked again on that day.
+            of_job[move.job] += keys.per_job if move.ending is Ending.STAYED else 1
+    return MoveRules(
+        proven=proven if keys.mode == "proven" else None,
+        first_s=keys.first_s,
+        last_s=keys.last_s,
+        per_job=keys.per_job,
+        per_user=keys.per_user,
+        per_cluster=keys.per_cluster,
+        at_once=keys.at_once,
+        share=keys.share,
+        other_slots=caps.repin,
+        of_job=of_job,
+        of_user=Counter(move.user for move in hour),
+        of_cluster=len(hour),
+        going_on=frozenset(move.job for move in week if move.ending is None),
+        lost_gpu_s=sum(move.gpus * lost(move) for move in hour),
+    )
+
+
+def lost(move: Move) -> float:
+    """Seconds that it cost its job, as far as they are known."""
+    if move.ending is Ending.STAYED:
+        return 0.0
+    known = (move.real_cost_s, move.dead_s)
+    return next((seconds for seconds in known if seconds is not None), move.cost_s)
+
+
+def balance(moves: Iterable[Move]) -> float:
+    """GPU seconds that measured moves brought, what they cost taken off."""
+    return sum(move.gpus * (move.real_gain_s - lost(move)) for move in moves if move.real_gain_s is not None)
+
+
+def losing(week: Sequence[Move]) -> bool:
+    """Moves of the last week have cost more than they brought: they stop by themselves (P11)."""
+    return sum(move.real_gain_s is not None for move in week) >= ENOUGH and balance(week) < 0

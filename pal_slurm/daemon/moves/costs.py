@@ -1,0 +1,59 @@
+"""What a move costs. In: moves that were measured, what users told, pal.yaml. Out: seconds per job, a margin for doubt.
+
+Measured once a few moves of an application on a model are known: then a told cost counts only as far as that. Before,
+a told cost below the default counts as the default: who claims that a restart is free is not moved about for it (P12).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from statistics import median, quantiles
+
+from pal_slurm.config.moves import MovesSection
+from pal_slurm.daemon.moves.budget import lost
+from pal_slurm.model import Cluster, Ending, Job, Move
+
+ENOUGH = 3  # moves, until they are believed
+MOST_DOUBT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    median_s: float
+    p90_s: float
+    n: int
+
+
+@dataclass
+class Costs:
+    keys: MovesSection
+    doubt: float = 1.0  # how much more moves have promised than they brought; 1: no less
+    _known: dict[tuple[str, str], Cost] = field(default_factory=dict)
+
+    @classmethod
+    def learned(cls, keys: MovesSection, moves: Iterable[Move]) -> Costs:
+        seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
+        promised = brought = 0.0
+        for move in moves:
+            if move.ending in (Ending.MOVED, Ending.ELSEWHERE) and (move.real_cost_s or move.dead_s) is not None:
+                seconds[move.app or "", move.model].append(lost(move))
+            if move.real_gain_s is not None:
+                promised, brought = promised + move.gain_s * move.gpus, brought + move.real_gain_s * move.gpus
+        known = {key: _cost(found) for key, found in seconds.items() if len(found) >= ENOUGH}
+        doubt = 1.0 if promised <= 0 else min(MOST_DOUBT, max(1.0, promised / max(brought, promised / MOST_DOUBT)))
+        return cls(keys, doubt, known)
+
+    def of(self, job: Job, cluster: Cluster) -> float:
+        row = cluster.node_index.get(job.nodes[0])
+        model = "" if row is None or not job.gpus[0] else cluster.models[int(cluster.gpu_model[row, job.gpus[0][0]])]
+        told = job.consent.cost_s or 0
+        if (measured := self._known.get((job.hint.app or "", model))) is not None:
+            return min(float(told), measured.p90_s) if told else measured.p90_s
+        large = sum(map(len, job.gpus)) >= self.keys.large_gpus
+        return max(self.keys.large_cost_s if large else self.keys.cost_s, float(told))
+
+
+def _cost(seconds: list[float]) -> Cost:
+    return Cost(median(seconds), quantiles(seconds, n=10, method="inclusive")[-1], len(seconds))

@@ -1,0 +1,286 @@
+"""What comes next of a move. In: the move, its steps so far, the job as it stands. Out: an edit, a wait, the end. Pure.
+
+A picture of it stands in docs/moves.md. Each answer comes from what Slurm shows: a pald that starts anew in any state
+asks the same question. What counts is how often the job has been requeued since the move began (`lives`):
+
+    not yet   warned, and given its time; then requeued
+    once on   while its old run ends: its lease is kept; then it waits: pinned, or handed to the planner; then it runs
+
+Whatever goes wrong, the job is left running, or waiting un-pinned under a lease that ends by itself (P1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pal_slurm.daemon.reconcile import Fate
+from pal_slurm.model import (
+    Edit,
+    EditKind,
+    Ending,
+    Intent,
+    Job,
+    JobState,
+    Move,
+    Outcome,
+    Pin,
+    Placement,
+    Renew,
+    Renice,
+    Requeue,
+    Unpin,
+    Waits,
+    Warn,
+)
+
+LEASE_S = 30  # of a job between its runs: should pald die, it waits no longer for us
+RENEW_S = 12.0  # before its end it is renewed
+SAFE_S = 3.0  # a lease that ends sooner may start it before a pin arrives
+UNSURE_S = 5.0  # an edit without an answer, or that seems to have been forgotten, is made again only after this
+MOST_TRIES = 3  # of one kind of step
+MOST_LIVES = 3  # a job that goes back to the queue more often than this goes its own way
+LONG_S = 600.0  # old nodes that are not done with it for so long are Slurm's matter
+PARTNER_S = 120.0  # beyond what the other one of a swap has to answer in
+
+
+@dataclass(frozen=True, slots=True)
+class Do:
+    """This is its next step. `handed`: from then on the planner finds its place."""
+
+    edit: Edit
+    handed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Nothing to do but look again. `handed`: as above, and no edit is needed for it."""
+
+    why: str
+    handed: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    ending: Ending
+    said: str = ""
+
+
+Next = Do | Later | Over
+
+
+@dataclass(frozen=True, slots=True)
+class Scene:
+    """What stands around the job."""
+
+    now: float
+    blocked: str = ""  # why its target can't be had, whatever time goes by
+    partner_there: bool = False  # the other one of a swap still holds the target
+    pin: Fate | None = None  # of the newest step, where that is a pin and the job waits
+    pin_said: str = ""
+    same_second: bool = False  # this Slurm may start a job in the second in which its last run ended
+    allowed: bool = True  # moves are switched on
+
+
+def next_step(move: Move, steps: Sequence[Intent], job: Job | None, scene: Scene) -> Next:
+    if job is None or job.state is JobState.OTHER or job.restarts < move.restarts or job.submit != move.submit:
+        return Over(Ending.ENDED)
+    if job.restarts == move.restarts:
+        return _first_run(move, steps, job, scene)
+    if job.completing:
+        return _between(move, steps, job, scene)
+    return _waits(move, steps, job, scene) if job.pending else _runs_again(move, steps, job, scene)
+
+
+# Not requeued yet
+
+
+def _first_run(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
+    last = steps[-1]
+    waited = scene.now - last.written_at
+    if job.pending:
+        return Over(Ending.ENDED, "slurmctld forgot that it ran")
+    if job.completing or job.suspended:
+        return Later("it is ending" if job.completing else "somebody suspended it")
+    if not scene.allowed:
+        return Over(Ending.STAYED, "moves were switched off")
+    if _was_requeued(steps):
+        # slurmctld was killed before it had written the requeue down: it shows a run of which nothing is left.
+        if waited < UNSURE_S:
+            return Later("slurmctld may have forgotten its requeue")
+        return _requeue(move, steps, job, scene, "slurmctld forgot its requeue, again and again")
+    if last.edit.kind is EditKind.WARN:
+        if last.outcome in (Outcome.REFUSED, Outcome.GONE):
+            return Over(Ending.STAYED, f"it could not be asked to save: {last.said}")
+        # Sent, or maybe sent: never twice.
+        return Later("it has time to save") if waited < move.ahead_s else _requeue(move, steps, job, scene, "")
+    if last.outcome is Outcome.REFUSED:
+        return Over(Ending.STAYED, last.said)
+    if last.outcome is Outcome.GONE and waited < LONG_S:
+        return Later("it is ending")
+    if waited < UNSURE_S:
+        return Later("whether it was requeued is not known yet")
+    return _requeue(move, steps, job, scene, "no answer to its requeue")
+
+
+def _was_requeued(steps: Sequence[Intent]) -> bool:
+    later = (EditKind.UNPIN, EditKind.RENEW, EditKind.PIN)
+    seen = (Outcome.DONE, Outcome.PARTIAL, Outcome.STARTED)
+    return any(i.edit.kind in later or (i.edit.kind is EditKind.REQUEUE and i.outcome in seen) for i in steps)
+
+
+def _requeue(move: Move, steps: Sequence[Intent], job: Job, scene: Scene, given_up: str) -> Next:
+    if _made(steps, EditKind.REQUEUE) >= MOST_TRIES:
+        return Over(Ending.STAYED, given_up)
+    return Do(Requeue(job.id, until=_lease(scene), original=move.original, nice=move.ahead, seen=job))
+
+
+def first_step(move: Move, job: Job, now: float) -> Edit:
+    """Of a move that is just being begun."""
+    if move.signal:
+        return Warn(job.id, signal=move.signal, to_script=move.to_script, seen=job)
+    return Requeue(job.id, until=int(now) + LEASE_S, original=move.original, nice=move.ahead, seen=job)
+
+
+# Its old run ends
+
+
+def _between(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
+    """It requeued itself, or we did it: it must wait for us, un-pinned, when its nodes are done with it."""
+    if scene.now - steps[-1].written_at < UNSURE_S and steps[-1].outcome is not Outcome.DONE:
+        return Later("its last step is not known yet")
+    if scene.now - _first_sign(steps) > LONG_S:
+        return Later("its old nodes are not done with it", handed="its old nodes are not done with it")
+    if job.required_nodes or steps[-1].edit.kind is EditKind.WARN:
+        if _made(steps, EditKind.UNPIN) >= MOST_TRIES:
+            return Later("it can't be un-pinned while its old run ends")
+        return Do(Unpin(job.id, None, _lease(scene), move.original, move.ahead, between=True, seen=job))
+    if (job.eligible or 0) < scene.now + RENEW_S:
+        return Do(Renew(job.id, until=_lease(scene), between=True, seen=job))
+    return Later("its old run ends")
+
+
+def _first_sign(steps: Sequence[Intent]) -> float:
+    later = (i.written_at for i in steps if i.edit.kind is not EditKind.WARN)
+    return next(later, steps[-1].written_at)
+
+
+# It waits
+
+
+def _waits(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
+    if job.why is Waits.HELD:  # a nice, written to a held job, would release it
+        return Later("somebody holds it")
+    last = steps[-1]
+    if (theirs := _changed(move, steps, job)) and not move.handed:
+        return Do(_let_be(move, job), theirs) if _ours(move, job) else Later(theirs, theirs)
+    if move.handed:
+        return _is_handed(move, steps, job, scene)
+    if job.restarts - move.restarts > MOST_LIVES:
+        return _hand_over(move, job, scene, "it goes back to the queue again and again")
+    if move.target is None or not scene.allowed:
+        return _hand_over(move, job, scene, "" if scene.allowed else "moves were switched off")
+    if isinstance(last.edit, Pin) and scene.pin is not None and scene.pin is not Fate.NEVER_WAS:
+        if scene.pin in (Fate.UNDO, Fate.SURRENDER, Fate.THEIRS):
+            return _hand_over(move, job, scene, scene.pin_said or "its pin did not start it")
+        return Later("it is about to start")
+    return _pin(move, move.target, steps, job, scene)
+
+
+def _pin(move: Move, where: Placement, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
+    last = steps[-1]
+    if scene.blocked or _made(steps, EditKind.PIN) >= MOST_TRIES:
+        return _hand_over(move, job, scene, scene.blocked or "it could not be pinned")
+    if scene.partner_there and scene.now - _first_sign(steps) > move.ahead_s + PARTNER_S:
+        return _hand_over(move, job, scene, "the other job is still there")
+    if _unsure(last, scene):
+        return Later("its last step is not known yet")
+    if job.required_nodes and not isinstance(last.edit, Pin):  # of its last run: it requeued itself
+        return Do(Unpin(job.id, None, _lease(scene), move.original, move.ahead, seen=job))
+    if scene.partner_there or (not scene.same_second and int(scene.now) <= (job.since or job.submit)):
+        return _keep(job, scene, "the other job is still there" if scene.partner_there else "the second is not over")
+    if (job.eligible or 0) < scene.now + SAFE_S:
+        return Do(Renew(job.id, until=_lease(scene), seen=job))
+    return Do(Pin(job.id, None, where.nodes, where.slots, where.partition, move.original, seen=job))
+
+
+def _unsure(last: Intent, scene: Scene) -> bool:
+    return last.outcome in (None, Outcome.UNKNOWN) and scene.now - last.written_at < UNSURE_S
+
+
+def _keep(job: Job, scene: Scene, why: str) -> Next:
+    if (job.eligible or 0) < scene.now + RENEW_S:
+        return Do(Renew(job.id, until=_lease(scene), seen=job))
+    return Later(why)
+
+
+def _changed(move: Move, steps: Sequence[Intent], job: Job) -> str:
+    """What somebody else has asked for since."""
+    pins = [(i.edit.nodes, i.edit.slots or ()) for i in steps if isinstance(i.edit, Pin)]
+    known = [*pins, (move.old.nodes, move.old.slots or ())]
+    if job.required_nodes and not any(job.asks_for(nodes, ()) for nodes, _ in known):
+        return f"its node list is now {job.required_nodes}"
+    if job.dependency or job.reservation:
+        return "it waits for other jobs now" if job.dependency else "it is in a reservation now"
+    asked, made = job.request, move.original
+    same = (asked.per_node, asked.per_job, asked.per_task, asked.per_socket) == (
+        made.per_node, made.per_job, made.per_task, made.per_socket,
+    )  # fmt: skip
+    return "" if same or job.slots else "it asks for other GPUs now"
+
+
+def _ours(move: Move, job: Job) -> bool:
+    """Something of ours stands in it that nobody else would take back: a nice, or a lease that has no end yet."""
+    return move.ahead is not None and job.nice == move.ahead != move.nice
+
+
+def _let_be(move: Move, job: Job) -> Edit:
+    return Renice(job.id, nice=move.nice)
+
+
+def _hand_over(move: Move, job: Job, scene: Scene, why: str) -> Next:
+    """Un-pinned, leased: the planner's, as any other job that waits."""
+    why = why or "to wait in the queue"
+    if not job.required_nodes and (job.eligible or 0) > scene.now + RENEW_S:
+        return Later(why, handed=why)
+    return Do(Unpin(job.id, None, _lease(scene), move.original, seen=job), handed=why)
+
+
+def _is_handed(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
+    if _still_pinned(steps, job) and not _unsure(steps[-1], scene) and _made(steps, EditKind.UNPIN) < 2 * MOST_TRIES:
+        return Do(Unpin(job.id, None, _lease(scene), move.original, seen=job), handed=move.handed)
+    if move.target is None and not _ours(move, job):
+        return Over(Ending.STOPPED)
+    return Later(move.handed)
+
+
+def _still_pinned(steps: Sequence[Intent], job: Job) -> bool:
+    """By a pin of this move, that was not taken back: a later one is the planner's."""
+    for intent in reversed(steps):
+        if isinstance(intent.edit, Unpin) and intent.outcome in (Outcome.DONE, Outcome.PARTIAL):
+            return False
+        if isinstance(intent.edit, Pin):
+            return job.asks_for(intent.edit.nodes, ())
+    return False
+
+
+# It runs again
+
+
+def _runs_again(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
+    if _ours(move, job) and _made(steps, EditKind.RENICE) < MOST_TRIES and not job.suspended:
+        return Later("its nice is given back") if _unsure(steps[-1], scene) else Do(Renice(job.id, nice=move.nice))
+    if move.target is None:
+        return Over(Ending.STOPPED, "and started again")
+    there = set(job.nodes) == set(move.target.nodes) and (
+        not move.target.exact or all(set(gpus) == set(move.target.slots or ()) for gpus in job.gpus)
+    )
+    return Over(Ending.MOVED) if there else Over(Ending.ELSEWHERE, move.handed)
+
+
+def _made(steps: Sequence[Intent], kind: EditKind) -> int:
+    return sum(intent.edit.kind is kind for intent in steps)
+
+
+def _lease(scene: Scene) -> int:
+    return int(scene.now) + LEASE_S

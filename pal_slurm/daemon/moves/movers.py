@@ -1,0 +1,248 @@
+"""Moves on their way. In: a cycle's round, decisions about running jobs. Out: their edits written, what is found kept.
+
+machine.py says what comes next of each; here Slurm, the ledger and the guard are asked and told.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from pal_slurm.config.moves import MovesSection
+from pal_slurm.daemon.moves.budget import WEEK_S, losing
+from pal_slurm.daemon.moves.costs import Costs
+from pal_slurm.daemon.moves.machine import Do, Later, Next, Over, Scene, first_step, next_step
+from pal_slurm.daemon.moves.measuring import measured
+from pal_slurm.daemon.moves.place import ahead_of_all, holds
+from pal_slurm.daemon.reconcile import View, judge_pin
+from pal_slurm.daemon.round import Round, Wish
+from pal_slurm.daemon.writer import Writer
+from pal_slurm.guard import Cause, Refusal, Rules, check
+from pal_slurm.model import (
+    Action,
+    Decision,
+    EditKind,
+    Intent,
+    Job,
+    JobRef,
+    Move,
+    Outcome,
+    Pin,
+    Placement,
+    Reason,
+    Snapshot,
+)
+from pal_slurm.slurm.port import Capabilities
+from pal_slurm.store import Ledger, MoveRepo
+from pal_slurm.store.samples import JobSample
+
+STOPPED = (
+    "moves have stopped by themselves: those of the last week cost more GPU time than they brought; see palctl moves"
+)
+WAITS_ONLY = (Cause.LEASE_ENDING, Cause.NO_LEASE)
+
+
+@dataclass
+class Movers:
+    repo: MoveRepo
+    ledger: Ledger
+    writer: Writer
+    samples: Callable[[int], Sequence[JobSample]]
+    note: str = ""  # for `palctl status`
+    costs: Costs = field(default_factory=lambda: Costs(MovesSection()))
+    proposes: Callable[[Round], list[Decision]] | None = None  # instead of what would pay
+    going: dict[int, Move] = field(default_factory=dict)  # by job, as of this cycle
+    _lives: dict[int, tuple[int, int]] | None = None  # by job that was ever moved: first submit, restarts before
+
+    # one job for ever
+
+    def one_life(self, snapshot: Snapshot) -> Snapshot:
+        """The same, where a job that a move requeued keeps the submit time of its first run."""
+        if self._lives is None:
+            for move in self.repo.since(0.0):
+                self._remember(move)
+        if not self._lives:
+            return snapshot
+        pending, running = (tuple(map(self._same, jobs)) for jobs in (snapshot.pending, snapshot.running))
+        return replace(snapshot, pending=pending, running=running)
+
+    def _remember(self, move: Move) -> None:
+        self._lives = {} if self._lives is None else self._lives
+        if (known := self._lives.get(move.job)) is None or known[0] != move.submit:
+            self._lives[move.job] = (move.submit, move.restarts)
+
+    def _same(self, job: Job) -> Job:
+        life = (self._lives or {}).get(job.id)
+        if life is None or job.restarts <= life[1] or job.submit <= life[0]:
+            return job
+        return replace(job, submit=life[0], since=job.submit)
+
+    def week(self, round: Round) -> list[Move]:
+        """All of the last week; what some of them cost and brought may have been found out now."""
+        found = {move.operation: move for move in self.repo.since(round.now - WEEK_S)}
+        if not round.report.shadow:
+            new = {m.operation: m for m in measured(found.values(), round.snapshot.running, self.samples, round.now)}
+            self.repo.keep(list(new.values()))
+            found |= new
+        self.note = STOPPED if losing(list(found.values())) else ""
+        return list(found.values())
+
+    # what goes on
+
+    def look(self) -> frozenset[int]:
+        """What goes on, as the ledger has it; the operations."""
+        self.going = {move.job: move for move in self.repo.open()}
+        return frozenset(move.operation for move in self.going.values())
+
+    def tend(self, round: Round, rules: Rules, caps: Capabilities) -> None:
+        """Each move's next step, written."""
+        found = {move.operation: move for move in self.going.values()}
+        if not found or round.report.shadow:
+            return
+        steps = self.ledger.steps_of(found)
+        jobs = {job.id: job for job in (*round.snapshot.pending, *round.snapshot.running)}
+        wishes: list[Wish] = []
+        changed: dict[int, Move] = {}
+        for number, move in found.items():
+            job = jobs.get(move.job)
+            seen = _seen(move, steps[number], job, round.now)
+            scene = self._scene(move, steps[number], job, jobs, round, rules, caps)
+            answer = next_step(seen, steps[number], job, scene)
+            after = _after(seen, answer, round.now)
+            if isinstance(answer, Do):
+                wishes.append(Wish(answer.edit, move.submit, operation=number, step=len(steps[number]), move=after))
+            if after != move:
+                changed[number] = after
+        self.repo.keep(list(changed.values()))
+        self.going = {m.job: m for m in (changed.get(n, m) for n, m in found.items()) if m.ending is None}
+        self.writer.write(wishes, round)
+
+    def _scene(
+        self,
+        move: Move,
+        steps: Sequence[Intent],
+        job: Job | None,
+        jobs: Mapping[int, Job],
+        round: Round,
+        rules: Rules,
+        caps: Capabilities,
+    ) -> Scene:
+        scene = Scene(round.now, same_second=caps.same_second, allowed=rules.moves is not None)
+        if job is None or not job.pending or move.target is None or move.handed:
+            return scene
+        last = steps[-1]
+        if isinstance(last.edit, Pin):
+            pin = judge_pin(last, last.edit, job, _view(job, round))
+            return replace(scene, pin=pin.fate, pin_said=pin.cause)
+        partner = jobs.get(move.partner) if move.partner is not None else None
+        if partner is not None and not partner.pending and holds(partner, move.target):
+            return replace(scene, partner_there=True)
+        return replace(scene, blocked=self._blocked(move, job, round.snapshot, rules))
+
+    def _blocked(self, move: Move, job: Job, snapshot: Snapshot, rules: Rules) -> str:
+        """What the guard says against its pin, as against any start."""
+        asks = replace(job, request=move.original, required_nodes="", slots=())
+        others = {m.job: m.target for m in self.going.values() if m.target and not m.handed and m.job != job.id}
+        view = replace(snapshot, pending=tuple(asks if j.id == job.id else j for j in snapshot.pending))
+        start = Decision(job.id, job.array_task, Action.START, Reason.BETTER_GPUS, move.target)
+        (verdict,) = check([start], view, rules, others)
+        return verdict.said if isinstance(verdict, Refusal) and verdict.reason not in WAITS_ONLY else ""
+
+    # what others must know
+
+    def in_hand(self) -> frozenset[int]:
+        """Jobs whose next step is ours alone to make."""
+        return frozenset(job for job, move in self.going.items() if not move.handed)
+
+    def promised(self) -> dict[int, Placement]:
+        """Targets, by job: nobody else may be placed there."""
+        return {job: move.target for job, move in self.going.items() if move.target is not None and not move.handed}
+
+    def kept(self, view: Snapshot) -> Snapshot:
+        """The same, where targets of movers that don't wait yet are not free."""
+        waiting = {job.id for job in view.pending}
+        targets = [where for job, where in self.promised().items() if job not in waiting]
+        if not targets:
+            return view
+        free = np.array(view.cluster.gpu_free)
+        for where in targets:
+            for node, slots in zip(where.nodes, where.gpus, strict=True):
+                if node in view.cluster.node_index:
+                    free[view.cluster.node_index[node], list(slots)] = False
+        return replace(view, cluster=replace(view.cluster, gpu_free=free))
+
+    # what begins
+
+    def begin(self, permitted: Iterable[Decision], round: Round) -> None:
+        """First steps of moves that the guard let pass."""
+        jobs = {job.id: job for job in round.view.running}
+        wishes, begun = [], []
+        for decision in permitted:
+            job = jobs[decision.job]
+            move = _move(decision, job, round)
+            wishes.append(Wish(first_step(move, job, round.now), job.submit, decision, move=move))
+            begun.append(move)
+        if len(wishes) > self.writer.budget.allowance(self.writer.clock.monotonic()):
+            return  # of two that exchange their GPUs one alone is not to begin
+        self.writer.write(wishes, round)
+        for move in begun:
+            self.going[move.job] = move
+            self._remember(move)
+
+
+def _move(decision: Decision, job: Job, round: Round) -> Move:
+    terms, cluster = decision.terms, round.snapshot.cluster
+    row = cluster.node_index.get(job.nodes[0])
+    model = "" if row is None else cluster.models[int(cluster.gpu_model[row, job.gpus[0][0]])]
+    return Move(
+        job.id,
+        job.submit,
+        job.user,
+        job.restarts,
+        Placement(job.nodes, job.gpus, exact=all(gpus == job.gpus[0] for gpus in job.gpus)),
+        job.lease.original if job.lease else job.request,
+        round.now,
+        app=job.hint.app,
+        model=model,
+        target=decision.placement if decision.action is Action.MOVE else None,
+        signal=job.consent.signal,
+        to_script=job.consent.to_script,
+        ahead_s=job.consent.ahead_s,
+        nice=job.nice,
+        ahead=ahead_of_all(job, round.snapshot),
+        partner=terms.partner if terms else None,
+        makes_room_for=terms.makes_room_for if terms else None,
+        cost_s=terms.cost_s if terms else 0.0,
+        gain_s=terms.gain_s if terms else 0.0,
+        step_before=terms.step_before if terms else None,
+        step_after=decision.step_time,
+    )
+
+
+def _seen(move: Move, steps: Sequence[Intent], job: Job | None, now: float) -> Move:
+    """What this look tells of its times."""
+    if job is None or job.restarts <= move.restarts:
+        return move
+    if move.stopped_at is None:
+        ours = (i.written_at for i in steps if i.edit.kind is EditKind.REQUEUE and i.outcome is not Outcome.REFUSED)
+        move = replace(move, stopped_at=next(ours, now))
+    if not job.pending and not job.completing and job.start is not None:
+        move = replace(move, started_at=float(job.start))
+    return move
+
+
+def _after(move: Move, answer: Next, now: float) -> Move:
+    if isinstance(answer, Over):
+        return replace(move, ending=answer.ending, said=answer.said, ended_at=now)
+    if isinstance(answer, Do | Later) and answer.handed and not move.handed:
+        return replace(move, handed=answer.handed)
+    return move
+
+
+def _view(job: Job, round: Round) -> View:
+    cluster = round.snapshot.cluster
+    ok = frozenset(name for name, good in zip(cluster.node_names, cluster.node_ok, strict=True) if good)
+    undos: dict[JobRef, int] = {}
+    return View({job.id: job}, {}, ok, round.passes, round.now, undos)

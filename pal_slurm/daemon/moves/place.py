@@ -1,0 +1,31 @@
+"""A mover's place in the queue, and on GPUs. In: job, snapshot. Out: the nice that puts it first; what it holds."""
+
+from __future__ import annotations
+
+from pal_slurm.model import Job, Placement, Snapshot, Waits
+
+MOST_PRIORITY = 4_294_967_295
+BASIC = 2**31  # priorities beyond are of priority/basic: jobs are numbered down from the greatest
+STEP = 50_000
+NEVER = (Waits.HELD, Waits.BLOCKED, Waits.NEVER)
+
+
+def ahead_of_all(job: Job, snapshot: Snapshot) -> int | None:
+    """A requeued job loses its age, and Slurm starts nobody behind a head that waits. None: nobody waits."""
+    waiting = [other.priority for other in snapshot.pending if other.why not in NEVER and other.gpu_job]
+    if not waiting:
+        return None
+    head = max(waiting)
+    # A priority beyond the greatest number would wrap to the least.
+    more = min(STEP, MOST_PRIORITY - max(head, job.priority)) if head > BASIC else head + 1
+    return job.nice - more
+
+
+def holds(job: Job, where: Placement) -> bool:
+    """Whether it is on one of these GPUs; what a job that is just ending holds is not told any more."""
+    names = set(job.nodes) & set(where.nodes)
+    if not names or not any(job.gpus):
+        return bool(names)
+    wanted = dict(zip(where.nodes, where.gpus, strict=True))
+    held = dict(zip(job.nodes, job.gpus, strict=True))
+    return any(set(wanted[name]) & set(held[name]) for name in names)

@@ -1,0 +1,34 @@
+"""What would be moved now. In: the snapshot, what is known, what moves cost. Out: decisions, for the guard to judge."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pal_slurm.config import Config
+from pal_slurm.daemon.moves.costs import Costs
+from pal_slurm.daemon.round import Round
+from pal_slurm.guard import Rules
+from pal_slurm.guard.running import movable
+from pal_slurm.model import Action, Decision, Job, Reason
+from pal_slurm.policy import Composition
+from pal_slurm.policy.moving.value import ByValue, MayMove
+
+WAITING = (Reason.NO_ROOM, Reason.BEHIND_HEAD)
+
+
+def proposals(
+    round: Round, decisions: list[Decision], composition: Composition, config: Config, rules: Rules, costs: Costs
+) -> list[Decision]:
+    """`decisions`: of this cycle's plan, about those that wait."""
+    if rules.moves is None:
+        return []
+    room = min(rules.moves.at_once - len(rules.moves.going_on), rules.moves.per_cluster - rules.moves.of_cluster)
+    jobs = movable(round.view, rules) if room > 0 else []
+    if not jobs or any(d.action in (Action.START, Action.PLAIN) for d in decisions):
+        return []  # those that wait go first
+    number: Callable[[Decision], int] = lambda d: d.rank  # noqa: E731
+    waiting = {job.id: job for job in round.view.pending}
+    kept = sorted((d for d in decisions if d.action is Action.WAIT and d.reason in WAITING), key=number)
+    heads: tuple[Job, ...] = tuple(waiting[d.job] for d in kept[:1] if d.job in waiting)
+    look = ByValue(round.view, round.knowledge, composition.placement, config.moves.margin * costs.doubt, room, heads)
+    return look.moves([MayMove(job, costs.of(job, round.view.cluster)) for job in jobs])

@@ -1,0 +1,127 @@
+"""Whether a running job may be moved at all. In: the job, the decision, the snapshot, the rules. Out: nothing, or No.
+
+Whether its target is free and can be asked for is check.py's matter, as for any start.
+"""
+
+from __future__ import annotations
+
+from pal_slurm.guard.verdict import Cause, MoveRules, No, Rules
+from pal_slurm.model import Action, Decision, Given, Job, Snapshot, Waits
+
+MOST_BATCH = 3  # Slurm holds a job at the sixth start that it counts against it
+KEPT = (Waits.HELD, Waits.BLOCKED, Waits.LIMIT, Waits.NEVER)
+
+
+def movable(snapshot: Snapshot, rules: Rules) -> list[Job]:
+    """Running jobs against whose being moved there is nothing yet to say; where to is not asked here."""
+    found = []
+    for job in snapshot.running:
+        try:
+            _check_job(job, snapshot.taken, rules)
+        except No:
+            continue
+        if (
+            rules.moves
+            and job.id not in rules.moves.going_on
+            and rules.moves.of_job.get(job.id, 0) < rules.moves.per_job
+        ):
+            found.append(job)
+    return found
+
+
+def check_movable(job: Job | None, decision: Decision, snapshot: Snapshot, rules: Rules, begun: int) -> None:
+    """`begun`: moves that this batch has let through already."""
+    moves = _check_job(job, snapshot.taken, rules)
+    assert job is not None
+    _check_budget(job, decision, snapshot, moves, begun)
+    _check_rivals(job, decision, snapshot)
+
+
+def _check_job(job: Job | None, now: float, rules: Rules) -> MoveRules:
+    moves = rules.moves
+    if job is None:
+        raise No(Cause.NOT_RUNNING, "it does not run")
+    if job.lease is None or job.hint.off:
+        raise No(Cause.HANDS_OFF, "its user wrote pal:off" if job.hint.off else "it bears no mark of ours")
+    if moves is None:
+        raise No(Cause.MOVES_OFF, "moves are switched off")
+    _check_kind(job)
+    _check_consent(job, moves)
+    if now < (job.start or now) + moves.first_s:
+        raise No(Cause.TOO_EARLY, "it has only just started")
+    if job.end is not None and now > job.end - moves.last_s:
+        raise No(Cause.TOO_LATE, "it is about to end")
+    if not moves.other_slots and (job.slots or _free_count(job)):
+        raise No(Cause.NO_SLOTS, "this Slurm can't ask anew for a job that names slots, or that may have several sizes")
+    return moves
+
+
+def _check_kind(job: Job) -> None:
+    if job.het or not job.requeue:
+        raise No(Cause.NO_CONSENT, "it can't be requeued")
+    if job.batch == 0 or (job.lease is not None and job.lease.interactive):
+        raise No(Cause.NO_CONSENT, "it is of srun or salloc: nothing could start it again")
+    if job.completing or job.suspended:
+        raise No(Cause.NOT_RUNNING, "it is ending" if job.completing else "it is suspended")
+    if job.batch is not None and job.batch > MOST_BATCH:
+        raise No(Cause.NEAR_LIMIT, f"Slurm counts {job.batch} starts of it and may soon hold it")
+    if job.reservation or job.exclusive or (job.lease is not None and job.lease.own_nodes):
+        raise No(Cause.HANDS_OFF, "it is in a reservation, has nodes to itself, or nodes of its user's choice")
+    if job.array_limit is not None:
+        raise No(Cause.ARRAY_LIMIT, "another task of its array would take its turn")
+    if not job.nodes or len(job.gpus) != len(job.nodes) or not all(job.gpus):
+        raise No(Cause.NO_PLACEMENT, "where it runs is not known")
+
+
+def _check_consent(job: Job, moves: MoveRules) -> None:
+    given = job.consent.given
+    if given in (Given.ASKED, Given.SITE):
+        return
+    if given is Given.REQUEUE and moves.proven is not None and (job.user, job.hint.app or "") in moves.proven:
+        return
+    raise No(Cause.NO_CONSENT, "nobody said that it may be moved")
+
+
+def _check_budget(job: Job, decision: Decision, snapshot: Snapshot, moves: MoveRules, begun: int) -> None:
+    if job.id in moves.going_on:
+        raise No(Cause.TWICE, "it is being moved already")
+    if len(moves.going_on) + begun >= moves.at_once:
+        raise No(Cause.MOVE_BUDGET, f"{moves.at_once} jobs are being moved already")
+    if moves.of_job.get(job.id, 0) >= moves.per_job:
+        raise No(Cause.MOVE_BUDGET, f"it was moved {moves.of_job[job.id]} times today")
+    if moves.of_user.get(job.user, 0) + begun >= moves.per_user:
+        raise No(Cause.MOVE_BUDGET, "its user's jobs were moved often enough in this hour")
+    if moves.of_cluster + begun >= moves.per_cluster:
+        raise No(Cause.MOVE_BUDGET, "enough jobs were moved in this hour")
+    cost = decision.terms.cost_s if decision.terms is not None else 0.0
+    lost = moves.lost_gpu_s + cost * sum(map(len, job.gpus))
+    most = moves.share * 3600.0 * float(snapshot.cluster.gpu_exists.sum())
+    if lost > most:
+        raise No(Cause.MOVE_BUDGET, f"moves would have lost {lost:.0f} GPU seconds in an hour, more than {most:.0f}")
+
+
+def _free_count(job: Job) -> bool:
+    """Its number of nodes was its user's to leave open."""
+    original = job.lease.original if job.lease else job.request
+    return original.min_nodes != (original.max_nodes or max(original.min_nodes, job.ntasks))
+
+
+def _check_rivals(job: Job, decision: Decision, snapshot: Snapshot) -> None:
+    """A job that waits without a lease would take the GPUs the moment that they are free."""
+    cluster = snapshot.cluster
+    target = decision.placement.nodes if decision.placement is not None else ()
+    rows = [cluster.node_index[name] for name in {*job.nodes, *target} if name in cluster.node_index]
+    for other in snapshot.pending:
+        if other.why in KEPT or other.is_leased(snapshot.taken) or (other.eligible or 0) > snapshot.taken:
+            continue
+        names = other.partitions or tuple(cluster.partitions)
+        if any(cluster.partitions[name][rows].any() for name in names if name in cluster.partitions):
+            raise No(Cause.WOULD_BE_TAKEN, f"job {other.id} waits without a lease and could take its GPUs")
+
+
+def swaps(decision: Decision, decisions: dict[int, Decision]) -> Decision | None:
+    """The other one of two that exchange their GPUs."""
+    other = decisions.get(decision.terms.partner) if decision.terms and decision.terms.partner is not None else None
+    if other is None or other.action is not Action.MOVE or other.terms is None or other.terms.partner != decision.job:
+        return None
+    return other

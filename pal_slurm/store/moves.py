@@ -1,0 +1,78 @@
+"""Moves of running jobs: a row per operation that moves or stops one. In: Move. Out: open ones, a job's, a time's.
+
+The row is written with the first step, in one transaction (ledger.py), and again whenever something of it is found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import BigInteger, Column, Connection, Double, ForeignKey, Index, String, insert, select, update
+
+from pal_slurm.model import Move
+from pal_slurm.store.engine import Store
+from pal_slurm.store.rows import Json
+from pal_slurm.store.tables import Id, new_table, operations
+
+moves = new_table(
+    "moves",
+    Column("operation", Id, ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
+    Column("cluster", String(64), nullable=False),
+    Column("job", BigInteger, nullable=False),
+    Column("user", String(64), nullable=False),
+    Column("app", String(64)),
+    Column("began_at", Double, nullable=False),
+    Column("ended_at", Double),  # null: it goes on
+    Column("ending", String(16)),
+    Column("move", Json(Move), nullable=False),  # all of it
+    Index(None, "cluster", "began_at"),
+    Index(None, "cluster", "ended_at"),
+)
+
+
+def begun(db: Connection, cluster: str, move: Move, operation: int) -> Move:
+    """In the transaction that writes its first step."""
+    move = replace(move, operation=operation)
+    db.execute(insert(moves).values(_row(move) | {"operation": operation, "cluster": cluster}))
+    return move
+
+
+def _row(move: Move) -> dict[str, object]:
+    found: dict[str, object] = {"job": move.job, "user": move.user[:64], "app": move.app, "began_at": move.began_at}
+    ending = None if move.ending is None else move.ending.value
+    return found | {"ended_at": move.ended_at, "ending": ending, "move": move}
+
+
+class MoveRepo:
+    """The moves of one cluster."""
+
+    def __init__(self, store: Store, cluster: str) -> None:
+        self._store = store
+        self._mine = moves.c.cluster == cluster
+
+    def keep(self, changed: Sequence[Move]) -> None:
+        """What is known of these now; with an ending their operations are closed."""
+        if not changed:
+            return
+        with self._store.writing() as db:
+            for move in changed:
+                db.execute(update(moves).where(self._mine, moves.c.operation == move.operation).values(_row(move)))
+                if move.ending is not None:
+                    db.execute(update(operations).where(operations.c.id == move.operation).values(closed=True))
+
+    def open(self) -> list[Move]:
+        """Those that go on, oldest first."""
+        return self._find(moves.c.ended_at.is_(None))
+
+    def since(self, began: float) -> list[Move]:
+        return self._find(moves.c.began_at >= began)
+
+    def of_job(self, job: int) -> list[Move]:
+        return self._find(moves.c.job == job)
+
+    def _find(self, condition: Any) -> list[Move]:
+        query = select(moves.c.move).where(self._mine, condition).order_by(moves.c.operation)
+        with self._store.reading() as db:
+            return list(db.execute(query).scalars())

@@ -1,0 +1,166 @@
+"""pald moves running jobs of a SimSlurm: what Slurm is told, in which order, and what the job gets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pal_slurm.model import EditKind, Ending
+from pal_slurm.sim.slurm.manners import Manners, exits, requeues
+from tests.moving import QUICK_MOVES, Wanted, moves_of, the_move, there
+from tests.simpald import House
+
+Make = Callable[..., House]
+ASKS = ("--comment=pal:move", "--gres=gpu:2")
+WELL = Manners(term_s=0.5)
+
+
+def kinds(house: House, job: int) -> list[EditKind]:
+    move = the_move(house, job)
+    return [i.edit.kind for i in house.pald.pald.cycle.books.ledger.steps_of([move.operation])[move.operation]]
+
+
+@pytest.fixture(params=["26.05", "24.11"])
+def home(request: pytest.FixtureRequest, make_house: Make) -> House:
+    return make_house(release=request.param, **QUICK_MOVES)
+
+
+def running(house: House, *options: str, manners: Manners = WELL, runs: float = 5000.0) -> int:
+    job = house.submit(*(options or ASKS), manners=manners, runs=runs)
+    house.live(5)
+    assert house.state(job) == "RUNNING"
+    return job
+
+
+def test_a_job_that_asked_for_it_is_moved_and_keeps_its_name(home: House) -> None:
+    job = running(home)
+    was = home.where(job)
+    Wanted(home).move(job, there("n3", 1, 3))
+    home.live(10)
+    assert home.where(job) == {"n3": (1, 3)} != was
+    move = the_move(home, job)
+    assert move.ending is Ending.MOVED and move.dead_s is not None and move.dead_s <= 4
+    assert kinds(home, job) == [EditKind.REQUEUE, EditKind.PIN]
+    assert home.job(job).record.restarts == 1 and home.job(job).record.nice in (None, 0)
+    seen = next(j for j in home.pald.pald.cycle.movers.one_life(home.slurm.snapshot()).running if j.id == job)
+    assert seen.submit == move.submit and seen.since is not None and seen.since > move.submit
+    assert home.pald.pald.cycle.books.ledger.watched() == []
+
+
+def test_a_signal_goes_first_and_the_jobs_own_requeue_is_waited_for(home: House) -> None:
+    job = running(home, "--comment=pal:move=USR1@30", "--gres=gpu:2", manners=Manners(0.5, 3.0, requeues))
+    Wanted(home).move(job, there("n4", 0, 1))
+    home.live(15)
+    assert home.where(job) == {"n4": (0, 1)}
+    assert kinds(home, job) == [EditKind.WARN, EditKind.UNPIN, EditKind.PIN]
+    assert the_move(home, job).ending is Ending.MOVED
+
+
+def test_a_job_that_runs_on_after_its_signal_is_requeued_when_its_time_is_up(home: House) -> None:
+    job = running(home, "--comment=pal:move=USR1@30", "--gres=gpu:2", manners=Manners(0.5, 0.0, None))
+    Wanted(home).move(job, there("n4", 0, 1))
+    home.live(28)
+    assert home.state(job) == "RUNNING" and home.job(job).record.restarts == 0
+    home.live(10)
+    assert home.where(job) == {"n4": (0, 1)}
+    assert kinds(home, job) == [EditKind.WARN, EditKind.REQUEUE, EditKind.PIN]
+
+
+def test_two_jobs_exchange_their_gpus(home: House) -> None:
+    first, second = running(home, manners=WELL), running(home, manners=Manners(term_s=4.0))
+    were = home.where(first), home.where(second)
+    assert were[0] != were[1]
+    wanted = Wanted(home)
+    for job, other, where in ((first, second, were[1]), (second, first, were[0])):
+        ((node, slots),) = where.items()
+        wanted.move(job, there(node, *slots), partner=other)
+    home.live(20)
+    assert (home.where(second), home.where(first)) == were
+    assert [the_move(home, job).ending for job in (first, second)] == [Ending.MOVED] * 2
+
+
+def test_a_job_that_is_stopped_waits_in_the_queue_and_starts_again(home: House) -> None:
+    job = running(home)
+    Wanted(home).move(job, None)
+    home.live(20)
+    assert the_move(home, job).ending is Ending.STOPPED and home.job(job).record.restarts == 1
+    assert home.state(job) == "RUNNING" and home.intents(job, EditKind.PIN)
+
+
+def test_a_waiting_head_does_not_keep_a_mover_and_the_nice_is_given_back(home: House) -> None:
+    job = running(home, *ASKS)
+    filler = running(home, "-N4", "--gres=gpu:2", runs=400)
+    head = home.submit("-N4", "--gres=gpu:3")
+    home.live(3)
+    assert home.state(head) == "PENDING" and home.state(filler) == "RUNNING"
+    held = {name: set(slots) for name, slots in home.where(filler).items()}
+    slots = sorted(set(range(4)) - held["n4"])
+    Wanted(home).move(job, there("n4", *slots))
+    home.live(15)
+    assert home.where(job) == {"n4": tuple(slots)} and home.state(head) == "PENDING"
+    assert kinds(home, job) == [EditKind.REQUEUE, EditKind.PIN, EditKind.RENICE]
+    assert home.job(job).record.nice == 0
+
+
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"actuator": "pin"},
+        {"actuator": "shadow"},
+        {"moves": {"mode": "off", "first_s": 0, "last_s": 0, "share": 0.5}},
+    ],
+    ids=["pin", "shadow", "off"],
+)
+def test_with_moves_off_or_another_actuator_running_jobs_are_left_alone(
+    make_house: Make, keys: dict[str, object]
+) -> None:
+    house = make_house(**{**QUICK_MOVES, **keys})
+    job = house.submit(*ASKS, manners=WELL, runs=5000)
+    house.live(40)
+    assert house.state(job) == "RUNNING"
+    before = len(house.journal)
+    wanted = Wanted(house)
+    for to in (there("n3", 1, 3), None):
+        wanted.move(job, to)
+        house.live(60)
+    assert [u.asked for u in house.journal[before:]] == [] and moves_of(house, job) == []
+    assert house.job(job).record.restarts == 0
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--gres=gpu:2",),
+        ("--comment=pal:move pal:stay", "--gres=gpu:2"),
+        ("--comment=pal:move", "--no-requeue", "--gres=gpu:2"),
+        ("--requeue", "--gres=gpu:2"),
+        ("--comment=pal:move", "--gres=gpu:2", "-w", "n1"),
+    ],
+    ids=["said nothing", "stay", "no-requeue", "requeue alone", "own nodes"],
+)
+def test_who_did_not_say_that_it_may_be_moved_is_not(make_house: Make, options: tuple[str, ...]) -> None:
+    house = make_house(**QUICK_MOVES)
+    job = house.submit(*options, manners=WELL, runs=5000)
+    house.live(40)
+    Wanted(house).move(job, there("n3", 1, 3))
+    house.live(60)
+    assert moves_of(house, job) == [] and house.job(job).record.restarts == 0 and house.state(job) == "RUNNING"
+
+
+def test_while_moves_are_off_a_mover_that_waits_is_placed_and_no_running_job_is_touched(home: House) -> None:
+    job = running(home, manners=Manners(term_s=5.0))
+    Wanted(home).move(job, there("n3", 1, 3))
+    home.live(2)
+    assert home.job(job).record.state == "COMPLETING"
+    home.keys["actuator"] = "pin"
+    home.restart()
+    home.live(40)
+    assert home.state(job) == "RUNNING" and the_move(home, job).ending is Ending.ELSEWHERE
+
+
+def test_a_job_that_takes_the_signal_for_its_end_has_ended(home: House) -> None:
+    job = running(home, "--comment=pal:move=USR1@30", "--gres=gpu:2", manners=Manners(0.5, 1.0, exits))
+    Wanted(home).move(job, there("n4", 0, 1))
+    home.live(20)
+    assert home.controller.ended[job] == "COMPLETED" and the_move(home, job).ending is Ending.ENDED
