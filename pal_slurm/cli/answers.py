@@ -131,6 +131,35 @@ class JobShown(Shown):
     actuator: Maybe = UNSET
 
 
+class MoveShown(Shown):
+    """Of what happened, or with --what-if of a running job: each has fields of its own."""
+
+    job: Whole = UNSET
+    user: Maybe = UNSET
+    app: Maybe = UNSET
+    gpus: Whole = UNSET
+    began: Text = UNSET
+    ending: Text = UNSET
+    from_: Text = msgspec.field(default=UNSET, name="from")
+    to: Maybe = UNSET
+    dead_s: Annotated[Figure, Meta(description="Between its two runs")] = UNSET
+    cost_s: Annotated[Figure, Meta(description="Reckoned before")] = UNSET
+    real_cost_s: Annotated[Figure, Meta(description="Measured after")] = UNSET
+    gain_s: Figure = UNSET
+    real_gain_s: Figure = UNSET
+    partner: Whole = UNSET
+    makes_room_for: Whole = UNSET
+    signal: Maybe = UNSET
+    said: Maybe = UNSET
+    began_at: Moment = UNSET
+    ended_at: Moment = UNSET
+    moves: Text = UNSET
+    action: Text = UNSET
+    where: Maybe = UNSET
+    step_time: Figure = UNSET
+    why: Text = UNSET
+
+
 class CardShown(Shown):
     uuid: str
     model: str | None
@@ -183,6 +212,7 @@ class StatusShown(Shown):
     leased: int
     pinned: int
     open_intents: int
+    moves: str
     said: list[str]
     warnings: list[str]
 
@@ -215,6 +245,7 @@ ANSWERS: dict[str, Any] = {
     "gpu": CardShown,
     "ingest": IngestShown,
     "jobs": list[JobShown],
+    "moves": list[MoveShown],
     "profile run": Annotated[Told, Meta(description="Nodes by what became of them, and counts")],
     "report": Annotated[Told, Meta(description="The figures of the page, docs/report.md")],
     "scores": Annotated[list[Told], Meta(description="One object per row; -o help lists its fields")],

@@ -20,7 +20,7 @@ from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.leases.begins import lapsed, told
 from pal_slurm.daemon.leases.keeping import LeaseRules, lease_again, renewals
 from pal_slurm.daemon.leases.passing import Known
-from pal_slurm.daemon.moves.budget import rules_of_moves
+from pal_slurm.daemon.moves.budget import rules_of_moves, sum_of
 from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.moves.movers import Movers
 from pal_slurm.daemon.moves.proposing import proposals
@@ -155,7 +155,7 @@ class Cycle:
         self.movers.costs = Costs.learned(self.config.moves, week)
         self.rules = replace(self.rules, moves=rules_of_moves(self.config, week, round.now, caps, frozenset()))
         self.movers.tend(round, self.rules, caps)
-        round.report.moving = len(self.movers.in_hand())
+        round.report.moving, round.report.week = len(self.movers.in_hand()), sum_of(week)
 
     def _look(self, report: CycleReport, fence: int) -> Round:
         begun = self.clock.monotonic()

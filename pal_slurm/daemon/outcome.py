@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from pal_slurm.daemon.moves.budget import SumOfMoves
 from pal_slurm.model import EditKind, Outcome
 
 _DID = {
@@ -34,6 +35,8 @@ class CycleReport:
     expected: int = 0
     undone: int = 0
     moving: int = 0  # jobs between two places
+    moved: Counter[str] = field(default_factory=Counter)  # moves that are over, by their ending
+    week: SumOfMoves | None = None
     put_off: int = 0  # due, and left for the next cycle by the write budget
     dropped_hints: int = 0
     unread: int = 0

@@ -8,10 +8,11 @@ from dataclasses import asdict, dataclass
 
 from pal_slurm.config import Config
 from pal_slurm.daemon.canary import described
+from pal_slurm.daemon.moves.budget import WEEK_S, sum_of
 from pal_slurm.daemon.pausing import paused
 from pal_slurm.daemon.ready import warnings
 from pal_slurm.slurm.port import Capabilities, Slurm
-from pal_slurm.store import Leadership, Ledger, Said, Store, Switches
+from pal_slurm.store import Leadership, Ledger, MoveRepo, Said, Store, Switches
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Status:
     leased: int
     pinned: int  # pending with a pin of ours
     open_intents: int
+    moves: str  # empty: switched off, and none in the last week
     said: tuple[str, ...]  # what the pald that leads says is wrong with it
     warnings: tuple[str, ...]
 
@@ -53,7 +55,20 @@ class Status:
         notes = [self.canary, f"PAUSED: {self.paused}" if self.paused else ""]
         yield "mode", "; ".join([f"{self.actuator}, policy {self.policy}", *filter(None, notes)])
         yield "queue", f"{self.pending} pending, {self.leased} leased, {self.pinned} pinned and not started"
+        if self.moves:
+            yield "moves", self.moves
         yield "ledger", f"{self.open_intents} intents without a known outcome"
+
+
+def _moves(config: Config, repo: MoveRepo, now: float) -> str:
+    week, going = repo.since(now - WEEK_S), repo.open()
+    on = config.actuator == "move" and config.moves.mode != "off"
+    if not (on or week):
+        return ""
+    seen = sum_of(week)
+    hours = f"{seen.lost_gpu_s / 3600:.2f} GPU hours lost, {seen.brought_gpu_s / 3600:.2f} brought"
+    told = f"{config.moves.mode if on else 'off'}; {len(going)} going on; last week: {len(week)}, {hours}"
+    return f"{told}; STOPPED, for they cost more than they brought" if seen.stopped else told
 
 
 def status_of(config: Config, slurm: Slurm, store: Store) -> Status:
@@ -81,6 +96,7 @@ def status_of(config: Config, slurm: Slurm, store: Store) -> Status:
         leased=sum(job.is_leased(snapshot.taken) for job in snapshot.pending),
         pinned=sum(job.pending and job.pin is not None for job in snapshot.pending),
         open_intents=len(Ledger(store, setup.cluster_name).open()),
+        moves=_moves(config, MoveRepo(store, setup.cluster_name), snapshot.taken),
         said=Said(store, setup.cluster_name).notes() if valid else (),
         warnings=tuple(warnings(setup, config)),
     )

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from pal_slurm.model import EditKind, Ending, Intent, Move, NotBegun, Outcome, Pin, Placement, until
+from pal_slurm.model import EditKind, Intent, Move, NotBegun, Outcome, Pin, Placement, Renice, Warn, until
+from pal_slurm.report.moves import move_sentences
 from pal_slurm.report.text import clock, fold, shown
 from pal_slurm.report.why import sentences, where
 from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, MoveRepo, OutcomeRepo, Store, Why
@@ -40,13 +41,14 @@ def life_of(store: Store, cluster: str, job: int, task: int | None = None) -> Li
     got = [o for o in OutcomeRepo(store, cluster).of_job(job) if task in (None, o.task)]
     refused = Ledger(store, cluster).refused(job)
     submits = {w.submit for w in decided} | {i.submit for i in edits} | {o.submit for o in got}
-    newest = max(submits | {r.submit for r in refused}, default=0)
+    moves = MoveRepo(store, cluster).of_job(job)
+    newest = max(submits | {r.submit for r in refused} | {m.submit for m in moves}, default=0)
     return Life(
         tuple(w for w in decided if w.submit == newest),
         tuple(i for i in edits if i.submit == newest),
         tuple(o for o in got if o.submit == newest),
         tuple(r for r in refused if r.submit == newest),
-        tuple(m for m in MoveRepo(store, cluster).of_job(job) if m.submit == newest),
+        tuple(m for m in moves if m.submit == newest),
     )
 
 
@@ -108,40 +110,15 @@ def edit_words(intent: Intent) -> str:
     if isinstance(edit, Pin):
         slots = "" if edit.slots is None else ":" + ",".join(f"g{s}" for s in edit.slots)
         what = f"{what} {fold(edit.nodes)}{slots}"
+    if isinstance(edit, Warn):
+        what = f"{what} by SIG{edit.signal} to {'its batch script' if edit.to_script else 'its steps'}"
+    if isinstance(edit, Renice):
+        what = f"{what} ({edit.nice})"
     if (end := until(edit)) is not None:
         what = f"{what} until {_clock(end)}"
     task = "" if edit.task is None else f" task {edit.task}"
     said = f" ({shown(intent.said)})" if intent.said else ""
     return f"{_clock(intent.written_at)}{task} {what}: {_CAME_OUT[intent.outcome]}{said}"
-
-
-_ENDINGS = {
-    None: "It is on its way",
-    Ending.MOVED: "It runs there",
-    Ending.STOPPED: "It went back to the queue",
-    Ending.ELSEWHERE: "It runs elsewhere",
-    Ending.STAYED: "It was left where it ran",
-    Ending.ENDED: "It ended meanwhile",
-}
-
-
-def move_sentences(move: Move) -> Iterator[str]:
-    """What a move was for, and what came of it."""
-    to = "the queue" if move.target is None else where(move.target)
-    yield f"{_clock(move.began_at)} it was to move from {where(move.old)} to {to}{_purpose(move)}."
-    if move.step_before and move.step_after:
-        speed = f"{move.step_before:.4g} to {move.step_after:.4g} s/step"
-        yield f"  Reckoned: {speed}, {move.gain_s:.0f} s won for {move.cost_s:.0f} s lost."
-    ended = _ENDINGS[move.ending] + (f" ({shown(move.said)})" if move.said else "")
-    dead = "" if move.dead_s is None else f"; {move.dead_s:.0f} s between its runs"
-    handed = f"; Slurm's queue had it: {shown(move.handed)}" if move.handed and not move.said else ""
-    yield f"  {ended}{dead}{handed}."
-
-
-def _purpose(move: Move) -> str:
-    if move.makes_room_for is not None:
-        return f", to make room for job {move.makes_room_for}"
-    return "" if move.partner is None else f", while job {move.partner} takes its GPUs"
 
 
 def _got(outcome: JobOutcome) -> Iterator[str]:

@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from pal_slurm.daemon.figures.metrics import Metrics
+from pal_slurm.daemon.moves.budget import SumOfMoves
 from pal_slurm.daemon.outcome import CycleReport
 
 PROJECT = Path(__file__).parents[2]
@@ -25,6 +26,8 @@ def samples() -> dict[str, set[str]]:
     report = CycleReport(read_s=0.1)
     report.edits[("pin", "done")] += 1
     report.refusals["gpu-taken"] += 1
+    report.moved["moved"] += 1
+    report.week = SumOfMoves(60.0, 600.0, stopped=False)
     metrics.observe(report)
     found: dict[str, set[str]] = {}
     for family in metrics.registry.collect():

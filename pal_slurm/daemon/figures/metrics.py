@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, gene
 from pal_slurm import __version__
 from pal_slurm.daemon.faults import PLACES
 from pal_slurm.daemon.outcome import CycleReport
+from pal_slurm.model import Ending
 
 
 class Metrics:
@@ -28,6 +29,13 @@ class Metrics:
         self.edits = Counter("pal_edits_total", "Edits by kind and outcome.", ["kind", "outcome"], registry=r)
         self.refusals = Counter("pal_refusals_total", "Decisions that the guard refused.", ["reason"], registry=r)
         self.undos = Counter("pal_undos_total", "Pins taken back.", registry=r)
+        self.moving = Gauge("pal_jobs_moving", "Jobs between two places.", registry=r)
+        self.moves = Counter("pal_moves", "Moves of running jobs by how they ended.", ["ending"], registry=r)
+        for ending in Ending:
+            self.moves.labels(ending.value)
+        week = "GPU seconds that the moves of seven days lost, and brought as far as it was measured."
+        self.week = Gauge("pal_moves_gpu_seconds", week, ["what"], registry=r)
+        self.stopped = Gauge("pal_moves_stopped", "1: moves cost more than they brought, and have stopped.", registry=r)
         self.dropped = Gauge("pal_hints_dropped", "Jobs in the queue whose comment can't be trusted.", registry=r)
         self.unread = Gauge("pal_records_unread", "Records of the queue that could not be understood.", registry=r)
         self.known = Gauge("pal_scores_known_ratio", "Scores known and fresh, of all classes and GPUs.", registry=r)
@@ -49,6 +57,13 @@ class Metrics:
             self.dropped.set(report.dropped_hints)
             self.unread.set(report.unread)
             self.known.set(report.scores_known)
+        self.moving.set(report.moving)
+        for ending, n in report.moved.items():
+            self.moves.labels(ending).inc(n)
+        if report.week is not None:
+            self.week.labels("lost").set(report.week.lost_gpu_s)
+            self.week.labels("brought").set(report.week.brought_gpu_s)
+            self.stopped.set(report.week.stopped)
         for (kind, outcome), n in report.edits.items():
             self.edits.labels(kind, outcome).inc(n)
         for reason, n in report.refusals.items():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from pal_slurm.config import Config
 from pal_slurm.guard import MoveRules
@@ -56,6 +57,20 @@ def lost(move: Move) -> float:
 def balance(moves: Iterable[Move]) -> float:
     """GPU seconds that measured moves brought, what they cost taken off."""
     return sum(move.gpus * (move.real_gain_s - lost(move)) for move in moves if move.real_gain_s is not None)
+
+
+@dataclass(frozen=True, slots=True)
+class SumOfMoves:
+    """Of the last week, for figures and `palctl status`."""
+
+    lost_gpu_s: float
+    brought_gpu_s: float  # as far as it was measured
+    stopped: bool
+
+
+def sum_of(week: Sequence[Move]) -> SumOfMoves:
+    brought = sum(move.gpus * (move.real_gain_s or 0.0) for move in week)
+    return SumOfMoves(sum(move.gpus * lost(move) for move in week), brought, losing(week))
 
 
 def losing(week: Sequence[Move]) -> bool:

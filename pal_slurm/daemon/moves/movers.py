@@ -116,6 +116,7 @@ class Movers:
             if after != move:
                 changed[number] = after
         self.repo.keep(list(changed.values()))
+        round.report.moved.update(move.ending.value for move in changed.values() if move.ending is not None)
         self.going = {m.job: m for m in (changed.get(n, m) for n, m in found.items()) if m.ending is None}
         self.writer.write(wishes, round)
 

@@ -1,0 +1,186 @@
+"""palctl moves and a mover's story in palctl why, of a ledger that pald wrote; what would be moved now."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from pal_slurm.cli.palctl import palctl
+from pal_slurm.daemon.build import composition_of, rules_of
+from pal_slurm.daemon.moves.what_if import NOTHING_PAYS, WouldMove, what_if
+from pal_slurm.model import (
+    Action,
+    Apps,
+    Decision,
+    Ending,
+    Knowledge,
+    Move,
+    MoveTerms,
+    Placement,
+    Reason,
+    Request,
+    ScoreTable,
+)
+from pal_slurm.report.moves import move_sentences, summary
+from pal_slurm.report.what_if import would_rows
+from pal_slurm.sim.slurm.manners import Manners, requeues
+from tests.moving import QUICK_MOVES, Wanted, there
+from tests.simpald import House
+
+Make = Callable[..., House]
+WELL = Manners(term_s=0.5)
+
+
+def asked(home: Path, *words: str) -> str:
+    config = home / "pal.yaml"
+    config.write_text(f"state_dir: {home}\ndatabase: {{url: 'sqlite:///{home}/pal.sqlite'}}\n")
+    done = CliRunner().invoke(palctl, ["--config", str(config), *words], catch_exceptions=False)
+    assert done.exit_code == 0, done.output
+    return done.output
+
+
+@pytest.fixture
+def house(make_house: Make) -> House:
+    return make_house(release="26.05", **QUICK_MOVES)
+
+
+def moved(house: House, *options: str, manners: Manners = WELL) -> int:
+    job = house.submit("--gres=gpu:2", *options, manners=manners, runs=5000.0)
+    house.live(5)
+    Wanted(house).move(job, there("n4", 1, 3))
+    house.live(20)
+    assert house.where(job) == {"n4": (1, 3)}
+    return job
+
+
+def test_a_move_is_a_row_with_what_it_was_reckoned_to_cost_and_to_bring(house: House) -> None:
+    job = moved(house, "--comment=app:resnet pal:move")
+    (row,) = json.loads(asked(house.home, "moves", "--days", "3650", "--json"))
+    assert (row["job"], row["ending"], row["to"], row["gpus"]) == (job, "moved", "n4:g1,g3", 2)
+    assert (row["cost_s"], row["gain_s"], row["real_gain_s"]) == (60.0, 600.0, None)
+    assert 0 <= row["dead_s"] <= 4 and row["app"] == "resnet"
+    page = asked(house.home, "moves", "--days", "3650")
+    assert page.splitlines()[0].split()[:5] == ["JOB", "APP", "GPUS", "BEGAN", "ENDING"]
+    assert "1 moves (1 moved); they cost" in page and "STOPPED" not in page
+
+
+def test_no_move_is_said_in_a_sentence_and_as_an_empty_list(house: House) -> None:
+    house.submit("--gres=gpu:1")
+    house.live(5)
+    assert asked(house.home, "moves") == "no running job was moved\n"
+    assert json.loads(asked(house.home, "moves", "--json")) == []
+
+
+def test_why_tells_the_story_of_a_mover(house: House) -> None:
+    job = moved(house, "--comment=pal:move=USR1@30", manners=Manners(0.5, 3.0, requeues))
+    told = asked(house.home, "why", str(job))
+    assert "asked to save by SIGUSR1 to its steps: done" in told
+    assert "it was to move from " in told and " to n4:g1,g3." in told
+    assert "SIGUSR1 went to its steps first, with 30 s to save and to requeue the job." in told
+    assert "Reckoned: 1.2 to 1 s/step, 600 s won for 60 s lost" in told and "s between its runs" in told
+    assert "pinned to n4:g1,g3" in told and "It runs there" in told
+    assert len(json.loads(asked(house.home, "why", str(job), "--json"))["moves"]) == 1
+
+
+def a_move(**changes: object) -> Move:
+    old, new = Placement(("n1",), ((0, 1),), exact=True), Placement(("n2",), ((2, 3),), exact=True)
+    move = Move(7, 100, "u", 0, old, Request(), 1_800_000_000.0, target=new, cost_s=60.0, gain_s=900.0)
+    return replace(move, **changes)  # type: ignore[arg-type]
+
+
+def test_the_story_says_how_each_move_ended_and_what_it_brought() -> None:
+    for ending in (None, *Ending):
+        (first, *_) = move_sentences(a_move(ending=ending))
+        assert first.endswith(".") and "from n1:g0,g1 to n2:g2,g3" in first
+    steps = {"step_before": 1.5, "step_after": 1.0}
+    measured = list(
+        move_sentences(a_move(ending=Ending.MOVED, real_cost_s=71.4, real_gain_s=850.0, partner=8, **steps))
+    )
+    assert measured[0].endswith("to n2:g2,g3, while job 8 takes its GPUs.")
+    assert measured[1].endswith("900 s won for 60 s lost; measured: 850 s won, 71 s lost.")
+    hostile = list(move_sentences(a_move(said="\x1b[2Jgone", handed="a\nb")))
+    assert all(line.isprintable() for line in hostile)
+    assert "to the queue, to make room for job 9" in next(move_sentences(a_move(target=None, makes_room_for=9)))
+
+
+def test_the_sum_tells_what_was_measured_and_that_moves_have_stopped() -> None:
+    week = [a_move(operation=1, ending=Ending.MOVED, real_gain_s=1800.0), a_move(operation=2, ending=Ending.STAYED)]
+    lines = list(summary(week, {1: 1800.0, 2: 0.0}, -3600.0, losing=True))
+    assert lines[0] == "2 moves (1 moved, 1 stayed); they cost 1.00 GPU hours."
+    assert "Of 1 it was measured what they brought: 1.00 GPU hours, where 0.50 were reckoned" in lines[1]
+    assert lines[2].startswith("MOVES HAVE STOPPED by themselves")
+
+
+def would(house: House, **keys: object) -> dict[int, WouldMove]:
+    cycle, slurm = house.pald.pald.cycle, house.slurm
+    snapshot = slurm.snapshot()
+    config = msgspec.structs.replace(cycle.config, **keys)
+    rules = rules_of(config, slurm, slurm.setup())
+    knowledge = cycle.books.knowledge.read(snapshot.cluster, snapshot.taken)
+    week = cycle.movers.repo.since(0.0)
+    found = what_if(snapshot, knowledge, composition_of(config), config, rules, week, slurm.capabilities())
+    return {one.job.id: one for one in found}
+
+
+@pytest.mark.parametrize("keys", [{"actuator": "shadow"}, {"actuator": "pin"}, QUICK_MOVES])
+def test_what_if_says_of_each_running_job_why_it_would_stay(make_house: Make, keys: dict[str, object]) -> None:
+    house = make_house(release="26.05", **{**QUICK_MOVES, **keys})
+    asks = house.submit("--gres=gpu:1", "--comment=pal:move", runs=5000.0)
+    silent = house.submit("--gres=gpu:1", runs=5000.0)
+    stays = house.submit("--gres=gpu:1", "--comment=pal:move", "--no-requeue", runs=5000.0)
+    house.submit(runs=5000.0)  # no GPU
+    house.live(30)
+    found = would(house)
+    assert set(found) == {asks, silent, stays}
+    assert found[asks].said == NOTHING_PAYS
+    assert found[silent].said == "nobody said that it may be moved"
+    assert found[stays].said == "it can't be requeued"
+    rows = would_rows([(one.job, one.decision, one.said) for one in found.values()])
+    assert [row["action"] for row in rows] == ["stays"] * 3
+    assert {row["moves"] for row in rows} == {"asked", "", "no-requeue"}
+
+
+def slow_first_node() -> Knowledge:
+    score = np.ones((1, 4, 4))
+    score[0, 0] = 2.0
+    known = np.ones((1, 4, 4), dtype=np.bool_)
+    return Knowledge(ScoreTable(("A",), score, np.zeros((1, 4, 4), dtype=np.int16), known), Apps())
+
+
+@pytest.mark.parametrize("actuator", ["shadow", "move"])
+def test_what_if_names_the_gpus_that_a_job_on_slow_ones_would_be_moved_to(make_house: Make, actuator: str) -> None:
+    keys = {**QUICK_MOVES, "actuator": "shadow"}
+    house = make_house(release="26.05", knowledge=slow_first_node(), **keys)
+    job = house.submit("--gres=gpu:2", "--comment=pal:move", runs=50_000.0)
+    silent = house.submit("--gres=gpu:2", runs=50_000.0)
+    house.live(30)
+    assert {*house.where(job), *house.where(silent)} == {"n1"}, "Slurm took the first node: pald only watched"
+    found = would(house, actuator=actuator)
+    assert found[silent].decision is None
+    decision = found[job].decision
+    assert decision is not None and decision.placement is not None and decision.terms is not None
+    assert decision.placement.nodes != ("n1",)
+    assert decision.terms.gain_s > 2 * decision.terms.cost_s > 0
+    (first, _) = would_rows([(one.job, one.decision, one.said) for one in found.values()])
+    assert (first["job"], first["action"], first["why"]) == (job, "move", "better-gpus")
+    assert house.journal == [], "it was only asked"
+
+
+def test_what_would_go_stands_first_with_its_gain_and_its_cost(house: House) -> None:
+    job = house.submit("--gres=gpu:2", "--comment=pal:move", runs=5000.0)
+    house.submit("--gres=gpu:2", runs=5000.0)
+    house.live(10)
+    running = house.slurm.snapshot().running
+    terms = MoveTerms(60.0, 600.0, 1.2)
+    goes = Decision(job, None, Action.MOVE, Reason.BETTER_GPUS, there("n4", 0, 1), 1.0, terms=terms)
+    rows = would_rows([(j, goes if j.id == job else None, "" if j.id == job else "x") for j in running])
+    assert [(row["job"] == job, row["action"], row["to"], row["gain_s"], row["why"]) for row in rows] == [
+        (True, "move", "n4:g0,g1", 600.0, "better-gpus"), (False, "stays", None, None, "x")
+    ]  # fmt: skip
