@@ -16,13 +16,15 @@ from datetime import UTC, datetime
 from importlib.metadata import Distribution, distributions
 
 OURS = "pal-slurm"
+LONGEST = 60  # characters of a licence's name
 
 
 def licences(one: Distribution) -> list[dict[str, object]]:
     if expression := one.metadata.get("License-Expression"):
         return [{"expression": expression}]
     named = [c.rpartition(" :: ")[2] for c in one.metadata.get_all("Classifier", []) if c.startswith("License ::")]
-    return [{"license": {"name": name}} for name in named]
+    told = one.metadata.get("License", "")  # older packages put the whole text there
+    return [{"license": {"name": name}} for name in named or [told] if name and len(name) <= LONGEST]
 
 
 def component(one: Distribution) -> dict[str, object]:
