@@ -159,15 +159,17 @@ class ByValue:
         worst = np.argsort(-gain.max(axis=1), kind="stable")[:MOST_PAIRS]
         both = gain[worst] + gain[:, worst].T - self.margin * (cost[worst][:, None] + cost[None, :])
         both[(gain[worst] < 0) | (gain[:, worst].T < 0)] = -np.inf
-        used: set[int] = set()
-        for at in np.argsort(-both, axis=None, kind="stable")[: 4 * self.most]:
-            row, j = divmod(int(at), len(alike))
+        both[np.arange(len(worst)), worst] = -np.inf
+        for _ in range(8 * self.most):
+            row, j = divmod(int(both.argmax()), len(alike))
             i = int(worst[row])
             if both[row, j] <= 0 or len(self.found) + 2 > self.most:
                 return
-            if i == j or i in used or j in used or not self._may_exchange(alike[i], alike[j]):
+            both[row, j] = -np.inf
+            if not self._may_exchange(alike[i], alike[j]):
                 continue
-            used |= {i, j}
+            both[np.isin(worst, (i, j))] = -np.inf
+            both[:, [i, j]] = -np.inf
             for one, other, won in ((alike[i], alike[j], gain[i, j]), (alike[j], alike[i], gain[j, i])):
                 where = Placement(other.job.nodes, other.job.gpus, exact=self.view.cluster.slots)
                 self._propose(one, where, float(won), Reason.BETTER_GPUS, partner=other.job.id)

@@ -1,0 +1,180 @@
+"""What moves would be proposed: gain over cost, exchanges in which nobody loses, room for the head; what they cost."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pal_slurm.config.moves import MovesSection
+from pal_slurm.daemon.moves.budget import balance, losing
+from pal_slurm.daemon.moves.costs import Costs
+from pal_slurm.model import (
+    App,
+    Apps,
+    Cluster,
+    Consent,
+    Decision,
+    Ending,
+    Given,
+    Hint,
+    Job,
+    JobState,
+    Knowledge,
+    Lease,
+    Move,
+    Placement,
+    Reason,
+    Request,
+    ScoreTable,
+    Shape,
+    Snapshot,
+    homogeneous,
+    neutral_scores,
+)
+from pal_slurm.policy import compose
+from pal_slurm.policy.moving.value import ByValue, MayMove
+
+NOW = 1_800_000_000.0
+HOUR = 3600
+
+
+def running(number: int, node: str, slots: tuple[int, ...], app: str = "a", **more: object) -> Job:
+    asks = Request(per_node=f"gres/gpu:{len(slots)}")
+    made = Job(
+        number, JobState.RUNNING, int(NOW) - 2 * HOUR, f"u{number}", partitions=("gpu",), start=int(NOW) - HOUR,
+        end=int(NOW) + 20 * HOUR, shape=Shape(1, 1, len(slots)), gpu_job=True, request=asks, nodes=(node,),
+        gpus=(slots,), hint=Hint(app=app), lease=Lease(0, asks), consent=Consent(Given.ASKED), requeue=True, batch=1,
+    )  # fmt: skip
+    return replace(made, **more)  # type: ignore[arg-type]
+
+
+def waiting(number: int, gpus: int) -> Job:
+    return Job(
+        number, JobState.PENDING, int(NOW) - 60, "w", partitions=("gpu",), shape=Shape(1, 1, gpus), gpu_job=True,
+        request=Request(per_node=f"gres/gpu:{gpus}"), hint=Hint(app="a"), eligible=int(NOW) + 60,
+    )  # fmt: skip
+
+
+APPS = Apps({"a": App("a", "A"), "b": App("b", "B")}, App("?", "A"))
+
+
+def look(
+    jobs: list[Job], scores: dict[tuple[str, str, int], float], *, waits: tuple[Job, ...] = (), cost: float = 60.0,
+    nodes: int = 4, margin: float = 2.0,
+) -> list[Decision]:  # fmt: skip
+    """`scores`: (class, node, slot); any other GPU counts 1.0."""
+    made: Cluster = homogeneous(nodes, 4)
+    free = np.array(made.gpu_free)
+    for job in jobs:
+        for node, slots in zip(job.nodes, job.gpus, strict=True):
+            free[made.node_index[node], list(slots)] = False
+    made = replace(made, gpu_free=free)
+    table: ScoreTable = neutral_scores(made, ("A", "B"))
+    values = np.array(table.score)
+    for (cls, node, slot), score in scores.items():
+        values[table.classes.index(cls), made.node_index[node], slot] = score
+    bins = np.stack([np.unique(of_class, return_inverse=True)[1].reshape(of_class.shape) for of_class in values])
+    all_known = np.ones(values.shape, dtype=np.bool_)
+    known = Knowledge(ScoreTable(table.classes, values, bins.astype(np.int16), all_known), APPS)
+    view = Snapshot(NOW, made, waits, tuple(jobs))
+    seek = ByValue(view, known, compose("pal", placement="lv").placement, margin, 8, waits)
+    return seek.moves([MayMove(job, cost) for job in jobs])
+
+
+def slow(*nodes: str, score: float = 1.5) -> dict[tuple[str, str, int], float]:
+    return {("A", node, slot): score for node in nodes for slot in range(4)}
+
+
+def test_a_job_on_slow_gpus_goes_to_free_ones_that_are_better() -> None:
+    (found,) = look([running(1, "n1", (0, 1))], slow("n1"))
+    assert found.reason is Reason.BETTER_GPUS and found.placement is not None and found.placement.nodes != ("n1",)
+    assert found.terms is not None and found.step_time is not None
+    assert found.terms.step_before == pytest.approx(1.5 * found.step_time)
+    assert found.terms.gain_s == pytest.approx(HOUR / 3)  # it has run for an hour, and is taken to run for one more
+
+
+def test_what_does_not_pay_stays() -> None:
+    job = running(1, "n1", (0, 1))
+    assert look([job], slow("n1", score=1.02)) == []  # 70 s against twice 60
+    assert look([job], slow("n1"), cost=700.0) == []
+    assert look([job], {}) == []
+    ends_soon = replace(job, end=int(NOW) + 300)
+    assert look([ends_soon], slow("n1")) == []  # a third of five minutes
+
+
+def test_the_best_free_gpus_are_given_once() -> None:
+    jobs = [running(number, f"n{number}", (0, 1, 2, 3)) for number in (1, 2, 3)]
+    found = look(jobs, slow("n1", "n2") | slow("n3", score=1.9))
+    assert [d.job for d in found] == [3]  # who runs worst; only n4 is free
+    assert found[0].placement is not None and found[0].placement.nodes == ("n4",)
+
+
+def test_two_jobs_exchange_their_gpus_when_one_gains_and_the_other_does_not_lose() -> None:
+    jobs = [running(1, "n1", (0, 1, 2, 3), "a"), running(2, "n2", (0, 1, 2, 3), "b")]
+    found = {d.job: d for d in look(jobs, slow("n1"), nodes=2)}
+    assert {job: d.terms.partner for job, d in found.items() if d.terms} == {1: 2, 2: 1}
+    assert {job: d.placement.nodes for job, d in found.items() if d.placement} == {1: ("n2",), 2: ("n1",)}
+    both_mind = [jobs[0], replace(jobs[1], hint=Hint(app="a"))]
+    assert look(both_mind, slow("n1"), nodes=2) == []
+    one_sided = [jobs[0], replace(jobs[1], excluded_nodes="n1")]
+    assert look(one_sided, slow("n1"), nodes=2) == []
+
+
+def test_while_jobs_wait_free_gpus_are_theirs_and_a_job_may_make_room_for_the_head() -> None:
+    jobs = [running(number, f"n{number}", (0,)) for number in (1, 2)]
+    (found,) = look(jobs, {}, waits=(waiting(9, 4),), nodes=2)
+    assert found.reason is Reason.MAKES_ROOM and found.terms is not None and found.terms.makes_room_for == 9
+    assert found.placement is not None and found.placement.nodes != jobs[found.job - 1].nodes
+    assert look(jobs, slow("n1"), waits=(waiting(9, 3),), nodes=2) == []  # it has room already
+
+
+def test_planning_for_two_thousand_movable_jobs_is_quick() -> None:
+    """By the clock of this process: others may be busy."""
+    jobs = [running(i + 1, f"n{i // 2 + 1}", ((0, 1), (2, 3))[i % 2], "ab"[i % 3 == 0]) for i in range(2000)]
+    rng = np.random.default_rng(1)
+    scores = {("A", f"n{n + 1}", slot): float(1 + 0.3 * rng.random()) for n in range(1000) for slot in range(4)}
+    cost: list[float] = []
+    for _ in range(2):
+        begun = time.process_time()
+        assert len(look(jobs, scores, nodes=1000)) == 8
+        cost.append(time.process_time() - begun)
+    assert min(cost) < 3.0  # with all that is built for it here; benchmarks/bench_moving.py counts the look alone
+
+
+MOVE = Move(
+    1, 100, "u", 0, Placement(("n1",), ((0, 1),), True), Request(), NOW, app="a", model="m", cost_s=60.0, gain_s=600.0,
+    ending=Ending.MOVED, stopped_at=NOW, started_at=NOW + 20,
+)  # fmt: skip
+
+
+def test_a_cost_is_told_until_it_was_measured_and_a_claim_of_nothing_counts_as_the_default() -> None:
+    keys, made = MovesSection(), homogeneous(2, 4)
+    job = running(1, "n1", (0, 1))
+    model = made.models[0]
+
+    def cost(told: int | None, *moves: Move, gpus: int = 2) -> float:
+        asks = replace(job, consent=Consent(Given.ASKED, told), gpus=(tuple(range(gpus)),))
+        return Costs.learned(keys, [replace(m, model=model) for m in moves]).of(asks, made)
+
+    assert (cost(None), cost(1), cost(600)) == (60.0, 60.0, 600.0)
+    assert cost(None, MOVE, MOVE) == 60.0  # too few
+    assert cost(None, MOVE, MOVE, MOVE) == 20.0
+    assert (cost(5, MOVE, MOVE, MOVE), cost(600, MOVE, MOVE, MOVE)) == (5.0, 20.0)
+    assert Costs(MovesSection(large_gpus=4)).of(replace(job, gpus=((0, 1, 2, 3),)), made) == 300.0
+
+
+def test_what_moves_promised_too_much_is_asked_for_beyond_the_margin() -> None:
+    brought = [replace(MOVE, real_gain_s=200.0, real_cost_s=20.0)] * 2
+    assert Costs.learned(MovesSection(), brought).doubt == pytest.approx(3.0)
+    assert Costs.learned(MovesSection(), [replace(MOVE, real_gain_s=900.0)]).doubt == 1.0
+    assert Costs.learned(MovesSection(), [replace(MOVE, real_gain_s=-50.0)]).doubt == 10.0
+
+
+def test_moves_that_cost_more_than_they_brought_stop_by_themselves() -> None:
+    good = replace(MOVE, real_gain_s=100.0, real_cost_s=20.0)
+    bad = replace(MOVE, real_gain_s=-30.0, real_cost_s=90.0)
+    assert balance([good, bad, MOVE]) == 2 * (80 - 120)
+    assert losing([bad] * 5) and not losing([bad] * 4) and not losing([good, good, good, good, bad])
