@@ -44,6 +44,13 @@ class AppShown(Shown):
     base: Annotated[dict[str, float] | UnsetType, Meta(description="Seconds per step by model")] = UNSET
     comm: Annotated[dict[str, float] | UnsetType, Meta(description="Cost of distance by tier")] = UNSET
     measured_base: dict[str, float] | UnsetType = UNSET
+    node: Figure = UNSET
+    rack: Figure = UNSET
+    cluster: Figure = UNSET
+    comm_source: Annotated[Text, Meta(description="Who says what distance costs; none: nobody")] = UNSET
+    apart: Annotated[Figure, Meta(description="Step time on several nodes over that on one, as its jobs show")] = UNSET
+    apart_doubt: Figure = UNSET
+    apart_jobs: Whole = UNSET
 
 
 class FaultShown(Shown):

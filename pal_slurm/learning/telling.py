@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pal_slurm.config import Config
+from pal_slurm.learning.distance import apart
 from pal_slurm.learning.from_jobs import shapes_told
 from pal_slurm.learning.knowledge import SeenApp, seen_apps
 from pal_slurm.model import Tier
@@ -17,9 +18,14 @@ def app_rows(store: Store, config: Config) -> list[dict[str, Value]]:
 
 def app_row(seen: SeenApp) -> dict[str, Value]:
     app, f = seen.app, seen.features
+    told = len(set(app.comm)) > 1
+    seen_apart = apart(f.base)
     comm = {tier.name.lower(): factor for tier, factor in zip(Tier, app.comm, strict=True)}
     return {
         "app": app.name, "class": app.cls, "source": seen.source, "jobs": f.jobs, "sure": f.sure, "compute": f.compute,
         "memory": f.memory, "noise": f.noise, "base": dict(app.base), "comm": comm,
-        "measured_base": dict(shapes_told(f.base)),
+        "measured_base": dict(shapes_told(f.base)), "node": app.comm[Tier.NODE], "rack": app.comm[Tier.RACK],
+        "cluster": app.comm[Tier.CLUSTER], "comm_source": seen.source if told else "none",
+        "apart": seen_apart and round(seen_apart.factor, 3), "apart_doubt": seen_apart and round(seen_apart.doubt, 3),
+        "apart_jobs": seen_apart and seen_apart.jobs,
     }  # fmt: skip

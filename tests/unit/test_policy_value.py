@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from pal_slurm.model import (
     homogeneous,
     neutral_scores,
 )
-from pal_slurm.policy import Circumstances, compose, plan
+from pal_slurm.policy import Circumstances, Plan, compose, plan
 from pal_slurm.policy.memory import Memory
 from pal_slurm.policy.patience.choosy import MOST_S
 from pal_slurm.policy.patience.value import BOUND_S, GROW, LEAST, SHRINK, Value, size_class
@@ -28,7 +29,8 @@ from pal_slurm.policy.seams import Better, Offer, Promised, Settled, Wait, patie
 from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.sim.compare import compare
 from pal_slurm.sim.costs import parse_costs
-from pal_slurm.sim.engine import ClusterRules
+from pal_slurm.sim.engine import ClusterRules, Engine
+from pal_slurm.sim.in_planner import InPlanner
 from pal_slurm.sim.policies import PolicySpec, Setting
 from pal_slurm.sim.traces import Options
 from pal_slurm.sim.worlds import Sources, World, Worlds
@@ -159,3 +161,37 @@ def starts(policy: str, patience: str, comm: str) -> list[tuple[float, ...]]:
 def test_where_distance_costs_nothing_everybody_starts_as_without_patience_to_the_last_bit(policy: str) -> None:
     assert starts(policy, "value", "flat") == starts(policy, "none", "flat")
     assert starts(policy, "value", "1/1/3/8") != starts(policy, "none", "1/1/3/8")
+
+
+class Watched(InPlanner):
+    """Notes how long each job was bidden to wait, from its first offer on."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.most: dict[int, float] = {}
+
+    def plan(self, now: float) -> Plan:
+        made = super().plan(now)
+        memory = made.memory
+        for key, promised in memory.promised.items():
+            bidden = promised.until - memory.declining[key]
+            assert bidden <= BOUND_S
+            self.most[key.id] = max(self.most.get(key.id, 0.0), bidden)
+        return made
+
+
+def test_in_fourfold_overload_nobody_waits_past_his_bound_and_no_bound_grows() -> None:
+    cluster = parse_cluster("16x4/4")
+    sources = Sources("synthetic:jobs=500", options=Options(limit_factor=2.0), costs=parse_costs("1/1/3/8"), share=4.0)
+    drawn = Worlds(sources, cluster)(1)
+    watched = Watched("watched", cluster, drawn.known, compose("packed", order="fifo", patience="value"))
+    outcome = Engine(cluster, drawn.truth, drawn.load, watched, ClusterRules()).run()
+    assert len(watched.most) > 10
+    works = {work.id: work for work in drawn.load.works}
+    for job, bidden in watched.most.items():  # half of what a span of 8 instead of 1 would cost, by the whole limit
+        assert bidden <= 0.5 * 7.0 * (works[job].limit_s or 0.0)
+    ends = dict(zip(outcome.job_ids.tolist(), outcome.start_s.tolist(), strict=True))
+    order = sorted(watched.most, key=lambda job: ends[job])
+    early, late = order[: len(order) // 2], order[len(order) // 2 :]
+    share = [np.mean([watched.most[job] / (works[job].limit_s or 1.0) for job in some]) for some in (early, late)]
+    assert share[1] <= 1.5 * share[0]

@@ -10,23 +10,29 @@ import click
 from pal_slurm.cli.context import Palctl, choose, output_options, pass_palctl, print_rows
 from pal_slurm.errors import BadInput
 
-FIELDS = ("app", "class", "source", "jobs", "sure", "compute", "memory", "noise", "base", "comm", "measured_base")
-SHOWN = FIELDS[:-3]
+SHOWN = ("app", "class", "source", "jobs", "sure", "compute", "memory", "noise")
+COMM = ("app", "node", "rack", "cluster", "comm_source", "apart", "apart_doubt", "apart_jobs")
+FIELDS = (*SHOWN, "base", "comm", "measured_base", *COMM[1:])
 
 
 @click.group(name="apps", invoke_without_command=True, short_help="Applications and their classes.")
+@click.option("--comm", is_flag=True, help="What distance costs each, who says so, and what its jobs show.")
 @click.pass_context
-def command(ctx: click.Context) -> None:
+def command(ctx: click.Context, comm: bool) -> None:
     """Applications and their classes; without a command: list them."""
     if ctx.invoked_subcommand is None:
-        ctx.invoke(list_apps)
+        ctx.invoke(list_apps, comm=comm)
 
 
 @command.command(name="list")
+@click.option("--comm", is_flag=True, help="What distance costs each, who says so, and what its jobs show.")
 @output_options
 @pass_palctl
-def list_apps(palctl: Palctl, as_json: bool = False, fields: str = "") -> None:
+def list_apps(palctl: Palctl, as_json: bool = False, fields: str = "", comm: bool = False) -> None:
     """Every application that was described or seen; pal.yaml wins over the database.
+
+    --comm: NODE, RACK and CLUSTER are the factors that placements count with (COMM_SOURCE says whose; none: nobody said
+    any, and distance counts nothing). APART is what its jobs took on several nodes over as many GPUs of one.
 
     COMPUTE and MEMORY are its utilisations (0 to 1) over JOBS jobs; SURE is the probability that its class is right, as
     far as those tell; NOISE is how much step times differ (log) between its jobs.
@@ -34,12 +40,12 @@ def list_apps(palctl: Palctl, as_json: bool = False, fields: str = "") -> None:
     from pal_slurm.learning.telling import app_rows
 
     if palctl.asks_pald:
-        columns = choose(fields, FIELDS, FIELDS if as_json else SHOWN)
+        columns = choose(fields, FIELDS, FIELDS if as_json else COMM if comm else SHOWN)
         print_rows(palctl.ask("apps").rows, columns, as_json=as_json, empty="no application of yours is known yet")
         return
     default = palctl.config.classes.default
     rows = app_rows(palctl.store, palctl.config)
-    columns = choose(fields, FIELDS, FIELDS if as_json else SHOWN)
+    columns = choose(fields, FIELDS, FIELDS if as_json else COMM if comm else SHOWN)
     empty = f"no application is known; each counts as class {default}. Say more with: palctl apps set NAME=CLASS"
     print_rows(rows, columns, as_json=as_json, empty=empty)
 
