@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from base64 import b64decode
+
+from pal_slurm.page.token import user_of
 from tests.compose.hosts import Hosts
 from tests.slurm.minicluster import wait_for
 
@@ -35,3 +39,12 @@ def test_alice_asks_from_the_login_host_of_her_job_and_of_bob_s(hosts: Hosts) ->
     refused = hosts.run("login", "palctl", "why", str(his), user="alice")
     assert refused.returncode == 65 and "of yours is known" in refused.stderr
     assert "bob" not in hosts.client("palctl", "jobs", "--json", user="alice")
+
+
+def test_a_token_that_slurm_gives_says_whose_it_is(hosts: Hosts) -> None:
+    """What `palctl` on a login host shows to a page that has Slurm's key."""
+    told = hosts.client("scontrol", "token", "lifespan=600", user="alice").strip().removeprefix("SLURM_JWT=")
+    key = b64decode(hosts.run("slurmdbd", "base64", "-w0", "/secrets/jwt_hs256.key").stdout)
+    assert user_of(told.encode(), key, time.time()) == "alice"
+    assert user_of(told.encode(), key, time.time() + 700) == ""
+    assert user_of(told.encode(), key[::-1], time.time()) == ""
