@@ -28,6 +28,7 @@ from pal_slurm.model import (
     App,
     Cluster,
     Decision,
+    Edit,
     EditKind,
     Hint,
     Intent,
@@ -35,12 +36,17 @@ from pal_slurm.model import (
     JobState,
     Knowledge,
     Lease,
+    LeaseAgain,
+    OperationKind,
     Outcome,
     Pin,
     Placement,
     Reason,
+    Renice,
     Request,
+    Requeue,
     Shape,
+    Warn,
     homogeneous,
     predict,
 )
@@ -191,6 +197,25 @@ class Site:
             [intent] = ledger.write([Intent(0, int(now), Pin(job, nodes=nodes, slots=slots), term.fence, now)])
             ledger.outcome([(intent, Outcome.DONE, "")], now, close=True)
             assert intent.edit.kind is EditKind.PIN
+
+    def move(self, job: int) -> None:
+        """pald moves one that runs: warned, requeued, pinned elsewhere, its nice given back."""
+        with contextlib.closing(open_store(self.url)) as store:
+            term = Leadership(store, CLUSTER).current()
+            assert term is not None
+            ledger, now, operation = Ledger(store, CLUSTER), time.time(), 0
+            steps: tuple[Edit, ...] = (
+                Warn(job, signal="USR1"), Requeue(job, until=int(now) + 60), LeaseAgain(job, until=int(now) + 90),
+                Pin(job, nodes=("n14",), slots=(1, 2)), Renice(job, nice=0),
+            )  # fmt: skip
+            for step, edit in enumerate(steps):
+                intent = Intent(
+                    0, int(now), edit, term.fence, now, operation=operation, kind=OperationKind.MOVE,
+                    plan=tuple(one.kind for one in steps), step=step,
+                )  # fmt: skip
+                [written] = ledger.write([intent])
+                ledger.outcome([(written, Outcome.DONE, "")], now, close=step + 1 == len(steps))
+                operation = written.operation
 
 
 def replace_present(present: Present, now: float) -> Present:

@@ -261,6 +261,17 @@ def test_events_come_as_they_happen_and_tell_strangers_no_more(page: LivePage) -
         assert b"alice" not in heard and b"bob" not in heard
 
 
+def test_a_move_is_told_step_by_step(page: LivePage) -> None:
+    page.site.move(105)
+    wait_for(
+        lambda: "its nice was given back (0): done" in page.get("/").text, "its last step is told on the first page"
+    )
+    for path in ("/", "/ledger"):
+        text = page.get(path).text
+        for words in ("asked to save by SIGUSR1 to its steps: done", "requeued as it was submitted", "n14:g1,g2: done"):
+            assert words in text, (path, words)
+
+
 def test_a_thousand_silent_clients_keep_nobody_out(tmp_path: Path) -> None:
     """More than may be connected: those that say nothing make way, and the page answers all along."""
     with LivePage(Site(tmp_path / "pal", settings={"most_clients": 64}).make()) as page:
