@@ -52,8 +52,9 @@ class InPlanner:
             if decision.action is Action.STOP:
                 stage.stop(run)
                 continue
-            assert decision.placement is not None  # nothing starts plain where no Slurm chooses
-            stage.start(run, flat(decision.placement, self._cluster))
+            # What goes plain, because it fits only unevenly over its nodes, gets what Slurm would give it.
+            where = decision.placement or self._planner.running[decision.job][1]
+            stage.start(run, flat(where, self._cluster))
         self.wake_at = made.wake_at
 
     def plan(self, now: float) -> Plan:

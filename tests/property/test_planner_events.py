@@ -18,6 +18,7 @@ from pal_slurm.model import (
     Action,
     App,
     Apps,
+    Cluster,
     Decision,
     Hint,
     Job,
@@ -33,9 +34,13 @@ from pal_slurm.model import (
     Waits,
     homogeneous,
 )
-from pal_slurm.policy import Circumstances, Floor, Plan, Planner, compose, plan
+from pal_slurm.policy import Circumstances, Composition, Floor, Plan, Planner, compose, plan
 from pal_slurm.policy.firstfit import first_fit
 from pal_slurm.policy.memory import Memory
+from pal_slurm.scores import binned
+from pal_slurm.sim.engine import Engine
+from pal_slurm.sim.in_planner import InPlanner
+from pal_slurm.sim.workload import Work, workload
 
 T0 = 1_000_000
 BLOCK = 25
@@ -224,3 +229,54 @@ def test_so_does_one_that_is_alone_with_a_growing_queue(block: int) -> None:
         for event in range(40):
             day.passes()
             agree(day, f"day {seed}, event {event}")
+
+
+class InPlannerTwice(InPlanner):
+    """The simulator's own scheduler; each plan of it is made once more from the queue as it stands."""
+
+    plans = 0
+
+    def __init__(self, cluster: Cluster, scores: ScoreTable, composition: Composition, apps: Apps) -> None:
+        super().__init__("twice", cluster, scores, composition)
+        self.world = (cluster, Knowledge(scores, apps), composition)
+        self.memory, self.ends = Memory(), dict[int, float]()
+
+    def plan(self, now: float) -> Plan:
+        cluster, known, composition = self.world
+        floor, pending, running = Floor(cluster, known), [], []
+        for run in self._runs.values():
+            job = replace(run.job, lease=Lease(FAR, Request()), eligible=FAR, why=Waits.BEGIN)
+            if not run.gpus:
+                pending.append(job)
+                continue
+            where = self._planner.running[job.id][1]
+            floor.hold(job, where)
+            ran = replace(job, state=JobState.RUNNING, nodes=where.nodes, gpus=where.gpus, lease=None)
+            running.append(replace(ran, end=self.ends[job.id]))  # type: ignore[arg-type]  # to the fraction of a second
+        free = replace(cluster, gpu_free=floor.free, cpus_free=floor.cpus_free, mem_free_mb=floor.mem_free)
+        seen = Snapshot(now, free, tuple(pending), tuple(running))
+        mine = super().plan(now)
+        fresh = plan(seen, known, composition, Circumstances(alone=True), self.memory)
+        assert [(d.job, d.placement) for d in mine.starts] == [(d.job, d.placement) for d in fresh.starts]
+        assert [(r.job, r.start) for r in mine.reserved] == [(r.job, r.start) for r in fresh.reserved]
+        permitted(fresh.starts, seen)
+        self.memory, self.plans = mine.memory, self.plans + 1
+        self.ends |= {d.job: now + float(self._runs[d.job].job.time_limit_s or math.inf) for d in mine.starts}
+        return mine
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_the_simulator_plans_is_what_pald_would_plan_from_its_queue(seed: int) -> None:
+    rng, draw = random.Random(seed), np.random.default_rng(seed)
+    cluster = homogeneous(rng.randint(2, 4), rng.choice((2, 4)), rack_size=2)
+    scores = binned(("A",), np.exp(draw.normal(0, 0.1, (1, cluster.n_nodes, cluster.width))))
+    app = App("a", "A", {}, (1.0, 1.0, 1.2, 1.7))
+    works, at = [], 0.0
+    for number in range(60):
+        at += rng.expovariate(1 / 40)
+        gpus, steps = rng.choice((1, 1, 1, 2, 3, 4, 4)), rng.uniform(20.0, 900.0)
+        works.append(Work(number, at, gpus, steps, app, rng.choice((1.5, 3.0, 8.0)) * steps))
+    composition = compose(*rng.choice((("pal",), ("packed",), ("pm-first",))), order="fifo")
+    scheduler = InPlannerTwice(cluster, scores, composition, Apps({}, app))
+    Engine(cluster, scores, workload(works), scheduler).run()
+    assert scheduler.plans >= 2 * len(works) - 20

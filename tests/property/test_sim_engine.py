@@ -298,3 +298,10 @@ def test_a_first_start_costs_as_much_as_a_restart_where_that_is_said(first: bool
     outcome = Engine(CLUSTER, table, load, scheduler, rules).run()
     assert (outcome.end_s - outcome.start_s).tolist() == [160.0 if first else 100.0] * 3
     assert outcome.figures()["starts_per_job"] == 1.0
+
+
+def test_a_job_that_fits_only_unevenly_runs_as_slurm_would_split_it() -> None:
+    two, table = homogeneous(2, 2), binned(("A", "B"), np.ones((2, 2, 2)))
+    load = workload([Work(0, 0.0, 3, 100.0, APPS[0], 300.0), Work(1, 1.0, 1, 10.0, APPS[0], 30.0)])
+    scheduler = scheduler_for(PolicySpec(policy="packed"), Setting(two, 1.7, ClusterRules(), False), table, 0)
+    assert Engine(two, table, load, scheduler).run().end_s.tolist() == [170.0, 11.0]
