@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 from pathlib import Path
+from textwrap import fill
 
 from pal_slurm.errors import ConfigError
 from pal_slurm.sim.compare import Interval, interval
@@ -66,15 +67,17 @@ class SweepFigures:
             panels.setdefault(_short(cell)[:3], []).append(cell)
         wide = min(3, len(panels))
         figure = Figure(figsize=(5 * wide, 4 * -(-len(panels) // wide)), layout="constrained")
-        axes = figure.subplots(-(-len(panels) // wide), wide, squeeze=False).flat
+        axes = figure.subplots(-(-len(panels) // wide), wide, squeeze=False).flatten().tolist()
         for ax, (title, cells) in zip(axes, panels.items(), strict=False):
             for i, spec in enumerate(self.sweep.specs):
                 ratios = [self.ratio(cell, spec.label, "avg_jct_s") for cell in cells]
                 at = [j + 0.04 * i if cell.load is None else cell.load + 0.003 * i for j, cell in enumerate(cells)]
                 reach = [r.reach or 0.0 for r in ratios]
                 ax.errorbar(at, [r.mean for r in ratios], reach, marker="o", capsize=2, label=spec.label)
-            ax.set_title(", ".join(filter(None, title)), fontsize=8)
+            ax.set_title(fill(", ".join(filter(None, title)).replace(",", ", "), 60), fontsize=8)
             ax.set(xlabel="load", ylabel=f"average JCT / {self.sweep.specs[0].label}")
+        for ax in axes[len(panels) :]:
+            ax.set_axis_off()
         axes[0].legend(fontsize=7)
         FigureCanvasAgg(figure)
         figure.savefig(path, format="png", metadata={"Software": None})
