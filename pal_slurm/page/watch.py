@@ -61,6 +61,9 @@ class Lookout:
     _revision: int = -1
     _due: dict[str, float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self._due["gains"] = time.monotonic() + TICK_S  # a week of jobs takes a while: nobody waits for it at the start
+
     def start(self) -> None:
         self._thread = threading.Thread(target=self._run, name="watching", daemon=True)
         self._thread.start()

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from PIL import Image
@@ -32,6 +33,8 @@ def main(to: Path, address: str = "") -> None:
             if address:
                 site = Site(home / "site", waiting=8, settings={"privacy": "open"}).make(fill)
                 with LivePage(site) as page:
+                    while "not reckoned yet" in page.get("/gained").text:
+                        time.sleep(0.2)
                     browser.open(page.url + address, SIZE)
                     browser.picture(home / "whole.png", SIZE[1])
             else:
