@@ -118,7 +118,7 @@ class _Reader:
                 result[name] = value
         return result
 
-    def section(self, node: yaml.Node, section: type[Section], key: str) -> Section:
+    def section(self, node: yaml.Node, section: type[Section], key: str) -> Any:
         known = fields(section)
         given: dict[str, Any] = {}
         for name, name_node, value_node in self.pairs(node, key):
@@ -132,7 +132,11 @@ class _Reader:
             value = self.value(value_node, kind, _join(key, name))
             if value is not _MISSING:
                 given[known[name].name] = value
-        return section(**given)
+        # What was given and refused is told already.
+        lacking = [name for name, one in known.items() if one.required and one.name not in given]
+        for name in lacking if not any(_join(key, name) in self.lines for name in lacking) else ():
+            self.fault(node, key, f"needs `{name}`")
+        return _MISSING if lacking else section(**given)
 
 
 def read(text: str) -> tuple[Config, list[Mistake], dict[str, int]]:

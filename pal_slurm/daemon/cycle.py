@@ -132,8 +132,9 @@ class Cycle:
         self._learn(round)
         if (pause := paused(self.config, self.books.switches)) is not None:
             report.end, report.note = "paused", f"paused: {pause.reason}"
-            ours = (job for job in round.snapshot.pending if job.waits_for_us(round.now))
-            self.writer.write([*round.undos, *(Wish(hands_off(job, round.now), job.submit) for job in ours)], round)
+            ours = {job.id: job for job in round.snapshot.pending if job.waits_for_us(round.now)}
+            undos = [wish for wish in round.undos if wish.edit.job not in ours]  # one edit of a job is enough
+            self.writer.write([*undos, *(Wish(hands_off(job, round.now), job.submit) for job in ours.values())], round)
             return
         # 4 candidates, 5 plan
         self._move_on(round)

@@ -16,7 +16,7 @@ _ITEM = re.compile(
     r"(?:[:=](?P<count>[0-9]+)(?P<unit>[KMG]?))?"
     r"(?P<rest>(?:\([^)]*\))*)"
 )
-_INDICES = re.compile(r"\(IDX:([0-9,-]+)\)")
+_INDICES = re.compile(r"\(IDX:([0-9]{1,4}(?:-[0-9]{1,4})?(?:,[0-9]{1,4}(?:-[0-9]{1,4})?)*)\)")
 _SPLIT = re.compile(r",(?![^(]*\))")  # a comma in (IDX:0,2) separates nothing
 _SLOT = re.compile(r"g[0-9]{1,3}")
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}

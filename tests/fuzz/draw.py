@@ -53,7 +53,7 @@ def draw(seed: int) -> Script:
     if rng.random() < 0.03:
         setting["actuator"] = "shadow"
     jobs = _jobs(rng, rng.randint(3, 7), 100.0, setting["release"])
-    return Script(jobs, _happenings(rng, len(jobs)), setting)
+    return Script(jobs, _happenings(rng, jobs), setting)
 
 
 def _calm(rng: Random, setting: dict[str, str]) -> Script:
@@ -110,11 +110,13 @@ def _job(rng: Random, line: int, at: float, release: str) -> Submission:
     return Submission(at, runs, f"u{rng.randint(1, 3)}", tuple(options))
 
 
-def _happenings(rng: Random, jobs: int) -> tuple[Happening, ...]:
+def _happenings(rng: Random, jobs: Sequence[Submission]) -> tuple[Happening, ...]:
+    """Most of them about when somebody submits a job: then there is something to disturb."""
     found: list[Happening] = []
     for _ in range(rng.choice([1, 2, 2, 3, 4])):
-        at = round(rng.uniform(0, 140), 2)
-        found += rng.choice(_KINDS)(rng, at, jobs)
+        line = rng.randrange(len(jobs))
+        at = jobs[line].at + rng.uniform(-0.5, 1.5) if rng.random() < 0.7 else rng.uniform(0, 140)
+        found += rng.choice(_KINDS)(rng, max(0.0, round(at, 2)), line)
     return tuple(sorted(found, key=lambda item: item.at))
 
 
@@ -122,13 +124,13 @@ def _skip(rng: Random) -> int:
     return rng.choice([0, 0, 0, 1, 1, 2, 3, 5])
 
 
-def _kill(rng: Random, at: float, jobs: int) -> list[Happening]:
+def _kill(rng: Random, at: float, line: int) -> list[Happening]:
     after = rng.choice(["1", "5", "30", "90", "never"])
     return [Happening(at, "kill", (after,), rng.choice(WRITES + LOOKS), _skip(rng))]
 
 
-def _stall(rng: Random, at: float, jobs: int) -> list[Happening]:
-    seconds = rng.choice(["3", "14", "16", "33", "70"])
+def _stall(rng: Random, at: float, line: int) -> list[Happening]:
+    seconds = rng.choice(["3", "14", "17", "17", "33", "70"])
     # Between our last look and the write nobody can look: an answer there takes no longer than its deadline.
     point = rng.choice(WRITES + LOOKS[:2])
     if point in ("apply.asked", "update"):
@@ -140,7 +142,7 @@ def _stall(rng: Random, at: float, jobs: int) -> list[Happening]:
     return [stall, *(second if rng.random() < 0.6 else [])]
 
 
-def _answer(rng: Random, at: float, jobs: int) -> list[Happening]:
+def _answer(rng: Random, at: float, line: int) -> list[Happening]:
     kind = rng.choice(["lost", "half", "half", "twice", "drop", "refuse", "old"])
     if kind == "lost":
         point = rng.choice(["snapshot.asked", "snapshot.answered", "passes.asked", "apply.asked", "apply.answered"])
@@ -150,7 +152,7 @@ def _answer(rng: Random, at: float, jobs: int) -> list[Happening]:
     return [Happening(at, kind, (), "update", _skip(rng) // 2)]
 
 
-def _store(rng: Random, at: float, jobs: int) -> list[Happening]:
+def _store(rng: Random, at: float, line: int) -> list[Happening]:
     kind = rng.choice(["nostore", "nostore", "forgot", "dbgone"])
     if kind == "forgot":
         return [Happening(at, kind, (), rng.choice(["ledger.committed", "write.committed"]), _skip(rng))]
@@ -159,31 +161,31 @@ def _store(rng: Random, at: float, jobs: int) -> list[Happening]:
     return [Happening(at, kind, (rng.choice(["0.01", "5", "40"]),), rng.choice(WRITES + LOOKS), _skip(rng))]
 
 
-def _clock(rng: Random, at: float, jobs: int) -> list[Happening]:
+def _clock(rng: Random, at: float, line: int) -> list[Happening]:
     return [Happening(at, "clock", (rng.choice(["-3600", "-40", "20", "90", "86400"]),))]
 
 
-def _node(rng: Random, at: float, jobs: int) -> list[Happening]:
+def _node(rng: Random, at: float, line: int) -> list[Happening]:
     name, state = f"n{rng.randint(1, NODES)}", rng.choice(["DRAIN", "DRAIN", "DOWN"])
     where: tuple[str, int] = rng.choice([("", 0), ("ledger.committed", _skip(rng)), ("apply.answered", _skip(rng))])
     back = round(at + rng.choice([20, 60, 120]), 2)
     return [Happening(at, "node", (name, state), *where), Happening(back, "node", (name, "UP"))]
 
 
-def _user(rng: Random, at: float, jobs: int) -> list[Happening]:
-    line = str(rng.randrange(jobs))
+def _user(rng: Random, at: float, line: int) -> list[Happening]:
+    job = str(line)
     what = rng.choice(["edit", "edit", "edit", "hold", "cancel", "begin", "requeue"])
     points: Sequence[str] = ("ledger.committed", "apply.answered", "snapshot.answered", "apply.asked")
     where = (rng.choice(points), 0) if rng.random() < 0.6 and what != "requeue" else ("", 0)
     if what == "edit":
-        return [Happening(at, what, (line, rng.choice(EDITS)), *where)]
+        return [Happening(at, what, (job, rng.choice(EDITS)), *where)]
     if what == "begin":
-        return [Happening(at, what, (line, rng.choice(["0", "30", "90", "200"])), *where)]
-    back = [Happening(round(at + rng.uniform(5, 60), 2), "release", (line,))] if what == "hold" else []
-    return [Happening(at, what, (line,), *where), *back]
+        return [Happening(at, what, (job, rng.choice(["0", "30", "90", "200"])), *where)]
+    back = [Happening(round(at + rng.uniform(5, 60), 2), "release", (job,))] if what == "hold" else []
+    return [Happening(at, what, (job,), *where), *back]
 
 
-def _site(rng: Random, at: float, jobs: int) -> list[Happening]:
+def _site(rng: Random, at: float, line: int) -> list[Happening]:
     what = rng.choice(["slurmctld", "pause", "undo", "second"])
     if what == "slurmctld":
         return [Happening(at, what, (rng.choice(["5", "30", "80"]),))]

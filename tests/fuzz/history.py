@@ -147,6 +147,7 @@ class Trouble:
     until: float
     what: str
     pald: str = ""
+    point: str = ""  # where it came upon it
 
 
 @dataclass(frozen=True, slots=True)

@@ -86,9 +86,15 @@ def later_begin_overridden() -> Patches:
     return [(cycle, "told", lambda snapshot, *rest: snapshot)]
 
 
-@mutant("--begin of the submission is forgotten")
+@mutant("--begin of the submission is not read in the mark")
 def own_begin_forgotten() -> Patches:
-    return [(Job, "own_begin", lambda self, now: None)]
+    read = was(records, "read_mark")
+
+    def unsaid(text: str) -> Lease | None:
+        lease: Lease | None = read(text)
+        return lease and replace(lease, not_before=None)
+
+    return [(records, "read_mark", unsaid)]
 
 
 @mutant("an unmet dependency is not seen (a fault of the first pald)")

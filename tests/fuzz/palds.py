@@ -73,9 +73,9 @@ class Palds:
         assert isinstance(handle.pald.slurm, SeenSlurm)
         handle.pald.slurm.ahead = ahead
 
-    def told(self, seconds: float, what: str, pald: str) -> None:
+    def told(self, seconds: float, what: str, pald: str, point: str = "") -> None:
         until = math.inf if what == "clock" else self.now + seconds
-        self.heard.events.append(history.Trouble(self.now, until, what, pald))
+        self.heard.events.append(history.Trouble(self.now, until, what, pald, point))
 
     def port(self, pald: str, life: int, trouble: object) -> SeenSlurm:
         slurm = SeenSlurm(self.c, trouble=trouble)  # type: ignore[arg-type]

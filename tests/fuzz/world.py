@@ -145,7 +145,7 @@ class Bench(Palds):
 
     def _trouble(self, item: Happening, at: Handle, here: bool) -> None:
         seconds = math.inf if item.words == ("never",) else float(item.words[0]) if item.words else 0.0
-        self.told(seconds, item.what, at.name)
+        self.told(seconds, item.what, at.name, item.point)
         if item.what == "clock" and at.pald is not None:
             self.set_clock(at, at.ahead + seconds)
         elif item.what == "stall" and here:

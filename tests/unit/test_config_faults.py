@@ -45,6 +45,7 @@ TYPOS = [
     ("classes:\n  names: [A, A]\n", 2, "classes.names[1]", "A is named twice; keep one"),
     ("classes:\n  names: [A, B, A, A]\n", 2, "classes.names[2]", "A is named 3 times; keep one"),
     ("classes:\n  default: D\n", 2, "classes.default", "none of the classes A, B, C"),
+    ("patterns: [{}]\n", 1, "patterns[0]", "needs `app`"),
     ("apps:\n  re$net:\n    class: A\n", 2, "apps", "is no name"),
     ("apps:\n  bert:\n    class: E\n", 3, "apps.bert.class", "none of the classes"),
     ("apps:\n  bert:\n    base: {v100: 0.2}\n", 3, "apps.bert", "has no class"),

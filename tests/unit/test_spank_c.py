@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -10,9 +12,9 @@ import pytest
 SPANK = Path(__file__).parents[2] / "spank"
 
 
-def make(target: str, out: Path) -> str:
+def make(target: str, out: Path, *more: str) -> str:
     run = subprocess.run(
-        ["make", "-C", SPANK, target, f"OUT={out}"], capture_output=True, text=True, timeout=300, check=False
+        ["make", "-C", SPANK, target, f"OUT={out}", *more], capture_output=True, text=True, timeout=3600, check=False
     )
     assert run.returncode == 0, run.stdout + run.stderr
     return run.stdout
@@ -31,6 +33,20 @@ def tool(*command: str | Path) -> str:
 
 def test_the_parts_pass_their_own_cases_under_the_sanitizers(tmp_path: Path) -> None:
     assert "names" in make("check", tmp_path)
+
+
+def drawn(out: Path, seconds: float) -> int:
+    (said,) = re.findall(r"([0-9]+) inputs", make("fuzz", out, f"SECONDS_OF_CPU={seconds:g}"))
+    return int(said)
+
+
+def test_drawn_inputs_read_no_byte_out_of_turn(tmp_path: Path) -> None:
+    assert drawn(tmp_path, float(os.environ.get("PAL_FUZZ_SECONDS", "1"))) > 1000
+
+
+@pytest.mark.slow
+def test_ten_minutes_of_drawn_inputs_read_no_byte_out_of_turn(tmp_path: Path) -> None:
+    assert drawn(tmp_path, float(os.environ.get("PAL_FUZZ_SECONDS", "600"))) > 1000
 
 
 def test_the_plugin_exports_only_what_slurm_looks_for(plugin: Path) -> None:

@@ -7,12 +7,15 @@ from collections.abc import Iterator
 from tests.fuzz.judge.facts import Facts, Verdict
 
 MAX_AGE_S = 15.0  # cycle.max_age_s
+SLACK_S = 1.0  # a batch of updates takes its time
 ANSWER_S = 10.0  # cluster.timeout_s: the last answer before an edit may take so long
 
 
 def on_a_fresh_look(facts: Facts) -> Iterator[Verdict]:
     for update in facts.ours:
-        if (age := update.at - update.asked) > MAX_AGE_S + ANSWER_S:
+        age = update.at - update.asked
+        late = any(t.point in ("apply.asked", "update") and t.until > update.asked for t in facts.troubles)
+        if age > MAX_AGE_S + SLACK_S + (ANSWER_S if late else 0.0):
             yield Verdict(
                 "P6", "stale", update.at, None, f"{update.target}: written {age:.0f} s after its snapshot was asked for"
             )
