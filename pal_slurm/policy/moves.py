@@ -36,7 +36,7 @@ class Moves:
         c = composition
         assert c.moving is not None
         who = who_runs(c.fill, c.order, cluster.n_gpus, changing=c.changing)
-        self._mover: Mover = c.moving.mover(who, cluster, scores, facts.move_cost_s)
+        self._mover: Mover = c.moving.mover(who, c.order, cluster, scores, facts.move_cost_s)
         self._cluster, self._facts = cluster, facts
         self._here: dict[int, Contender] = {}
 

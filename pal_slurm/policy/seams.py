@@ -174,7 +174,7 @@ class Mover(Protocol):
 
 
 class Moving(Protocol):
-    def mover(self, who: WhoRuns, cluster: Cluster, scores: ScoreTable, cost_s: float) -> Mover:
+    def mover(self, who: WhoRuns, order: Order, cluster: Cluster, scores: ScoreTable, cost_s: float) -> Mover:
         """`cost_s`: what a move costs a job."""
 
 

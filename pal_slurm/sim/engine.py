@@ -267,7 +267,7 @@ class Engine:
             submit_s=np.array([run.work.submit for run in runs]),
             start_s=np.array([run.first_start for run in runs]),
             end_s=np.array([run.end for run in runs]),
-            ideal_s=np.array([run.work.least_s() for run in runs]),
+            ideal_s=np.array([run.work.ideal_s() for run in runs]),
             gpu_seconds=self._gpu_seconds,
             n_gpus=self._cluster.n_gpus,
             moves=self._moves,

@@ -17,15 +17,24 @@ class InPlanner:
     """What the planner is told for a whole trace, and what it decides."""
 
     def __init__(
-        self, name: str, cluster: Cluster, known: ScoreTable, composition: Composition, move_cost_s: float = 0.0
+        self,
+        name: str,
+        cluster: Cluster,
+        known: ScoreTable,
+        composition: Composition,
+        move_cost_s: float = 0.0,
+        *,
+        moves: bool = True,
     ) -> None:
+        """`moves`: jobs that may be moved are."""
         self.name, self.wake_at = name, NEVER
         self.restless = composition.moving is not None and composition.changing and not composition.fill.reserves
         self._cluster = cluster
         self._used: deque[float] | None = deque(maxlen=KEPT) if composition.patience.habits.forecasts else None
         self._since = 0  # ends since the share was reckoned
         self._runs: dict[int, Run] = {}
-        facts = Circumstances(alone=True, movable=_movable, move_cost_s=move_cost_s, progress=self._progress)
+        movable = _movable if moves else _bound
+        facts = Circumstances(alone=True, movable=movable, move_cost_s=move_cost_s, progress=self._progress)
         self._planner = Planner(composition, cluster, Knowledge(known), facts=facts)
 
     def arrive(self, run: Run) -> None:
@@ -66,3 +75,7 @@ class InPlanner:
 
 def _movable(job: Job) -> bool:
     return job.requeue
+
+
+def _bound(job: Job) -> bool:
+    return False

@@ -9,7 +9,7 @@ A YAML file names a policy and changes parts of it:
     patience: none        # likewise
     fill: easy            # none, easy, holes
     moves: false          # whether running jobs may be moved (only `pal` moves any, if `moving` does not say so)
-    moving: assign        # none, assign: how running jobs make way
+    moving: assign        # none, assign, pools, pools-learned: how running jobs make way
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from pal_slurm.sim.artifact.gavel import InGavelRounds
 from pal_slurm.sim.artifact.in_rounds import InRounds
 from pal_slurm.sim.engine import ClusterRules, Scheduler
 from pal_slurm.sim.in_planner import InPlanner
-from pal_slurm.sim.in_pools import InPools
 
 
 class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -99,24 +98,12 @@ def scheduler_for(spec: PolicySpec, setting: Setting, known: ScoreTable, seed: i
         artifact.name = spec.label
         return artifact
     moves = setting.requeue if spec.moves is None else spec.moves
-    plain = not spec.moving and not spec.placement and not spec.patience and spec.fill in ("", "easy")
-    if spec.policy == "pal" and plain and len(setting.cluster.models) > 1:
-        return InPools(
-            spec.label,
-            setting.cluster,
-            known,
-            order,
-            move_cost_s=setting.rules.restart_cost_s,
-            moves=moves,
-            levels=spec.order == "las",
-            learns=setting.learns,
-        )
-    moving = spec.moving or ("assign" if spec.policy == "pal" and not spec.placement and moves else "none")
+    moving = spec.moving or _moving(spec, setting, moves)
     if movings.get(moving) is not None:
         if spec.placement or spec.patience:
             raise ConfigError(f"{spec.label}: moving {moving!r} says where jobs go; leave placement and patience out.")
         composition = compose(spec.policy, order=spec.order or "fifo", fill=spec.fill, moving=moving)
-        return InPlanner(spec.label, setting.cluster, known, composition, setting.rules.restart_cost_s)
+        return InPlanner(spec.label, setting.cluster, known, composition, setting.rules.restart_cost_s, moves=moves)
     if spec.fill == "holes":
         raise ConfigError(f"{spec.label}: fill `holes` stops jobs again; only artifact/* and a moving `pal` can.")
     placement = spec.placement or NAMED[spec.policy][1]
@@ -127,3 +114,12 @@ def scheduler_for(spec: PolicySpec, setting: Setting, known: ScoreTable, seed: i
     )
     ties = binned(known.classes, known.score, known.known, alike)  # as pald sees its scores
     return InPlanner(spec.label, setting.cluster, ties, composition)
+
+
+def _moving(spec: PolicySpec, setting: Setting, moves: bool) -> str:
+    """What `pal` does by itself: pools where there are several models, also when nobody may be moved."""
+    if spec.policy != "pal" or spec.placement:
+        return "none"
+    if len(setting.cluster.models) > 1 and not spec.patience and spec.fill in ("", "easy"):
+        return "pools-learned" if setting.learns else "pools"
+    return "assign" if moves else "none"

@@ -212,7 +212,7 @@ def _outcome(
         submit_s=submits,
         start_s=starts,
         end_s=ends,
-        ideal_s=np.array([work.least_s() for work in works]),
+        ideal_s=np.array([work.ideal_s() for work in works]),
         gpu_seconds=float(((ends - starts) * gpus).sum()),
         n_gpus=setting.cluster.n_gpus,
         moves=0,

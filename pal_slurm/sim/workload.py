@@ -30,12 +30,8 @@ class Work:
     per_node: int = 0  # GPUs on each of its nodes, if the user said so; 0: any split
     line: int = 0  # of the trace file that holds it; 0: none does
 
-    def ideal_s(self, model: str = "gpu") -> float:
-        """Run time on median GPUs of that model with no cost of distance."""
-        return self.steps * self.app.base.get(model, 1.0)
-
-    def least_s(self) -> float:
-        """The same on the model that is best for it."""
+    def ideal_s(self) -> float:
+        """Run time on median GPUs of the model that is best for it, with no cost of distance."""
         return self.steps * min(self.app.base.values(), default=1.0)
 
     def as_job(self) -> Job:

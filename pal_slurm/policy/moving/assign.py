@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pal_slurm.model import Cluster, Gpus, ScoreTable
 from pal_slurm.policy.moving.assigner import Assigner, Claim
-from pal_slurm.policy.seams import Contender, Mover, WhoRuns, movings
+from pal_slurm.policy.seams import Contender, Mover, Order, WhoRuns, movings
 
 
 class Assigning:
@@ -48,7 +48,7 @@ class Assigning:
 
 
 class Assign:
-    def mover(self, who: WhoRuns, cluster: Cluster, scores: ScoreTable, cost_s: float) -> Mover:
+    def mover(self, who: WhoRuns, order: Order, cluster: Cluster, scores: ScoreTable, cost_s: float) -> Mover:
         return Assigning(who, cluster, scores, cost_s)
 
 

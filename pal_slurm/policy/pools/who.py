@@ -60,8 +60,11 @@ def choose(claims: Iterable[PoolClaim], gpus: Sequence[int], chooser: Chooser | 
     for claim in others:
         if not room.left:
             break
+        mask = sum(1 << j for j, rate in enumerate(claim.rates) if rate)
+        if not mask:  # no pool will ever hold it
+            continue
         if claim.movable or chooser is None:
-            if room.takes(claim, sum(1 << j for j, rate in enumerate(claim.rates) if rate)):
+            if room.takes(claim, mask):
                 chosen.append(claim)
         elif claim.gpus <= room.left:
             pool, only = chooser.takes(claim.rates, claim.gpus, free)

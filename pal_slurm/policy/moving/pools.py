@@ -1,0 +1,157 @@
+"""`pools`: who runs, then in which pool, with the cost of a move in it, then on which GPUs of the pool.
+
+For clusters of several GPU models. Jobs that may not be moved choose a pool by its price; they may wait for a better.
+`pools-learned`: how fast applications are on each model is not told; it is seen as they run.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from pal_slurm.model import Cluster, Gpus, ScoreTable
+from pal_slurm.policy.order.las import LeastAttained
+from pal_slurm.policy.pools.claims import PoolClaim, relative_rates
+from pal_slurm.policy.pools.inside import GpuPool
+from pal_slurm.policy.pools.pricing import Chooser, Market
+from pal_slurm.policy.pools.ratebook import RateBook
+from pal_slurm.policy.pools.where import assign
+from pal_slurm.policy.pools.who import choose, level
+from pal_slurm.policy.seams import Contender, Mover, Order, WhoRuns, movings
+
+SHOWN_S = 300.0  # a job that has run for so long has got over its start; as long again shows how fast it is
+
+
+class Pooling:
+    """For one cluster and what is known of it."""
+
+    def __init__(self, order: Order, cluster: Cluster, scores: ScoreTable, cost_s: float, *, learns: bool) -> None:
+        self._order, self._models, self._cost_s = order, cluster.models, cost_s
+        self._here: dict[int, Contender] = {}
+        self._rates: dict[int, tuple[float, ...]] = {}  # by job
+        self._pools = [GpuPool(cluster, scores, model, cost_s) for model in range(len(cluster.models))]
+        self._gpus = [pool.size for pool in self._pools]
+        self._pool_of: dict[int, int] = {}  # who runs
+        self._since: dict[int, float] = {}  # the same: the present start
+        self._left: list[tuple[int, float, float]] = []  # ended since the last plan: (GPUs, rate, since)
+        self._market = Market(self._gpus)
+        self._book = RateBook(cluster.models) if learns else None
+        self._read = -1  # the version of the book that rates are of
+        self._shown: dict[int, tuple[float, float] | None] = {}  # who runs: when, steps left; None: known
+        self._bound = 0  # jobs here that can't be moved
+
+    def arrive(self, here: Contender) -> None:
+        job = here.job.id
+        self._here[job] = here
+        rates = self._rates[job] = self._rates_of(here)
+        self._market.arrived(rates, here.gpus)
+        self._bound += not here.movable
+        if here.held:
+            model = next(j for j, pool in enumerate(self._pools) if pool.has(here.held))
+            self._pool_of[job] = model
+            self._pools[model].came(here)
+
+    def ended(self, here: Contender) -> None:
+        job = here.job.id
+        pool = self._pool_of.get(job)
+        if pool is not None:
+            self._left.append((here.gpus, self._rates[job][pool], self._since.get(job, math.inf)))
+            self._leaves(job)
+        self._bound -= not here.movable
+        del self._here[job], self._rates[job]
+
+    def learn(self, scores: ScoreTable) -> None:
+        for pool in self._pools:
+            pool.learn(scores)
+
+    def act(self, now: float) -> Mapping[int, Gpus]:
+        self._look(now)
+        claims = [self._claim(here, now) for here in self._in_order(now)]
+        chooser = Chooser(self._market, len(self._here) - len(self._pool_of)) if self._bound else None
+        chosen = choose(claims, self._gpus, chooser)
+        pools = assign(chosen, self._gpus, self._cost_s)
+        then = {claim.job: pool for claim, pool in zip(chosen, pools, strict=True) if pool >= 0}
+        for job, pool in list(self._pool_of.items()):
+            if then.get(job) != pool:
+                self._leaves(job)
+        for job, pool in then.items():
+            if job not in self._pool_of:
+                self._pool_of[job], self._since[job] = pool, now
+                self._pools[pool].came(self._here[job])
+        where: dict[int, Gpus] = {}
+        for pool_of_gpus in self._pools:
+            where |= pool_of_gpus.places(now)
+        return where
+
+    def _leaves(self, job: int) -> None:
+        self._pools[self._pool_of.pop(job)].left(job)
+        self._since.pop(job, None)
+        self._shown.pop(job, None)
+
+    def _rates_of(self, here: Contender) -> tuple[float, ...]:
+        rates = relative_rates(here.app, self._models)
+        can = tuple(rate if size >= here.gpus else 0.0 for rate, size in zip(rates, self._gpus, strict=True))
+        if self._book is None:
+            return can
+        told = self._book.rates((here.app.name, here.gpus), here.job.user)
+        return tuple(rate.hoped if there else 0.0 for rate, there in zip(told, can, strict=True))
+
+    def _look(self, now: float) -> None:
+        """What jobs that ended or run have shown."""
+        for gpus, rate, since in self._left:
+            if since < now:
+                self._market.ended(gpus * rate * (now - since))
+        self._left.clear()
+        if self._book is None:
+            return
+        for job, since in self._since.items():
+            self._watch(job, since, now)
+        if self._book.version != self._read:
+            self._read = self._book.version
+            self._rates = {job: self._rates_of(here) for job, here in self._here.items()}
+
+    def _watch(self, job: int, since: float, now: float) -> None:
+        """A job's step time, by what it has done between two looks."""
+        shown = self._shown.get(job, (math.inf, 0.0))
+        if self._book is None or shown is None or now < since + SHOWN_S:
+            return
+        here = self._here[job]
+        rest = here.progress(now).rest_steps
+        at, before = shown
+        if at == math.inf:
+            self._shown[job] = (now, rest)
+        elif now >= at + SHOWN_S and before > rest:
+            self._shown[job] = None
+            self._book.saw((here.app.name, here.gpus), self._pool_of[job], here.job.user, (now - at) / (before - rest))
+
+    def _in_order(self, now: float) -> list[Contender]:
+        here, key = self._here.values(), self._order.key
+        if not isinstance(self._order, LeastAttained):
+            return sorted(here, key=lambda one: key(one.job, one.progress(now)))
+        return sorted(here, key=lambda one: self._by_level(one, now))
+
+    def _by_level(self, here: Contender, now: float) -> tuple[float, ...]:
+        done_s = here.progress(now).done_s * here.gpus
+        return (level(done_s), not here.held, here.job.submit, here.job.id)
+
+    def _claim(self, here: Contender, now: float) -> PoolClaim:
+        job = here.job.id
+        ran_s = 0.0
+        if here.held:
+            since = self._since.get(job)
+            ran_s = here.progress(now).attained_s if since is None else now - since
+        pool = self._pool_of.get(job, -1)
+        return PoolClaim(job, here.gpus, self._rates[job], here.movable, pool, ran_s, max(here.limit_s - ran_s, 0.0))
+
+
+class Pools:
+    def __init__(self, *, learns: bool) -> None:
+        self._learns = learns
+
+    def mover(self, who: WhoRuns, order: Order, cluster: Cluster, scores: ScoreTable, cost_s: float) -> Mover:
+        """It walks the order itself: which pools a job may have decides who runs."""
+        return Pooling(order, cluster, scores, cost_s, learns=self._learns)
+
+
+movings.register("pools", lambda *_: Pools(learns=False))
+movings.register("pools-learned", lambda *_: Pools(learns=True))
