@@ -88,7 +88,7 @@ def test_the_bill_of_materials_is_cyclonedx_and_names_what_is_brought(signed: Pa
     judge = (
         "import sys\nfrom cyclonedx.schema import SchemaVersion\n"
         "from cyclonedx.validation.json import JsonStrictValidator\n"
-        "sys.exit(str(JsonStrictValidator(SchemaVersion.V1_5).validate_str(sys.stdin.read()) or ''))"
+        "fault = JsonStrictValidator(SchemaVersion.V1_5).validate_str(sys.stdin.read())\nsys.exit(str(fault) if fault else 0)"
     )
     done = subprocess.run(
         [tmp_path / "venv" / "bin" / "python", "-c", judge], input=text, capture_output=True, text=True, timeout=120,
