@@ -88,7 +88,8 @@ def test_the_bill_of_materials_is_cyclonedx_and_names_what_is_brought(signed: Pa
     judge = (
         "import sys\nfrom cyclonedx.schema import SchemaVersion\n"
         "from cyclonedx.validation.json import JsonStrictValidator\n"
-        "fault = JsonStrictValidator(SchemaVersion.V1_5).validate_str(sys.stdin.read())\nsys.exit(str(fault) if fault else 0)"
+        "fault = JsonStrictValidator(SchemaVersion.V1_5).validate_str(sys.stdin.read())\n"
+        "sys.exit(str(fault) if fault else 0)"
     )
     done = subprocess.run(
         [tmp_path / "venv" / "bin" / "python", "-c", judge], input=text, capture_output=True, text=True, timeout=120,
