@@ -188,7 +188,8 @@ def test_dead_times(minicluster: Minicluster, tmp_path: Path) -> None:
         minicluster.wait_state(job, "RUNNING")
         for number in range(1, 21):
             node = "n5" if number % 2 else "n6"
-            pald.scores({f"{node}:{slot}": 1.0 for slot in (1, 3)}, others=1.6)
+            # Others than ever before: the same file counts once.
+            pald.scores({f"{node}:{slot}": 1.0 - number / 1000 for slot in (1, 3)}, others=1.6 + number / 1000)
             arrived(pald, job, log, number)
             gains(log)
             assert minicluster.gpu_indices(job) == {node: "1,3"}

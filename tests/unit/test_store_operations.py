@@ -148,7 +148,7 @@ def test_an_older_pald_that_meets_the_new_schema_says_so_and_stops(
     store: Store, store_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(engine, "HEAD", "0004")
-    with pytest.raises(StoreError, match="has schema 0005, and this pal-slurm knows 0004 only"):
+    with pytest.raises(StoreError, match=f"has schema {HEAD}, and this pal-slurm knows 0004 only"):
         open_store(store_url, create=True)
 
 
