@@ -119,6 +119,36 @@ def test_a_job_moves_to_a_better_gpu_resumes_and_palctl_why_tells_the_story(
         print(f"dead: {dead_times(log)}, {move.dead_s}")
 
 
+@pytest.mark.slurm("26.05", slow=("24.11",))
+def test_a_job_that_saves_and_requeues_itself_when_it_is_asked_to_is_pinned_anew(
+    minicluster: Minicluster, tmp_path: Path
+) -> None:
+    """As Lightning and submitit do."""
+    with Pald(minicluster, tmp_path, MOVES) as pald, minicluster.leases():
+        assert pald.once() == 0
+        pald.scores({f"n5:{slot}": 1.0 for slot in (1, 3)}, others=1.6)
+        pald.start()
+        first = minicluster.submit("--gres=gpu:4", "--comment=app:resnet", "-w", "n5")
+        minicluster.wait_state(first, "RUNNING")
+        log = logs(minicluster, "steps-l")
+        log.touch()
+        log.chmod(0o666)
+        script = COUNTS.replace("trap 'exit 0' TERM", "trap 'scontrol requeue $SLURM_JOB_ID; sleep 60' USR1")
+        words = "--comment=app:resnet pal:move=B:USR1@60"
+        job = minicluster.submit(words, "--gres=gpu:2", "-t", "60", wrap=script.format(log=log))
+        minicluster.wait_state(job, "RUNNING")
+        wait_for(lambda: len(steps(log)) > 10, "it counts")
+        minicluster.client("scancel", str(first))
+        wait_for(lambda: bool(moves(pald, job)) and moves(pald, job)[0].ending is not None, "it was moved", 60)
+        assert moves(pald, job)[0].ending is Ending.MOVED
+        assert minicluster.gpu_indices(job) == {"n5": "1,3"}
+        wait_for(lambda: len(dead_times(log)) == 1, "it counts again")
+        counted = [n for n, _, _ in steps(log)]
+        assert counted == list(range(1, len(counted) + 1))
+        said = pald.palctl("why", str(job))
+        assert "asked to save" in said and "requeued as it was" not in said
+
+
 @pytest.mark.slurm("26.05", "24.11")
 def test_two_jobs_exchange_their_gpus_where_both_together_gain(minicluster: Minicluster, tmp_path: Path) -> None:
     """A job that minds slow GPUs sits on them, one that does not mind sits on the good ones."""

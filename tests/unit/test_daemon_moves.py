@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from pal_slurm.model import EditKind, Ending
-from pal_slurm.sim.slurm.manners import Manners, exits, requeues
+from pal_slurm.sim.slurm.manners import Manners, asks_for_less, dies, exits, requeues
 from tests.moving import QUICK_MOVES, Wanted, moves_of, the_move, there
 from tests.simpald import House
 
@@ -164,3 +164,82 @@ def test_a_job_that_takes_the_signal_for_its_end_has_ended(home: House) -> None:
     Wanted(home).move(job, there("n4", 0, 1))
     home.live(20)
     assert home.controller.ended[job] == "COMPLETED" and the_move(home, job).ending is Ending.ENDED
+
+
+MANNERS: dict[str, tuple[Manners, str]] = {
+    "ignores it": (Manners(0.5, 0.0, None), "there"),
+    "ignores SIGTERM too": (Manners(1e9, 0.0, None), "there"),
+    "dies of it": (Manners(0.5, 0.1, dies), "FAILED"),
+    "takes it for its end": (Manners(0.5, 0.1, exits), "COMPLETED"),
+    "saves too slowly": (Manners(0.5, 300.0, requeues), "there"),
+    "requeues itself": (Manners(0.5, 5.0, requeues), "there"),
+    "asks for another node": (Manners(0.5, 5.0, asks_for_less), "n4"),
+}
+
+
+@pytest.mark.parametrize("manner", MANNERS)
+def test_a_job_of_ill_manners_is_not_lost_by_us(make_house: Make, manner: str) -> None:
+    house = make_house(**QUICK_MOVES)
+    manners, comes = MANNERS[manner]
+    job = running(house, "--comment=pal:move=USR1@30", "--gres=gpu:2", manners=manners)
+    Wanted(house).move(job, there("n3", 1, 3))
+    house.live(300)
+    if comes in ("FAILED", "COMPLETED"):
+        assert house.controller.ended[job] == comes and the_move(house, job).ending is Ending.ENDED
+        return
+    where = {"n3": (1, 3)} if comes == "there" else None
+    assert house.state(job) == "RUNNING" and (where is None or house.where(job) == where), house.where(job)
+    if where is None:
+        assert set(house.where(job)) == {comes}
+    assert the_move(house, job).ending is (Ending.MOVED if where else Ending.ELSEWHERE)
+    assert house.pald.pald.cycle.movers.repo.open() == []
+
+
+def test_one_that_would_always_be_moved_back_is_left_alone_when_its_day_is_used_up(make_house: Make) -> None:
+    house = make_house(**{**QUICK_MOVES, "moves": {"mode": "asked", "first_s": 0, "last_s": 0, "share": 0.5}})
+    job = running(house)
+    for number in range(8):
+        Wanted(house).move(job, there("n3" if number % 2 else "n4", 1, 3))
+        house.live(30)
+    assert len(moves_of(house, job)) == 4 and house.job(job).record.restarts == 4 and house.state(job) == "RUNNING"
+
+
+def test_of_many_that_ask_at_once_only_so_many_go(make_house: Make) -> None:
+    house = make_house(**{**QUICK_MOVES, "moves": {**QUICK_MOVES["moves"], "at_once": 2, "per_user": 3}})
+    jobs = [running(house, "--comment=pal:move", "--gres=gpu:1") for _ in range(6)]
+    wanted = Wanted(house)
+    for number, job in enumerate(jobs):
+        wanted.move(job, there(f"n{3 + number // 4}", number % 4))
+    house.live(60)
+    assert sum(len(moves_of(house, job)) for job in jobs) == 2
+    for number, job in enumerate(jobs):
+        wanted.move(job, there(f"n{3 + number // 4}", number % 4))
+    house.live(60)
+    assert sum(len(moves_of(house, job)) for job in jobs) == 3
+    assert {house.state(job) for job in jobs} == {"RUNNING"}
+
+
+def test_moves_that_did_not_pay_stop_by_themselves_and_pald_says_so(make_house: Make) -> None:
+    house = make_house(**QUICK_MOVES)
+    job = running(house)
+    for number in range(6):
+        Wanted(house).move(job, there("n3" if number % 2 else "n4", 1, 3))
+        house.live(4)
+    assert len(moves_of(house, job)) >= 5
+    before = len(moves_of(house, job))
+    Wanted(house).move(job, there("n2", 1, 3))
+    house.live(60)
+    assert len(moves_of(house, job)) == before and house.state(job) == "RUNNING"
+    assert "stopped by themselves" in " ".join(house.pald.pald.notes)
+
+
+def test_a_job_that_waits_without_a_lease_keeps_moves_from_beginning(make_house: Make) -> None:
+    """It would take the GPUs the moment that they are free."""
+    house = make_house(**QUICK_MOVES)
+    job = running(house)
+    house.lua_alive = False
+    house.submit("-N4", "--gres=gpu:4")
+    house.live(3)
+    Wanted(house).move(job, there("n3", 1, 3))
+    house.live(30)
+    assert moves_of(house, job) == [] and house.job(job).record.restarts == 0

@@ -151,6 +151,8 @@ def _between(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Nex
         return Later("its last step is not known yet")
     if scene.now - _first_sign(steps) > LONG_S:
         return Later("its old nodes are not done with it", handed="its old nodes are not done with it")
+    if move.handed or (theirs := _changed(move, steps, job)):
+        return Later(move.handed or theirs, handed=move.handed or theirs)
     if job.required_nodes or steps[-1].edit.kind is EditKind.WARN:
         if _made(steps, EditKind.UNPIN) >= MOST_TRIES:
             return Later("it can't be un-pinned while its old run ends")
