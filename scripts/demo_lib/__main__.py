@@ -12,15 +12,21 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
+from . import moving, workload
 from . import speeds as speeds_of
-from . import workload
 from .arms import play
-from .cluster import Miniclusters, Place
+from .cluster import MOVES, Miniclusters, Place
 from .figures import Figures, figures
 from .machine import Work
 from .shown import shown
 from .standing import spec_of, standing
 
+WORN_SHARE = 0.25
+ADDED = {
+    "cards": "plus two lasting slow cards (1.3x, 1.5x), as surveys report",
+    "measured": "nothing added",
+    "worn": "plus a quarter of the nodes slow (1.4x to 1.6x), as where a rack's cooling fails",
+}
 RUNS = {
     "stock": "Slurm alone: no pald, no leases",
     "packed": "pald, packed placement: what starting jobs through pald does by itself",
@@ -31,28 +37,39 @@ RUNS = {
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="scripts/demo", description=__doc__)
     parser.add_argument("--here", type=Path, metavar="DIR", help="on this host's cluster, whose directory this is")
+    parser.add_argument("--moves", action="store_true", help="pal without and with moves, on jobs that save and resume")
     parser.add_argument("--slurm", default="26.05", choices=["native", "24.11", "26.05"])
-    parser.add_argument("--spread", default="cards", choices=["cards", "measured"], help="measured: no slow cards")
+    spread_help = "measured: no slow cards; worn: a quarter of the nodes is slow (default with --moves)"
+    parser.add_argument("--spread", choices=["cards", "measured", "worn"], help=spread_help)
     parser.add_argument("--profiled", action="store_true", help="scores measured by palctl profile run, not imported")
     parser.add_argument("--in-turn", action="store_true", help="one arm after the other, not side by side")
     parser.add_argument("--jobs", type=int, help="default: 4.5 per node")
-    parser.add_argument("--load", type=float, default=1.4, help="offered load while jobs arrive")
+    parser.add_argument("--load", type=float, help="offered load while jobs arrive (1.4; 0.9 with --moves)")
     parser.add_argument("--mean", type=float, help="mean length of a job in seconds (36; 10 with --here)")
     parser.add_argument("--seed", type=int, default=2)
     parser.add_argument("--nodes", type=int, default=16)
     parser.add_argument("--gpus", type=int, default=4)
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep pald's logs, its database and the jobs' output")
-    parser.add_argument("--only", choices=list(RUNS), action="append", help="leave runs out")
+    known = [*RUNS, MOVES]
+    parser.add_argument("--only", choices=known, action="append", help="leave runs out")
     options = parser.parse_args()
+    options.runs = moving.RUNS if options.moves else RUNS
+    if wrong := set(options.only or ()) - set(options.runs):
+        parser.error(f"--only {wrong.pop()}: the runs are {', '.join(options.runs)}")
+    if options.here and options.moves:
+        parser.error("--moves needs mini-clusters of its own; leave --here out")
     if options.here and options.profiled:
         parser.error("--profiled needs a mini-cluster of its own; leave --here out")
     if options.here:
         spec = spec_of(options.here)
         options.slurm, options.nodes, options.gpus = spec.release, spec.nodes, spec.gpus
+    options.spread = options.spread or ("worn" if options.moves else "cards")
     options.jobs = options.jobs or max(8, round(4.5 * options.nodes))
+    if options.load is None:
+        options.load = 0.9 if options.moves else 1.4
     if options.mean is None:  # one cluster has to run the arms in turn
-        options.mean = 10.0 if options.here else 36.0
+        options.mean = 10.0 if options.here else 60.0 if options.moves else 36.0
     for path in (options.json, options.keep):  # said now, and not when all is done
         if path and not path.absolute().parent.is_dir():
             parser.error(f"{path}: there is no directory {path.absolute().parent}")
@@ -66,8 +83,10 @@ def main() -> int:
     console = Console()
     if not console.is_terminal:  # a log: lines may be as long as the tables need
         console = Console(width=120)
-    speeds = speeds_of.make(options.nodes, options.gpus, options.seed, options.spread == "cards")
-    jobs = workload.make(options.jobs, options.nodes * options.gpus, options.seed, options.load, options.mean)
+    worn = WORN_SHARE if options.spread == "worn" else 0.0
+    speeds = speeds_of.make(options.nodes, options.gpus, options.seed, options.spread == "cards", worn)
+    gpus = options.nodes * options.gpus
+    jobs = workload.make(options.jobs, gpus, options.seed, options.load, options.mean, saves=options.moves)
     console.print(_intro(options, speeds, jobs))
     with tempfile.TemporaryDirectory(prefix="pal-demo-", dir="/home" if options.here else None) as directory:
         state = (options.keep or Path(directory)).resolve()
@@ -76,17 +95,17 @@ def main() -> int:
         speeds_of.write(speeds, state / "speeds.json", state / "scores.csv")
         work = Work()
         with _place(options, state) as place, shown(console, len(jobs)) as ticks:
-            ran = play(place, options.only or list(RUNS), jobs, state, ticks)
+            ran = play(place, options.only or list(options.runs), jobs, state, ticks)
         results = {name: figures(of_arm, speeds) for name, of_arm in ran.items()}
     if options.only:
         console.print({name: f.as_json() for name, f in results.items()})
         return 0
-    console.print(_table(results))
+    console.print(moving.table(results) if options.moves else _table(results))
     console.print(_by_class(results))
     console.print(work.told(max(f.late for f in results.values())))
     if options.json:
         options.json.write_text(json.dumps({n: f.as_json() for n, f in results.items()}, indent=1) + "\n")
-    return _verdict(console, results)
+    return moving.verdict(console, results) if options.moves else _verdict(console, results)
 
 
 def _place(options: argparse.Namespace, state: Path) -> AbstractContextManager[Place]:
@@ -99,16 +118,15 @@ def _place(options: argparse.Namespace, state: Path) -> AbstractContextManager[P
 
 def _intro(options: argparse.Namespace, speeds: speeds_of.Speeds, jobs: list[workload.DemoJob]) -> str:
     a = sorted(s["A"] for slots in speeds.values() for s in slots.values())
-    cards = (
-        "plus two lasting slow cards (1.3x, 1.5x), as surveys report" if options.spread == "cards" else "nothing added"
-    )
+    cards = ADDED[options.spread]
     return (
         f"{len(jobs)} jobs of 1-8 GPUs on a real Slurm ({options.slurm}): "
-        f"{options.nodes} nodes x {options.gpus} fake GPUs; the three arms "
+        f"{options.nodes} nodes x {options.gpus} fake GPUs; the {len(options.runs)} arms "
         f"{'run in turn' if options.here or options.in_turn else 'have a cluster each and run side by side'}.\n"
         f"Hidden speeds follow the spread measured on real V100s (between nodes; medians), {cards}:\n"
         f"class A {a[0]:.2f} .. {a[len(a) // 2]:.2f} .. {a[-1]:.2f} of the median's time. "
         f"pald's scores are {'measured by palctl profile run' if options.profiled else 'a perfect profile of them'}.\n"
+        f"{moving.intro() if options.moves else ''}"
         "The default seed suits placement; `python -m benchmarks.demo_seeds` tells what others show.\n"
     )
 

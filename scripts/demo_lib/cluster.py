@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Protocol
 
 ROOT = Path(__file__).resolve().parents[2]
+MOVES = "moves"  # the arm of pal that moves running jobs
 HOME = Path(os.environ.get("PAL_MINICLUSTER_HOME", "/tmp/pal-minicluster"))
 
 
@@ -61,7 +62,9 @@ class Miniclusters:
     def arm(self, name: str, books: Path) -> Iterator[Stage]:
         own = f"demo{os.getpid()}-{name}"
         size = ("--nodes", str(self.nodes), "--gpus", str(self.gpus), "--speeds", str(self.speeds))
-        pald = ("--pald", "--policy", name, "--profile", "measured" if self.profiled else "perfect")
+        policy, actuator = ("pal", "move") if name == MOVES else (name, "pin")
+        profile = "measured" if self.profiled else "perfect"
+        pald = ("--pald", "--policy", policy, "--actuator", actuator, "--profile", profile)
         program = str(ROOT / "scripts" / "minicluster")
         tool(
             program, "up", "--name", own, "--slurm", self.release, "--until-gone", str(os.getpid()),

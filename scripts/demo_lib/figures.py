@@ -20,6 +20,10 @@ class Figures:
     pace_by_class: dict[str, float]  # mean of run time / run time on median GPUs
     late: float  # run time beyond what the GPUs' true speeds make of it: this machine's doing
     rank_by_class: dict[str, float]  # where its GPUs lay in the score order: 0 the fastest, 1 the slowest
+    moves: int = 0  # of jobs that save: how often one was started again
+    twice: int = 0  # steps that were done again, as they were not yet saved
+    lost: int = 0  # steps that were saved and done again, or never done
+    dead_share: float = 0.0  # GPU time in which a mover did nothing / GPU time at work
 
     def as_json(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
@@ -30,6 +34,7 @@ def figures(ran: Sequence[Ran], speeds: Speeds) -> Figures:
     rank = {(node, slot): i / (len(order) - 1) for i, (_, node, slot) in enumerate(order)}
     jct = sorted(r.jct_s for r in ran)
     makespan = max(r.ended for r in ran) - min(r.submitted for r in ran)
+    saved = [(r.job.gpus, r.worked) for r in ran if r.worked is not None]
     by_class = {c: [r for r in ran if r.job.cls == c] for c in CLASSES}
     return Figures(
         completed=len(ran),
@@ -38,6 +43,10 @@ def figures(ran: Sequence[Ran], speeds: Speeds) -> Figures:
         makespan_s=round(makespan, 3),
         utilization=round(sum(r.ran_s * r.job.gpus for r in ran) / (makespan * len(order)), 4),
         late=round(sum(r.ran_s for r in ran) / sum(r.true_s for r in ran) - 1, 5),
+        moves=sum(w.runs - 1 for _, w in saved),
+        twice=sum(w.twice for _, w in saved),
+        lost=sum(w.lost for _, w in saved),
+        dead_share=round(sum(gpus * w.dead_s for gpus, w in saved) / sum(r.true_s * r.job.gpus for r in ran), 5),
         jct_by_class={c: _mean([r.jct_s for r in rs]) for c, rs in by_class.items()},
         pace_by_class={c: _mean([r.ran_s / r.job.ideal_s for r in rs]) for c, rs in by_class.items()},
         rank_by_class={c: _mean([rank[p] for r in rs for p in r.places]) for c, rs in by_class.items()},

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from .cluster import Stage, tool
+from .worked import Worked, worked
 from .workload import DemoJob
 
 
@@ -20,7 +21,8 @@ class Ran:
     ended: float
     ran_s: float
     true_s: float  # what its GPUs' true speeds make of it; more than that is this machine's doing
-    places: tuple[tuple[str, str], ...]  # (node, slot)
+    places: tuple[tuple[str, str], ...]  # (node, slot), at the end
+    worked: Worked | None = None  # of one that saves
 
     @property
     def jct_s(self) -> float:
@@ -58,9 +60,12 @@ def _reports(out: Path, job: DemoJob) -> list[dict[str, object]]:
         return []
     lines = path.read_text(encoding="utf-8").splitlines()
     wrong = [line for line in lines if not line.startswith("{")]
-    if wrong:
+    if wrong and not job.saves:  # one that is requeued has Slurm's word on it in its output
         raise SystemExit(f"demo: job {job.number} said: {wrong[0]}")
-    return [json.loads(line) for line in lines] if len(lines) == job.nodes else []
+    told: list[dict[str, object]] = [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
+    if job.saves:  # each run tells how far it came
+        told = [line for line in told if line["steps"] == job.steps]
+    return told if len(told) == job.nodes else []
 
 
 def _ran(job: DemoJob, submitted: float, out: Path) -> Ran:
@@ -74,7 +79,10 @@ def _ran(job: DemoJob, submitted: float, out: Path) -> Ran:
     ended = (out / f"{job.number}.out").stat().st_mtime
     ran_s = max(float(str(line["seconds"])) for line in told)
     true_s = max(float(str(line["true_step_time"])) for line in told) * job.steps
-    return Ran(job, submitted, ended, ran_s, true_s, places)
+    whole = worked(out / f"{job.number}.log", job.steps)
+    if whole is not None:
+        ran_s, true_s = whole.ran_s, whole.true_s
+    return Ran(job, submitted, ended, ran_s, true_s, places, whole)
 
 
 def _wait_until_empty(stage: Stage) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 APPS = {"resnet": "A", "bert": "B", "pagerank": "C"}
 BASE = {"resnet": 0.20, "bert": 0.25, "pagerank": 0.10}  # seconds per step on a median GPU
 MIX = {"resnet": 0.45, "bert": 0.2, "pagerank": 0.35}
+SAVE_S, LOAD_S = 0.3, 0.5  # of jobs that save: a hundredth of what a large model takes, as their lengths are
 SIZES = {1: 0.25, 2: 0.30, 4: 0.35, 8: 0.10}  # GPUs; 8 are two whole nodes
 
 
@@ -19,6 +20,7 @@ class DemoJob:
     app: str
     gpus: int
     steps: int
+    saves: bool = False  # it saves when it is told to end, resumes, and says that it may be moved
 
     @property
     def cls(self) -> str:
@@ -38,14 +40,20 @@ class DemoJob:
         per_node = min(self.gpus, 4)
         limit = max(1, math.ceil(self.ideal_s * 2.5 / 60))
         work = f"srun palwork --app {self.app} --class {self.cls} --steps {self.steps} --base {BASE[self.app]}"
+        comment, more = f"app:{self.app}", []
+        if self.saves:
+            place = f"{directory}/{self.number}"
+            work += f" --log {place}.log --checkpoint {place}.saved --on TERM=exit"
+            work += f" --save-time {SAVE_S} --load-time {LOAD_S}"
+            comment, more = f"{comment} pal:move", ["--requeue", "--open-mode=append"]
         return [
-            "sbatch", "--parsable", f"--job-name=demo{self.number}", f"--comment=app:{self.app}",
+            "sbatch", "--parsable", f"--job-name=demo{self.number}", f"--comment={comment}", *more,
             f"--nodes={self.nodes}", "--ntasks-per-node=1", f"--gpus-per-node={per_node}", f"--time={limit}",
             f"--output={directory}/{self.number}.out", f"--wrap={work}",
         ]  # fmt: skip
 
 
-def make(jobs: int, gpus: int, seed: int, load: float, mean_s: float) -> list[DemoJob]:
+def make(jobs: int, gpus: int, seed: int, load: float, mean_s: float, saves: bool = False) -> list[DemoJob]:
     """`load`: offered GPU-seconds per GPU-second while jobs arrive."""
     rng = random.Random(seed)
     drawn = []
@@ -61,5 +69,5 @@ def make(jobs: int, gpus: int, seed: int, load: float, mean_s: float) -> list[De
     made = []
     for number, ((app, size, steps), gap) in enumerate(zip(drawn, gaps, strict=True)):
         at += gap * scale
-        made.append(DemoJob(number, at, app, size, steps))
+        made.append(DemoJob(number, at, app, size, steps, saves))
     return made

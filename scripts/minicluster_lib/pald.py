@@ -95,6 +95,23 @@ users:
 page:  # here everybody may see everything
   listen: 127.0.0.1:{ports.page}
   privacy: open
+{_moves(spec)}"""
+
+
+def _moves(spec: Spec) -> str:
+    """With the actuator `move`: jobs here last minutes, and a restart costs them seconds."""
+    if spec.actuator != "move":
+        return ""
+    return """moves:
+  mode: asked
+  first_s: 5
+  last_s: 0
+  per_job: 20
+  per_user: 10000
+  per_cluster: 10000
+  share: 0.2
+  cost_s: 4
+  large_cost_s: 4
 """
 
 

@@ -64,7 +64,8 @@ class Work:
         return time.monotonic() - self.begun - self.paused
 
     def _run(self) -> None:
-        self.log("start", node=os.environ.get("SLURMD_NODENAME", ""), gpus=devices())
+        here = {"node": os.environ.get("SLURMD_NODENAME", ""), "gpus": devices()}
+        self.log("start", **here, true_step_time=round(self.step_time, 6))
         if self.checkpoint:
             self.first, found = self.checkpoint.enter(self.options.from_zero)
             self.done = self.first

@@ -1,0 +1,87 @@
+"""What the demo counts of a job that was stopped and went on, of the log that a real palwork wrote."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "scripts"))
+
+from demo_lib.worked import worked
+
+PALWORK = Path(__file__).parents[2] / "scripts" / "palwork"
+STEPS = 40
+
+
+class Job:
+    """palwork outside of any cluster, run after run."""
+
+    def __init__(self, home: Path) -> None:
+        self.home, self.log, self.runs = home, home / "log", 0
+        (home / "etc").mkdir()
+        (home / "speeds.json").write_text('{"": {}}')
+
+    def run(self, *words: str, until: int | None = None) -> None:
+        """To the end; or stopped by TERM once so many lines of steps are in the log."""
+        program = subprocess.Popen(
+            [PALWORK, "--steps", str(STEPS), "--base", "0.02", "--log", self.log,
+             "--checkpoint", self.home / "saved", *words],
+            env={**os.environ, "SLURM_CONF": str(self.home / "etc" / "slurm.conf"), "SLURM_JOB_ID": "7",
+                 "SLURM_RESTART_COUNT": str(self.runs)},
+            stdout=subprocess.DEVNULL,
+        )  # fmt: skip
+        self.runs += 1
+        deadline = time.monotonic() + 30
+        while self.steps() < (until or 0):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        if until is not None:
+            program.send_signal(signal.SIGTERM)
+        assert program.wait(timeout=30) == (0 if until is None else 143)
+
+    def steps(self) -> int:
+        return self.log.read_text().count('"what": "step"') if self.log.exists() else 0
+
+
+@pytest.fixture
+def job(tmp_path: Path) -> Job:
+    return Job(tmp_path)
+
+
+def test_a_job_that_saved_each_time_did_no_step_twice(job: Job) -> None:
+    job.run("--on", "TERM=exit", until=5)
+    job.run("--on", "TERM=exit", "--load-time", "0.2", until=10)
+    job.run()
+    whole = worked(job.log, STEPS)
+    assert whole is not None and (whole.runs, whole.twice, whole.lost) == (3, 0, 0)
+    assert job.steps() == STEPS
+    assert whole.dead_s >= 0.2  # its load is part of it
+    assert whole.true_s == pytest.approx(STEPS * 0.02) and whole.ran_s >= 0.9 * whole.true_s
+
+
+def test_steps_after_the_last_save_are_done_twice_and_counted(job: Job) -> None:
+    job.run("--every", "4", until=6)
+    job.run("--every", "4")
+    whole = worked(job.log, STEPS)
+    assert whole is not None and (whole.runs, whole.lost) == (2, 0)
+    assert whole.twice == job.steps() - STEPS > 0
+
+
+def test_a_job_that_begins_at_zero_again_has_lost_what_it_had_saved(job: Job) -> None:
+    job.run("--every", "4", until=9)
+    job.run("--from-zero")
+    whole = worked(job.log, STEPS)
+    assert whole is not None and whole.lost >= 8
+
+
+def test_a_job_that_never_came_to_its_end_has_lost_the_rest(job: Job) -> None:
+    job.run("--on", "TERM=exit", until=5)
+    whole = worked(job.log, STEPS)
+    assert whole is not None and whole.lost == STEPS - job.steps() > 0
+    assert worked(job.log.with_name("none"), STEPS) is None
