@@ -41,6 +41,7 @@ UNSURE_S = 5.0  # an edit without an answer, or that seems to have been forgotte
 MOST_TRIES = 3  # of one kind of step
 MOST_LIVES = 3  # a job that goes back to the queue more often than this goes its own way
 LONG_S = 600.0  # old nodes that are not done with it for so long are Slurm's matter
+LATE_S = 120.0  # after its time to save was up: it is not requeued any more
 PARTNER_S = 120.0  # beyond what the other one of a swap has to answer in
 
 
@@ -113,6 +114,8 @@ def _first_run(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> N
         if last.outcome in (Outcome.REFUSED, Outcome.GONE):
             return Over(Ending.STAYED, f"it could not be asked to save: {last.said}")
         # Sent, or maybe sent: never twice.
+        if waited > move.ahead_s + LATE_S:
+            return Over(Ending.STAYED, "pald was away when its time was up: what it saved is old by now")
         return Later("it has time to save") if waited < move.ahead_s else _requeue(move, steps, job, scene, "")
     if last.outcome is Outcome.REFUSED:
         return Over(Ending.STAYED, last.said)
