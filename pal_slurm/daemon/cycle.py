@@ -218,12 +218,10 @@ class Cycle:
         ran_out = passing.worth_leasing(lapsed(view, self.entries, self.books.ledger))
         self.rivals.take_in(view, ran_out)
         known = Circumstances(
-            released=round.expected,
-            rivals=watched(self.rivals, view.cluster),
-            lapsed=ran_out,
-            outside=outside(pending, self.config),
-            refused=self._starts.refused(view),
-        )
+            released=round.expected, rivals=watched(self.rivals, view.cluster), lapsed=ran_out,
+            outside=outside(pending, self.config), refused=self._starts.refused(view),
+            of_limit=self.books.observer.of_limit,
+        )  # fmt: skip
         memory = self.books.memory.of(round.fence, round.now)
         made = planned(
             view, lambda seen: plan(seen, round.knowledge, self.composition, known, memory), self.entries, self.faults

@@ -5,12 +5,16 @@ With node precision this is where we learn whether Slurm took the devices that t
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from statistics import median
 
 from pal_slurm.model import Cluster, Job, JobRef, Knowledge, Placement, predict
 from pal_slurm.store import JobOutcome, OutcomeRepo
 
+FEWEST = 20  # ended jobs that tell what share of their limits jobs use
 Pins = Mapping[JobRef, tuple[Placement, float | None]]  # what was asked for, Slurm's own step time
 
 
@@ -27,6 +31,13 @@ def devices(placement: Placement) -> dict[str, tuple[int, ...]]:
 class Observer:
     outcomes: OutcomeRepo
     _running: set[tuple[int, int, int]] | None = field(default=None)  # job, submit, start
+    _limits: dict[tuple[int, int, int], int] = field(default_factory=dict)  # of those whose end we shall see
+    _used: deque[float] = field(default_factory=partial(deque, maxlen=500))  # shares of their limits, the last ends'
+
+    @property
+    def of_limit(self) -> float | None:
+        """The share of their time limits that GPU jobs run, the median since this pald began; None: too few ended."""
+        return median(self._used) if len(self._used) >= FEWEST else None
 
     def record_changes(
         self, running: tuple[Job, ...], cluster: Cluster, knowledge: Knowledge, pins: Pins, now: float
@@ -39,8 +50,12 @@ class Observer:
         ended = self._running - seen.keys()
         if started:
             self.outcomes.record([self._outcome(job, cluster, knowledge, pins) for job in started])
-        for job_id, submit, _ in ended:
+        for job_id, submit, start in ended:
             self.outcomes.ended(job_id, submit, int(now))
+            limit_s = self._limits.pop((job_id, submit, start), None)
+            if limit_s:
+                self._used.append(min(max(now - start, 0.0) / limit_s, 1.0))
+        self._limits |= {key: job.time_limit_s for key, job in seen.items() if job.time_limit_s}
         self._running = set(seen)
         return len(started) + len(ended)
 
