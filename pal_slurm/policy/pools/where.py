@@ -24,6 +24,7 @@ MORE = 20.0
 HORIZON_S = 7200.0  # as far ahead as a plan is believed
 HELD = 1000.0  # that who may not be moved stays
 GAP = 1e-3  # of the best plan
+MANY = 32  # newcomers at once: one by one they cost more than a program for all, whose rest cycles find
 NOT_THERE = -1e9
 
 
@@ -53,11 +54,12 @@ def assign(claims: Sequence[PoolClaim], gpus: Sequence[int], move_cost_s: float,
     worth = values(claims, move_cost_s)
     sizes = np.array([claim.gpus for claim in claims])
     now = np.array([claim.pool for claim in claims])
-    if (sizes == sizes[0]).all():
-        room = [g // int(sizes[0]) for g in gpus]
-        found = in_cycles(worth, room, now)
-    else:
+    alike = bool((sizes == sizes[0]).all())
+    found = now
+    if not alike or np.count_nonzero(now < 0) > MANY:
         found = _whole(worth, sizes, np.array(gpus, dtype=float), now, most_s)
+    if alike:
+        found = in_cycles(worth, [g // int(sizes[0]) for g in gpus], found)
     return [int(pool) for pool in found]
 
 
