@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
 
+import pytest
+
 from pal_slurm.daemon.observe import FEWEST, Observer
-from pal_slurm.model import Apps, Knowledge, homogeneous, neutral_scores
+from pal_slurm.model import App, Apps, Knowledge, homogeneous, neutral_scores
 from pal_slurm.store import OutcomeRepo, Store
-from tests.builders import running
+from tests.builders import running, scores
+from tests.simpald import House
 
 CLUSTER = homogeneous(4, 4)
 KNOWLEDGE = Knowledge(neutral_scores(CLUSTER), Apps())
@@ -42,3 +46,27 @@ def test_the_share_of_limits_that_jobs_use_is_the_median_of_those_that_were_seen
         assert observer.of_limit is None
         observer.record_changes((), CLUSTER, KNOWLEDGE, {}, 1100.0 if i % 3 else 9000.0)  # a third to their limits
     assert observer.of_limit == 0.25
+
+
+def test_patience_by_value_waits_past_choosys_bound_once_pald_knows_what_share_of_limits_jobs_use(
+    make_house: Callable[..., House],
+) -> None:
+    """A GPU is free on each of two nodes; the others for two hours by their limits, which nobody uses up."""
+    table = scores(A=[[1.0] * 4] * 2)
+    knowledge = Knowledge(table, Apps({}, App("?", "A", comm=(1.0, 1.0, 3.0, 3.0))))
+    started = {}
+    for known in (True, False):
+        house = make_house(count=2, knowledge=knowledge, policy={"name": "packed", "patience": "value"})
+        if known:
+            for _ in range(FEWEST // 4):
+                for _ in range(8):
+                    house.submit("--gres=gpu:1", "-t", "2", runs=60.0)
+                house.live(90)
+            assert house.pald.pald.cycle.books.observer.of_limit == pytest.approx(0.5, abs=0.1)
+        for _ in range(2):
+            house.submit("--gres=gpu:3", "-t", "120", runs=6600.0)
+        house.live(30)
+        pair = house.submit("-N1-2", "--gpus=2", "-t", "600", runs=600.0)
+        house.live(3600)
+        started[known] = house.state(pair) != "PENDING"
+    assert started == {True: False, False: True}
