@@ -36,6 +36,7 @@ DISAGREE = frozenset({
 })  # fmt: skip
 
 
+SLACK_S = 2.0  # slurmctld's "now" is not ours
 OF_RUNNING = {Action.MOVE: OperationKind.MOVE, Action.STOP: OperationKind.STOP}
 
 
@@ -58,7 +59,7 @@ class Starts:
         bad = list(failed(results, wishes))
         partial = {(d.job, d.task) for r, d in bad if r.outcome is Outcome.PARTIAL}
         plain = self._plain([d for _, d in bad], round, but=partial)
-        return [*give_backs(bad), *plain]
+        return [*give_backs(bad, round.now), *plain]
 
     def refused(self, snapshot: Snapshot) -> frozenset[int]:
         """Jobs whose pin was refused; an array's tasks ask alike."""
@@ -138,11 +139,13 @@ def plain_instead(decisions: Iterable[Decision]) -> list[Decision]:
     ]
 
 
-def give_backs(bad: Iterable[tuple[EditResult, Decision]]) -> Iterator[Wish]:
+def give_backs(bad: Iterable[tuple[EditResult, Decision]], now: float) -> Iterator[Wish]:
     """The request as it was, to start when Slurm likes, for pins of which something else stands than was asked."""
     for result, decision in bad:
         job, pin = result.after, result.edit
         if result.outcome is Outcome.PARTIAL and job is not None and job.pending and isinstance(pin, Pin):
             if job.required_nodes and not job.asks_for(pin.nodes, ()):
                 continue  # other nodes than ours: its user named them between the update and our second look
+            if pin.seen is not None and job.eligible != pin.seen.eligible and (job.eligible or 0) > now + SLACK_S:
+                continue  # so with a later begin time: reconcile gives its request back, and leaves it that
             yield Wish(give_back(job, None, pin.original), job.submit, decision)

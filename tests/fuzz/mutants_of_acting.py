@@ -145,7 +145,7 @@ def undo_leaves_slots() -> Patches:
 
 @mutant("nodes that a user writes right after our pin are taken back with it (found by this bench)")
 def nodes_after_a_pin_taken_back() -> Patches:
-    def all_of_them(bad: Any) -> Any:
+    def all_of_them(bad: Any, now: float) -> Any:
         for result, decision in bad:
             job, pin = result.after, result.edit
             if result.outcome is Outcome.PARTIAL and job is not None and job.pending:
@@ -163,4 +163,4 @@ def torn_pins_left() -> Patches:
         torn = found.fate is reconcile.Fate.UNDO and intent.outcome is not Outcome.DONE
         return reconcile.Transition(intent, reconcile.Fate.WAITING, job) if torn else found
 
-    return [(reconcile, "_judge_pin", stands), (starts, "give_backs", lambda bad: iter(()))]
+    return [(reconcile, "_judge_pin", stands), (starts, "give_backs", lambda bad, now: iter(()))]

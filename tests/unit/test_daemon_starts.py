@@ -78,7 +78,7 @@ def test_what_came_out_otherwise_than_asked_is_given_back_under_the_records_own_
     task = replace(JOB, id=9, array_id=7, array_task=3, required_nodes="n1")
     partial = EditResult(replace(EDIT, task=3), Outcome.PARTIAL, "", task)
     runs = EditResult(EDIT, Outcome.PARTIAL, "", replace(JOB, state=JobState.RUNNING))
-    (wish,) = give_backs([(partial, PIN), (runs, PIN)])
+    (wish,) = give_backs([(partial, PIN), (runs, PIN)], NOW)
     assert wish.edit == Unpin(9, original=MADE)
 
 
