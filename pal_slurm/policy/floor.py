@@ -1,8 +1,7 @@
 """The working state of a plan. In: cluster, knowledge, then take and give. Out: what is free, and ranked tables of it.
 
 The daemon makes one per cycle; the simulator keeps one for a whole run. `take` and `give` only note which nodes have
-changed; a table brings just those nodes up to date when it is next asked (see tables.py), so that placing one job
-costs tens of microseconds on 100,000 GPUs.
+changed; a table brings just those up to date when it is next asked (tables.py), so a job costs tens of microseconds.
 """
 
 from __future__ import annotations
@@ -42,6 +41,7 @@ class Floor:
         self.mem_free: IntArray = cluster.mem_free_mb.astype(np.int64)
         self.changed: list[int] = []  # rows, in the order in which they changed
         self._total: int | None = None  # GPUs free; None: to be counted
+        self._most = (-1, 0)  # after how many changes, the most GPUs free on a node
         # What those who stay beyond the start of a waiting job may take where it is to run: GPUs, CPUs, MB by row.
         self.kept: dict[int, tuple[int, int, int]] = {}
         self.whole: Floor | None = None  # for which nothing is kept, where something is
@@ -57,17 +57,14 @@ class Floor:
         self._waiting = waiting
         self._tables: dict[tuple[object, ...], NodeTable | SetTable] = {}
         # Whether CPUs and memory are there wherever GPUs are: nobody has asked for more than his GPUs' share of a node.
-        self.gpus_decide = bool(
-            (cluster.cpus_free >= cluster.cpus).all() and (cluster.mem_free_mb >= cluster.mem_mb).all()
-        )
+        idle = (cluster.cpus_free >= cluster.cpus) & (cluster.mem_free_mb >= cluster.mem_mb)
+        self.gpus_decide = bool(idle.all())
         gpus = np.maximum(cluster.gpus_per_node, 1)
         self._share = (float((cluster.cpus / gpus).min(initial=inf)), float((cluster.mem_mb / gpus).min(initial=inf)))
 
     def expects(self, need: Need | None) -> None:
         """Such a job waits; None: one that is looked at by itself."""
-        ways = need.ways if need is not None else ()
-        if not ways or any(not self._modest(gpus, cpus, mem_mb) for _, gpus, cpus, mem_mb in ways):
-            self.gpus_decide = False
+        self.gpus_decide &= need is not None and all(self._modest(*way[1:]) for way in need.ways)
 
     def _modest(self, gpus: int, cpus: int, mem_mb: int) -> bool:
         return cpus <= gpus * self._share[0] and mem_mb <= gpus * self._share[1]
@@ -77,7 +74,7 @@ class Floor:
         twin = self.beside()
         twin.free, twin.n_free = self.free.copy(), self.n_free.copy()
         twin.cpus_free, twin.mem_free = self.cpus_free.copy(), self.mem_free.copy()
-        twin.changed, twin._tables, twin.whole, twin._total = [], {}, None, None
+        twin.changed, twin._tables, twin.whole, twin._total, twin._most = [], {}, None, None, (-1, 0)
         return twin
 
     def beside(self) -> Floor:
@@ -99,11 +96,11 @@ class Floor:
 
     def spare(self, waiting: frozenset[str]) -> bool:
         """These classes wait now. Out: whether others did before."""
-        others = waiting != self._waiting
-        if others:
-            self._waiting = waiting
-            self.found.clear()
-        return others
+        if waiting == self._waiting:
+            return False
+        self._waiting = waiting
+        self.found.clear()
+        return True
 
     def merit(self, cls: str | None) -> Merit:
         """The ranks of a class; None: all GPUs alike."""
@@ -201,8 +198,7 @@ class Floor:
         for name, slots in zip(placement.nodes, placement.gpus, strict=True):
             row = index[name]
             cpus, mem_mb = same or self.demand(job, len(placement.nodes), row)
-            if self.gpus_decide and not self._modest(len(slots), cpus, mem_mb):
-                self.gpus_decide = False
+            self.gpus_decide = self.gpus_decide and self._modest(len(slots), cpus, mem_mb)
             free = self.free[row]
             for slot in slots:
                 free[slot] = False
@@ -268,6 +264,12 @@ class Floor:
         self.unfit.clear()
         self.nowhere.clear()
 
+    def most(self) -> int:
+        """GPUs that are free on the node with most of them."""
+        if self._most[0] != len(self.changed):
+            self._most = (len(self.changed), int(self.n_free.max(initial=0)))
+        return self._most[1]
+
     def total(self) -> int:
         """GPUs that are free."""
         if self._total is None:
@@ -279,9 +281,8 @@ class Floor:
         if self._total is not None:
             self._total += free - int(self.n_free[row])
         self.n_free[row] = free
-        if cpus:
+        if cpus or mem_mb:
             self.cpus_free[row] += cpus
-        if mem_mb:
             self.mem_free[row] += mem_mb
         self.changed.append(row)
 

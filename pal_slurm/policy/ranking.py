@@ -72,10 +72,11 @@ class Ranking:
 
     def _best(self, need: Need, app: App, floor: Floor) -> Candidate | None:
         best: Candidate | None = None
-        fewest = need.shape.fewest
+        fewest, most = need.shape.fewest, floor.most()
+        ways = [way for way in need.ways if way[1] <= most]
         for area in need.areas:
             for base, models in self._bases(app, floor):
-                for way in need.ways:
+                for way in ways:
                     more = 0 if best is None or not fewest else way[0] - len(best.rows)
                     if more > 0 or (best and more == 0 and way[0] > 1 and best.step <= self._bound(app, floor, base)):
                         continue
