@@ -76,7 +76,7 @@ def descendants(pid: int) -> Iterator[int]:
         yield from descendants(child)
 
 
-@pytest.mark.parametrize("whom", ["all", "a worker"])
+@pytest.mark.parametrize("whom", ["all", "a worker", "the sweep"])
 def test_killed_and_started_again_it_gives_the_same_file(grid: Path, whom: str) -> None:
     grid.write_text(GRID.replace("jobs=60", "jobs=400"))
     assert sweep(grid, "--out", grid.parent / "whole.csv", "--processes", "1").exit_code == 0
@@ -87,12 +87,19 @@ def test_killed_and_started_again_it_gives_the_same_file(grid: Path, whom: str) 
     while not list(kept.glob("*.json")):
         assert begun.poll() is None and time.monotonic() < deadline
         time.sleep(0.01)
-    if whom == "all":
+    workers = [pid for pid in descendants(begun.pid) if not list(descendants(pid))]
+    if whom == "the sweep":
+        begun.kill()
+        assert begun.wait() == -signal.SIGKILL
+        while any(Path(f"/proc/{pid}").exists() for pid in workers):  # nobody is left behind
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        assert sweep(grid, "--processes", "1").exit_code == 0
+    elif whom == "all":
         os.killpg(begun.pid, signal.SIGKILL)
         assert begun.wait() == -signal.SIGKILL
         assert sweep(grid, "--processes", "1").exit_code == 0
     else:
-        workers = [pid for pid in descendants(begun.pid) if not list(descendants(pid))]
         os.kill(workers[-1], signal.SIGKILL)
         assert begun.wait(120) == 0
     assert len(list(kept.glob("*.json"))) == 24

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import gc
 import multiprocessing
+import os
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
+from multiprocessing.connection import wait
 from pathlib import Path
 
 from pal_slurm.errors import PalError
@@ -50,7 +53,7 @@ def _run(sweep: Sweep, directory: Path, todo: Mapping[OneWorld, Sequence[str]], 
             yield world
         return
     context = multiprocessing.get_context("forkserver")  # fork is not safe beside threads (the bar has one)
-    with ProcessPoolExecutor(min(processes, len(todo)), context) as pool:
+    with ProcessPoolExecutor(min(processes, len(todo)), context, initializer=end_with_parent) as pool:
         try:
             futures = {pool.submit(run_world, sweep, directory, *item): item[0] for item in todo.items()}
             for future in as_completed(futures):
@@ -61,6 +64,14 @@ def _run(sweep: Sweep, directory: Path, todo: Mapping[OneWorld, Sequence[str]], 
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def end_with_parent() -> None:
+    """A worker whose sweep was killed would wait for work for ever."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        sentinel = parent.sentinel
+        threading.Thread(target=lambda: (wait([sentinel]), os._exit(1)), daemon=True).start()
 
 
 def run_world(sweep: Sweep, directory: Path, world: OneWorld, policies: Sequence[str]) -> None:
