@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 import tarfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -28,13 +28,14 @@ def good(words: Words, env: Mapping[str, str] = DATED, cwd: Path | None = None) 
 
 
 @pytest.fixture(scope="module")
-def keyring(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+def keyring(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     """A builder's key of its own, in a keyring that goes away."""
     home = tmp_path_factory.mktemp("gpg")
     home.chmod(0o700)
     env = dict(DATED) | {"GNUPGHOME": str(home)}
     good(["gpg", "--batch", "--passphrase", "", "--quick-generate-key", SIGNER, "ed25519", "sign"], env)
-    return env
+    yield env
+    good(["gpgconf", "--kill", "all"], env)  # its agent
 
 
 @pytest.fixture(scope="module")
