@@ -14,7 +14,6 @@ from pal_slurm.cli.manual import programs
 from tests.docs.pages import PAGES, PROJECT, anchors, blocks, name, pages_with, prose, run
 
 RUN = pages_with("run")
-DECISIONS = PROJECT / "docs" / "decisions" / "README.md"
 
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
@@ -40,9 +39,8 @@ def test_every_page_can_be_reached_from_the_readme() -> None:
         links = re.findall(r"\]\(([^)#\s]+)", prose(page))
         found = [(page.parent / link).resolve() for link in links if not link.startswith("http")]
         todo += [path for path in found if path.is_file()]
-        # a link to a directory shows what is in it; the site lists the decisions on their first page (scripts/docs)
-        shown = [path.parent if path == DECISIONS else path for path in found]
-        todo += [inner for path in shown if path.is_dir() for inner in path.glob("*.md")]
+        # a link to a directory shows what is in it
+        todo += [inner for path in found if path.is_dir() for inner in path.glob("*.md")]
     assert [name(page) for page in PAGES if page not in seen] == []
 
 
