@@ -156,11 +156,11 @@ def nodes_after_a_pin_taken_back() -> Patches:
 
 @mutant("a pin that was torn is left as it is")
 def torn_pins_left() -> Patches:
-    judge = was(reconcile, "_judge_pin")
+    judge = was(reconcile, "judge_pin")
 
     def stands(intent: Any, pin: Any, job: Any, view: Any) -> Any:
         found = judge(intent, pin, job, view)
         torn = found.fate is reconcile.Fate.UNDO and intent.outcome is not Outcome.DONE
         return reconcile.Transition(intent, reconcile.Fate.WAITING, job) if torn else found
 
-    return [(reconcile, "_judge_pin", stands), (starts, "give_backs", lambda bad, now: iter(()))]
+    return [(reconcile, "judge_pin", stands), (starts, "give_backs", lambda bad, now: iter(()))]

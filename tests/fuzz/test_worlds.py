@@ -16,6 +16,7 @@ FIRST = int(os.environ.get("PAL_FUZZ_FROM", "0"))
 PARTS, EACH = 100, 20  # 2,000 worlds with --slow
 IN_CI = 15  # of the parts: by what they cost, see docs/bench.md
 QUICK = 2
+CAUGHT = sorted((Path(__file__).parent / "caught").glob("*.txt"))
 FOUND = sorted((Path(__file__).parent / "found").glob("*.txt"))
 
 
@@ -40,6 +41,14 @@ def test_what_was_found_is_mended(at: Court, path: Path) -> None:
         if line.startswith("# mutant: "):  # as it was
             with broken(line.removeprefix("# mutant: ")):
                 assert [v.rule for v in at.tried(script)] == [path.stem.rpartition("-")[0]]
+
+
+@pytest.mark.parametrize("path", CAUGHT, ids=lambda path: path.stem)
+def test_a_pald_that_is_broken_on_purpose_is_caught(at: Court, path: Path) -> None:
+    script = read(path.read_text())
+    assert not at.tried(script)
+    with broken(path.stem):
+        assert at.tried(script)
 
 
 @pytest.mark.parametrize("seed", [0, 7, 1234567])
