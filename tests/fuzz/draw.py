@@ -42,7 +42,7 @@ EDITS = (
 def draw(seed: int) -> Script:
     rng = Random(seed)
     kind = rng.random()
-    if kind < 0.015:
+    if kind < 0.003:
         return _crowd(rng)
     setting = {"nodes": str(NODES), "release": rng.choice(["26.05", "24.11", "22.05"])}
     if kind < 0.2:
