@@ -1,7 +1,8 @@
 """What a simulated run came to. In: when each job started and ended. Out: the figures that tables and JSON show.
 
 Definitions, used everywhere: JCT = end - submission. Makespan = last end - first submission, of the tracked jobs.
-Utilisation = GPU-seconds held over GPUs x makespan (so a policy that ends sooner is measured over a shorter window).
+Utilisation = GPU-seconds held, by whatever job, within the makespan's window, over GPUs x makespan (so a policy that
+ends sooner is measured over a shorter window).
 Slowdown = JCT over the run time on median GPUs of the model that is best for the job.
 A move = a running job is put on other GPUs. A restart = a job that was stopped starts again later.
 """
@@ -22,6 +23,11 @@ class Timeline:
     time: list[float] = field(default_factory=list)
     queued: list[int] = field(default_factory=list)
     busy: list[int] = field(default_factory=list)
+
+    def held_before(self, moment: float) -> float:
+        """GPU-seconds."""
+        times = np.minimum(np.array([*self.time, moment]), moment)
+        return float((np.array(self.busy, dtype=np.float64) * np.diff(times)).sum())
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,8 @@ class TraceOutcome:
 
     @property
     def utilization(self) -> float:
-        return self.gpu_seconds / (self.n_gpus * self.makespan_s) if self.makespan_s else 0.0
+        held = self.gpu_seconds - self.timeline.held_before(float(self.submit_s.min()))
+        return held / (self.n_gpus * self.makespan_s) if self.makespan_s else 0.0
 
     def figures(self) -> Mapping[str, float]:
         """The numbers of the JSON, by name."""
@@ -85,7 +92,7 @@ DEFINITIONS: Mapping[str, str] = {
     "p99_jct_s": "99th percentile of end - submission, linear between ranks, in seconds",
     "makespan_s": "last end - first submission of the tracked jobs, in seconds",
     "p99_slowdown": "99th percentile of (end - submission) over the run time on median GPUs of the best model",
-    "utilization": "GPU-seconds held by any job until the last tracked job ended, over GPUs x makespan",
+    "utilization": "GPU-seconds held by any job within the window of the makespan, over GPUs x makespan",
     "moves": "times that a running job was put on other GPUs",
     "restarts": "times that a stopped job started again",
     "starts_per_job": "starts of the tracked jobs, restarts and moves among them, over their number",

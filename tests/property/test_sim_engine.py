@@ -79,7 +79,7 @@ class Watched:
         self.inner, self.name = inner, inner.name
         self._rules = rules
         self._runs: list[Run] = []
-        self._open: dict[int, Segment] = {}
+        self.open: dict[int, Segment] = {}
         self.done: list[tuple[Segment, float]] = []
 
     @property
@@ -108,17 +108,17 @@ class Watched:
         assert all(0 <= gpu < CLUSTER.n_gpus for gpu in held)
         for run in self._runs:
             assert len(run.gpus) in (0, run.work.gpus)
-            was = self._open.get(run.work.id)
+            was = self.open.get(run.work.id)
             if was is not None and was.gpus != run.gpus:
                 self._close(run.work.id, stage.now)
-            if run.gpus and run.work.id not in self._open:
+            if run.gpus and run.work.id not in self.open:
                 again = run.first_start < stage.now
                 cost = self._rules.restart_cost_s if again else 0.0
-                self._open[run.work.id] = Segment(run.work.id, run.gpus, stage.now, cost)
+                self.open[run.work.id] = Segment(run.work.id, run.gpus, stage.now, cost)
 
     def _close(self, job: int, at: float) -> None:
-        if job in self._open:
-            self.done.append((self._open.pop(job), at))
+        if job in self.open:
+            self.done.append((self.open.pop(job), at))
 
 
 def simulate(
@@ -167,6 +167,23 @@ def test_who_may_not_be_moved_runs_in_one_piece(fill: str, order: str, load: Wor
     assert all(pieces[work.id] == 1 for work in load.works if not work.requeue)
     if share == 0.0:
         assert (outcome.moves, outcome.restarts) == (0, 0)
+
+
+@settings(deadline=None, max_examples=60)
+@given(load=loads(), seed=st.integers(0, 50), first=st.integers(0, 11))
+def test_utilisation_counts_what_was_held_within_the_makespan_of_those_that_count(
+    load: Workload, seed: int, first: int
+) -> None:
+    load = load.counting(range(min(first, len(load.works) - 1), len(load.works)))
+    table = scores(seed)
+    watched = Watched(
+        scheduler_for(SPECS[-1], Setting(CLUSTER, 1.7, ClusterRules(), True), table, seed), ClusterRules()
+    )
+    outcome = Engine(CLUSTER, table, load, watched, ClusterRules()).run()
+    begin, end = float(outcome.submit_s.min()), float(outcome.end_s.max())
+    parts = [(part, until) for part, until in watched.done] + [(part, end) for part in watched.open.values()]
+    held = sum(max(min(until, end) - max(part.begin, begin), 0.0) * len(part.gpus) for part, until in parts)
+    assert outcome.utilization == pytest.approx(held / (CLUSTER.n_gpus * (end - begin)))
 
 
 @pytest.mark.parametrize("spec", SPECS[::3], ids=lambda spec: f"{spec.policy}-{spec.order}-{spec.fill}-{spec.moves}")
