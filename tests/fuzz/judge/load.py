@@ -60,7 +60,9 @@ def no_fault(facts: Facts) -> Iterator[Verdict]:
 
 
 def it_comes_to_rest(facts: Facts) -> Iterator[Verdict]:
-    if facts.history.restless:
+    # A clock that is behind makes every lease look due: docs/bench.md. A crowd is kept busy.
+    slow = facts.history.setting["edits_per_s"] != "20" or any(t.what == "clock" for t in facts.troubles)
+    if facts.history.restless and not slow:
         yield Verdict(
             "P8", "restless", facts.history.ended, None, f"{len(facts.cycles)} cycles, and {len(facts.ours)} updates"
         )
