@@ -15,10 +15,11 @@ from typing import ClassVar
 
 from pal_slurm.model import Edit, EditResult, Job, Snapshot
 from pal_slurm.sim.slurm.backend import SimSlurm
-from pal_slurm.sim.slurm.controller import Controller, SlurmSetup
+from pal_slurm.sim.slurm.controller import Controller
 from pal_slurm.sim.slurm.leasing import Leasing
 from pal_slurm.sim.slurm.machine import Node, bits
 from pal_slurm.sim.slurm.manners import Manners, exits, requeues
+from pal_slurm.sim.slurm.setup import SlurmSetup
 from pal_slurm.slurm.capabilities import parse_release
 from pal_slurm.slurm.nodes import ReservationRecord, SiteWords
 from pal_slurm.slurm.nodeset import expand, fold

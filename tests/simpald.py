@@ -15,10 +15,11 @@ from pathlib import Path
 from pal_slurm.model import EditKind, Intent, Knowledge
 from pal_slurm.sim.daemon import SimPald, settings
 from pal_slurm.sim.slurm.backend import SimSlurm
-from pal_slurm.sim.slurm.controller import Controller, SlurmSetup
+from pal_slurm.sim.slurm.controller import Controller
 from pal_slurm.sim.slurm.jobs import SimJob
 from pal_slurm.sim.slurm.leasing import Leasing
 from pal_slurm.sim.slurm.manners import PLAIN_MANNERS, Manners
+from pal_slurm.sim.slurm.setup import SlurmSetup
 from pal_slurm.sim.slurm.trouble import AnswerFate, Trouble
 from pal_slurm.slurm.edits.rewrite import Rewrite
 from tests.simcluster import Sbatch, nodes

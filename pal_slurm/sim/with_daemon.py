@@ -29,10 +29,11 @@ from pal_slurm.sim.engine import OnProgress
 from pal_slurm.sim.outcome import Timeline, TraceOutcome
 from pal_slurm.sim.policies import PolicySpec, Setting
 from pal_slurm.sim.slurm.backend import SimSlurm
-from pal_slurm.sim.slurm.controller import Controller, SlurmSetup
+from pal_slurm.sim.slurm.controller import Controller
 from pal_slurm.sim.slurm.jobs import SimJob, with_gpus
 from pal_slurm.sim.slurm.leasing import Leasing
 from pal_slurm.sim.slurm.machine import bits, nodes_of
+from pal_slurm.sim.slurm.setup import SlurmSetup
 from pal_slurm.sim.workload import Work
 from pal_slurm.sim.worlds import World
 from pal_slurm.slurm.records import JobRecord

@@ -13,8 +13,8 @@ from functools import partial
 
 from pal_slurm.daemon.undo import ours, undo
 from pal_slurm.sim.slurm.backend import SimSlurm
-from pal_slurm.sim.slurm.controller import SlurmSetup
 from pal_slurm.sim.slurm.leasing import Leasing
+from pal_slurm.sim.slurm.setup import SlurmSetup
 from tests.fuzz import users
 from tests.fuzz.history import History, Submitted
 from tests.fuzz.palds import MOST_CYCLES, Handle, Palds

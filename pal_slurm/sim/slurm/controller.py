@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count
 
@@ -18,9 +17,10 @@ from pal_slurm.sim.slurm import passes
 from pal_slurm.sim.slurm.jobs import Lasts, SimJob
 from pal_slurm.sim.slurm.machine import Node, Part, detail
 from pal_slurm.sim.slurm.manners import PLAIN_MANNERS, Manners
+from pal_slurm.sim.slurm.setup import SlurmSetup
 from pal_slurm.slurm.capabilities import parse_release
 from pal_slurm.slurm.nodes import PLAIN_WORDS, PartitionRecord, ReservationRecord
-from pal_slurm.slurm.nodeset import expand, fold
+from pal_slurm.slurm.nodeset import fold
 from pal_slurm.slurm.records import JobRecord
 
 SAVED_S = 5.0  # slurmctld writes its state down so often at least: one that is killed has forgotten what came since
@@ -28,25 +28,6 @@ KILLED_S = 5.0  # the least time between SIGTERM and SIGKILL
 SAME_SECOND = (26, 5, 0)  # from here on a job may start where it was just ended
 KEEPS_PRIORITY = (24, 11, 0)  # before, a requeued job kept its own
 FIRST_PRIORITY = 4_294_901_760  # priority/basic: each job gets one less than the one before
-
-
-@dataclass(frozen=True, slots=True)
-class SlurmSetup:
-    """What slurm.conf would say, and how long slurmctld takes to answer."""
-
-    release: str = "26.05.5"
-    cluster: str = "sim"
-    parameters: str = "disable_job_shrink,sched_interval=60,bf_interval=30"
-    plugins: str = "lua"
-    main_s: float = 60.0
-    backfill_s: float = 30.0
-    backfill_depth: int = 100
-    completes_s: float = 3.0  # a requeued job is COMPLETING for so long, where its manners don't say
-    kill_wait_s: float = 30.0
-    limits_kill: bool = True
-    read_s: float = 0.005  # a question, and for each job in the answer:
-    read_job_s: float = 1e-5
-    edit_s: float = 0.001
 
 
 class Controller:
@@ -70,7 +51,7 @@ class Controller:
         self.version = 0  # of the queue: one more with all that anybody could see
         self.machine = 0  # of the nodes: what they are, and whether they may start jobs
         self.touched: set[int] = set()  # nodes of which something was taken, or given back
-        self._rows: dict[tuple[str, str, str, bool], tuple[int, ...]] = {}
+        self.found_rows: dict[tuple[str, str, str, bool], tuple[int, ...]] = {}
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._number, self._next_job, self._priority = count(), 1, FIRST_PRIORITY
         self._stirred = False
@@ -278,7 +259,7 @@ class Controller:
     def set_node(self, name: str, state: str) -> None:
         """`DRAIN`, `DOWN`, or "" for well again. Jobs on a node that is down are requeued, or end."""
         self.nodes[self.row[name]].said(state)
-        self._rows.clear()
+        self.found_rows.clear()
         self.machine += 1
         if state == "DOWN":
             for job in list(self.running.values()):
@@ -291,7 +272,7 @@ class Controller:
 
     def reserve(self, record: ReservationRecord) -> None:
         self.reservations.append(record)
-        self._rows.clear()
+        self.found_rows.clear()
         self.machine += 1
         self.stir()
 
@@ -317,24 +298,3 @@ class Controller:
         """slurmctld anew: it counts its passes from nothing."""
         self.began, self.main_passes, self.backfill_passes, self.answers = self.now, 0, 0, True
         self.stir()
-
-    def rows(self, job: SimJob, partition: str, *, up: bool = True) -> tuple[int, ...]:
-        """The nodes that it may have by name and feature, whoever holds them now."""
-        r = job.record
-        key = (partition, r.features, r.excluded_nodes, up)
-        found = self._rows.get(key)
-        if found is None:
-            names = next((expand(p.nodes) for p in self.partitions if p.name == partition and p.up), frozenset())
-            names -= expand(r.excluded_nodes)
-            nodes = ((row, node) for row, node in enumerate(self.nodes) if node.name in names and (node.up or not up))
-            found = tuple(row for row, node in nodes if passes.has(node.features, r.features))
-            self._rows[key] = found
-        closed = [v for v in self.reservations if v.name != r.reservation and self._meets(v, job)]
-        if closed or r.reservation:
-            shut = {self.row[n] for v in closed for n in expand(v.nodes) if n in self.row}
-            own = {self.row[n] for v in self.reservations if v.name == r.reservation for n in expand(v.nodes)}
-            found = tuple(row for row in found if row not in shut and (not r.reservation or row in own))
-        return found
-
-    def _meets(self, reservation: ReservationRecord, job: SimJob) -> bool:
-        return reservation.start < self.now + job.limit_s and self.now < reservation.end

@@ -9,9 +9,9 @@ no smaller thing), and those behind start where no plan is hurt.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
+from pal_slurm.sim.slurm.allowed import rows_for
 from pal_slurm.sim.slurm.asks import choose
 from pal_slurm.sim.slurm.jobs import SimJob
 from pal_slurm.sim.slurm.machine import Free, Part
@@ -82,7 +82,7 @@ def _tasks(c: Controller, job: SimJob) -> Iterator[Callable[[], SimJob]]:
 def now(c: Controller, job: SimJob, partition: str, kept: set[int]) -> tuple[Part, ...] | None:
     """The parts that it would get at this moment."""
     must = [c.row.get(name, -1) for name in job.must]
-    rows = [row for row in c.rows(job, partition) if row not in kept or row in must]
+    rows = [row for row in rows_for(c, job, partition) if row not in kept or row in must]
     nodes = c.nodes
     return choose(job.ask, rows, must, lambda row: nodes[row].free, lambda row: nodes[row].whole)
 
@@ -93,7 +93,7 @@ def reason(c: Controller, job: SimJob) -> str:
     def on_idle(up: bool) -> bool:
         nodes = c.nodes
         must = [c.row.get(name, -1) for name in job.must]
-        offered = (c.rows(job, partition, up=up) for partition in job.record.partition.split(","))
+        offered = (rows_for(c, job, partition, up=up) for partition in job.record.partition.split(","))
         idle = lambda row: nodes[row].whole  # noqa: E731
         return any(choose(job.ask, rows, must, idle, idle) is not None for rows in offered)
 
@@ -129,7 +129,7 @@ class PassPlan:
         """The first moment at which it fits for as long as its limit."""
         c, limit = self._c, job.limit_s
         must = [c.row.get(name, -1) for name in job.must]
-        rows, nodes = c.rows(job, partition), c.nodes
+        rows, nodes = rows_for(c, job, partition), c.nodes
         for at in sorted(self._times):
             seen: dict[int, Free] = {}
 
@@ -180,11 +180,3 @@ def backfill(c: Controller) -> None:
 def _told(c: Controller, job: SimJob, why: str) -> None:
     if job.says(why):
         c.version += 1
-
-
-@lru_cache(maxsize=4096)
-def has(features: str, wanted: str) -> bool:
-    """`a100&rack1`, `rack1|rack2`, `(rack1|rack2)&a100`: all of the groups, one of each group."""
-    own = set(features.split(","))
-    groups = [group.strip("()").split("|") for group in wanted.split("&")] if wanted else []
-    return all(any(name in own for name in group) for group in groups)
