@@ -44,7 +44,7 @@ def limits_of_arrays(facts: Facts) -> Iterator[Verdict]:
             most = _limit(facts.history.options[line])
             runs = {s.job for s in facts.stays if s.job[0] == line and s.start < update.content and s.end > update.at}
             waits = {p.job for p in facts.pins if p.job[0] == line and p.since < update.content and p.until > update.at}
-            if most and len(runs | waits) >= most:
+            if most and len((runs | waits) - {record.job}) >= most:
                 yield Verdict("P4", "array-limit", update.at, record.job, f"{len(runs | waits)} of %{most} run or will")
 
 
