@@ -29,7 +29,7 @@ from pal_slurm.daemon.odd import planned
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import ReadPace
 from pal_slurm.daemon.past import Past, pins_of
-from pal_slurm.daemon.pausing import paused
+from pal_slurm.daemon.pausing import paused, to_let_go
 from pal_slurm.daemon.reasons import news
 from pal_slurm.daemon.remembering import Remembering
 from pal_slurm.daemon.rivals import Rivals, watched
@@ -132,7 +132,7 @@ class Cycle:
         self._learn(round)
         if (pause := paused(self.config, self.books.switches)) is not None:
             report.end, report.note = "paused", f"paused: {pause.reason}"
-            ours = {job.id: job for job in round.snapshot.pending if job.waits_for_us(round.now)}
+            ours = to_let_go(round.snapshot.pending, round.now)
             undos = [wish for wish in round.undos if wish.edit.job not in ours]  # one edit of a job is enough
             self.writer.write([*undos, *(Wish(hands_off(job, round.now), job.submit) for job in ours.values())], round)
             return

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 from pal_slurm.config import Config
+from pal_slurm.daemon.edits import AFTER_S
 from pal_slurm.errors import ConfigError, StoreError
+from pal_slurm.model import Job
 from pal_slurm.store import Pause, Store, Switches
 from pal_slurm.words import digits
 
@@ -43,3 +46,12 @@ def paused(config: Config, switches: Switches | None) -> Pause | None:
     except OSError as error:
         raise StoreError(f"{path} can't be read: {error.strerror}") from error
     return None if switches is None else switches.paused()
+
+
+def to_let_go(pending: Iterable[Job], now: float) -> dict[int, Job]:
+    """Those that wait for us, by job; to let go of one again that starts in a moment would put it off for ever."""
+    return {job.id: job for job in pending if job.waits_for_us(now) and not _starts_soon(job, now)}
+
+
+def _starts_soon(job: Job, now: float) -> bool:
+    return job.restarts > 0 and not job.required_nodes and job.eligible is not None and job.eligible <= now + AFTER_S

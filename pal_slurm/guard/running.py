@@ -49,7 +49,7 @@ def _check_job(job: Job | None, now: float, rules: Rules) -> MoveRules:
     _check_consent(job, moves)
     if now < (job.start or now) + moves.first_s:
         raise No(Cause.TOO_EARLY, "it has only just started")
-    if job.end is not None and now > job.end - moves.last_s:
+    if job.end is not None and now > job.end - moves.last_s - job.consent.ahead_s:  # it is requeued after that time
         raise No(Cause.TOO_LATE, "it is about to end")
     if not moves.other_slots and (job.slots or _free_count(job)):
         raise No(Cause.NO_SLOTS, "this Slurm can't ask anew for a job that names slots, or that may have several sizes")
@@ -67,6 +67,8 @@ def _check_kind(job: Job) -> None:
         raise No(Cause.NEAR_LIMIT, f"Slurm counts {job.batch} starts of it and may soon hold it")
     if job.reservation or job.exclusive or (job.lease is not None and job.lease.own_nodes):
         raise No(Cause.HANDS_OFF, "it is in a reservation, has nodes to itself, or nodes of its user's choice")
+    if job.priority == 0:  # scontrol hold, of a running job: it may run on
+        raise No(Cause.HANDS_OFF, "somebody holds it: once requeued it would wait for ever")
     if job.array_limit is not None:
         raise No(Cause.ARRAY_LIMIT, "another task of its array would take its turn")
     if not job.nodes or len(job.gpus) != len(job.nodes) or not all(job.gpus):
@@ -85,7 +87,7 @@ def _check_consent(job: Job, moves: MoveRules) -> None:
 def _check_budget(job: Job, decision: Decision, snapshot: Snapshot, moves: MoveRules, begun: int) -> None:
     if job.id in moves.going_on:
         raise No(Cause.TWICE, "it is being moved already")
-    if len(moves.going_on) + begun >= moves.at_once:
+    if moves.on_way + begun >= moves.at_once:
         raise No(Cause.MOVE_BUDGET, f"{moves.at_once} jobs are being moved already")
     if moves.of_job.get(job.id, 0) >= moves.per_job:
         raise No(Cause.MOVE_BUDGET, f"it was moved {moves.of_job[job.id]} times today")

@@ -99,6 +99,7 @@ MOVING = Rules(True, moves=MoveRules())
 RUNNING = replace(
     JOB,
     state=JobState.RUNNING,
+    priority=7,
     start=int(NOW) - 1000,
     end=int(NOW) + 1000,
     requeue=True,
@@ -118,6 +119,18 @@ RUNNING = replace(
         (Action.MOVE, {"requeue": False}, Cause.NO_CONSENT, "job 7: it can't be requeued"),
         (Action.MOVE, {"start": int(NOW) - 10}, Cause.TOO_EARLY, "job 7: it has only just started"),
         (Action.STOP, {"end": int(NOW) + 10}, Cause.TOO_LATE, "job 7: it is about to end"),
+        (
+            Action.MOVE,
+            {"end": int(NOW) + 1000, "consent": Consent(Given.ASKED, signal="USR1", ahead_s=600)},
+            Cause.TOO_LATE,
+            "job 7: it is about to end",
+        ),
+        (
+            Action.MOVE,
+            {"priority": 0},
+            Cause.HANDS_OFF,
+            "job 7: somebody holds it: once requeued it would wait for ever",
+        ),
     ],
 )
 def test_what_needs_a_running_job_is_refused_with_its_reason_and_told_once(

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pal_slurm.daemon.moves.signs import bears_our_nice, changed, first_sign, made_of, still_pinned, was_requeued
 from pal_slurm.daemon.reconcile import Fate
 from pal_slurm.model import (
     Edit,
@@ -97,15 +98,23 @@ def next_step(move: Move, steps: Sequence[Intent], job: Job | None, scene: Scene
 
 
 def _first_run(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
+    answer = _not_yet(move, steps, job, scene)
+    if isinstance(answer, Over) and not job.pending and bears_our_nice(move, job):
+        # A requeue that was refused comes with an update that may not have been.
+        return _give_nice_back(move, steps, job, scene) or answer
+    return answer
+
+
+def _not_yet(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
     last = steps[-1]
     waited = scene.now - last.written_at
     if job.pending:
         return Over(Ending.ENDED, "slurmctld forgot that it ran")
     if job.completing or job.suspended:
         return Later("it is ending" if job.completing else "somebody suspended it")
-    if not scene.allowed:
-        return Over(Ending.STAYED, "moves were switched off")
-    if _was_requeued(steps):
+    if no_more := _no_more(last, job, scene):
+        return Over(Ending.STAYED, no_more)
+    if was_requeued(steps):
         # slurmctld was killed before it had written the requeue down: it shows a run of which nothing is left.
         if waited < UNSURE_S:
             return Later("slurmctld may have forgotten its requeue")
@@ -126,14 +135,17 @@ def _first_run(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> N
     return _requeue(move, steps, job, scene, "no answer to its requeue")
 
 
-def _was_requeued(steps: Sequence[Intent]) -> bool:
-    later = (EditKind.UNPIN, EditKind.RENEW, EditKind.PIN)
-    seen = (Outcome.DONE, Outcome.PARTIAL, Outcome.STARTED)
-    return any(i.edit.kind in later or (i.edit.kind is EditKind.REQUEUE and i.outcome in seen) for i in steps)
+def _no_more(last: Intent, job: Job, scene: Scene) -> str:
+    """Why it is not requeued any more."""
+    if not scene.allowed:
+        return "moves were switched off"
+    if job.priority == 0:
+        return "somebody holds it: once requeued it would wait for ever"
+    return "it could not be requeued" if last.edit.kind is EditKind.RENICE else ""
 
 
 def _requeue(move: Move, steps: Sequence[Intent], job: Job, scene: Scene, given_up: str) -> Next:
-    if _made(steps, EditKind.REQUEUE) >= MOST_TRIES:
+    if made_of(steps, EditKind.REQUEUE) >= MOST_TRIES:
         return Over(Ending.STAYED, given_up)
     return Do(Requeue(job.id, until=_lease(scene), original=move.original, nice=move.ahead, seen=job))
 
@@ -152,12 +164,12 @@ def _between(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Nex
     """It requeued itself, or we did it: it must wait for us, un-pinned, when its nodes are done with it."""
     if scene.now - steps[-1].written_at < UNSURE_S and steps[-1].outcome is not Outcome.DONE:
         return Later("its last step is not known yet")
-    if scene.now - _first_sign(steps) > LONG_S:
+    if scene.now - first_sign(steps) > LONG_S:
         return Later("its old nodes are not done with it", handed="its old nodes are not done with it")
-    if move.handed or (theirs := _changed(move, steps, job)):
+    if move.handed or (theirs := changed(move, steps, job)):
         return Later(move.handed or theirs, handed=move.handed or theirs)
     if job.required_nodes or steps[-1].edit.kind is EditKind.WARN:
-        if _made(steps, EditKind.UNPIN) >= MOST_TRIES:
+        if made_of(steps, EditKind.UNPIN) >= MOST_TRIES:
             return Later("it can't be un-pinned while its old run ends")
         return Do(Unpin(job.id, None, _lease(scene), move.original, move.ahead, between=True, seen=job))
     if (job.eligible or 0) < scene.now + RENEW_S:
@@ -165,20 +177,16 @@ def _between(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Nex
     return Later("its old run ends")
 
 
-def _first_sign(steps: Sequence[Intent]) -> float:
-    later = (i.written_at for i in steps if i.edit.kind is not EditKind.WARN)
-    return next(later, steps[-1].written_at)
-
-
 # It waits
 
 
 def _waits(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
     if job.why is Waits.HELD:  # a nice, written to a held job, would release it
-        return Later("somebody holds it")
+        # For long: it is no more on its way, and takes no other job's turn to be moved.
+        return Later("somebody holds it", handed="" if scene.now - first_sign(steps) < LONG_S else "it was held")
     last = steps[-1]
-    if (theirs := _changed(move, steps, job)) and not move.handed:
-        return Do(_let_be(move, job), theirs) if _ours(move, job) else Later(theirs, theirs)
+    if (theirs := changed(move, steps, job)) and not move.handed:
+        return Do(_let_be(move, job), theirs) if bears_our_nice(move, job) else Later(theirs, theirs)
     if move.handed:
         return _is_handed(move, steps, job, scene)
     if job.restarts - move.restarts > MOST_LIVES:
@@ -194,9 +202,9 @@ def _waits(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
 
 def _pin(move: Move, where: Placement, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
     last = steps[-1]
-    if scene.blocked or _made(steps, EditKind.PIN) >= MOST_TRIES:
+    if scene.blocked or made_of(steps, EditKind.PIN) >= MOST_TRIES:
         return _hand_over(move, job, scene, scene.blocked or "it could not be pinned")
-    if scene.partner_there and scene.now - _first_sign(steps) > move.ahead_s + PARTNER_S:
+    if scene.partner_there and scene.now - first_sign(steps) > move.ahead_s + PARTNER_S:
         return _hand_over(move, job, scene, "the other job is still there")
     if _unsure(last, scene):
         return Later("its last step is not known yet")
@@ -219,26 +227,6 @@ def _keep(job: Job, scene: Scene, why: str) -> Next:
     return Later(why)
 
 
-def _changed(move: Move, steps: Sequence[Intent], job: Job) -> str:
-    """What somebody else has asked for since."""
-    pins = [(i.edit.nodes, i.edit.slots or ()) for i in steps if isinstance(i.edit, Pin)]
-    known = [*pins, (move.old.nodes, move.old.slots or ())]
-    if job.required_nodes and not any(job.asks_for(nodes, ()) for nodes, _ in known):
-        return f"its node list is now {job.required_nodes}"
-    if job.dependency or job.reservation:
-        return "it waits for other jobs now" if job.dependency else "it is in a reservation now"
-    asked, made = job.request, move.original
-    same = (asked.per_node, asked.per_job, asked.per_task, asked.per_socket) == (
-        made.per_node, made.per_job, made.per_task, made.per_socket,
-    )  # fmt: skip
-    return "" if same or job.slots else "it asks for other GPUs now"
-
-
-def _ours(move: Move, job: Job) -> bool:
-    """Something of ours stands in it that nobody else would take back: a nice, or a lease that has no end yet."""
-    return move.ahead is not None and job.nice == move.ahead != move.nice
-
-
 def _let_be(move: Move, job: Job) -> Edit:
     return Renice(job.id, nice=move.nice)
 
@@ -252,29 +240,19 @@ def _hand_over(move: Move, job: Job, scene: Scene, why: str) -> Next:
 
 
 def _is_handed(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
-    if _still_pinned(steps, job) and not _unsure(steps[-1], scene) and _made(steps, EditKind.UNPIN) < 2 * MOST_TRIES:
+    if still_pinned(steps, job) and not _unsure(steps[-1], scene) and made_of(steps, EditKind.UNPIN) < 2 * MOST_TRIES:
         return Do(Unpin(job.id, None, _lease(scene), move.original, seen=job), handed=move.handed)
-    if move.target is None and not _ours(move, job):
+    if move.target is None and not bears_our_nice(move, job):
         return Over(Ending.STOPPED)
     return Later(move.handed)
-
-
-def _still_pinned(steps: Sequence[Intent], job: Job) -> bool:
-    """By a pin of this move, that was not taken back: a later one is the planner's."""
-    for intent in reversed(steps):
-        if isinstance(intent.edit, Unpin) and intent.outcome in (Outcome.DONE, Outcome.PARTIAL):
-            return False
-        if isinstance(intent.edit, Pin):
-            return job.asks_for(intent.edit.nodes, ())
-    return False
 
 
 # It runs again
 
 
 def _runs_again(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
-    if _ours(move, job) and _made(steps, EditKind.RENICE) < MOST_TRIES and not job.suspended:
-        return Later("its nice is given back") if _unsure(steps[-1], scene) else Do(Renice(job.id, nice=move.nice))
+    if bears_our_nice(move, job) and (first := _give_nice_back(move, steps, job, scene)):
+        return first
     if move.target is None:
         return Over(Ending.STOPPED, "and started again")
     there = set(job.nodes) == set(move.target.nodes) and (
@@ -283,8 +261,12 @@ def _runs_again(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> 
     return Over(Ending.MOVED) if there else Over(Ending.ELSEWHERE, move.handed)
 
 
-def _made(steps: Sequence[Intent], kind: EditKind) -> int:
-    return sum(intent.edit.kind is kind for intent in steps)
+def _give_nice_back(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next | None:
+    """None: it was refused so often that it is left. A slurmctld that gives no answer is asked again (P5)."""
+    refused = sum(i.edit.kind is EditKind.RENICE and i.outcome not in (None, Outcome.UNKNOWN) for i in steps)
+    if refused >= MOST_TRIES:
+        return None
+    return Later("its nice is given back") if _unsure(steps[-1], scene) else Do(Renice(job.id, nice=move.nice))
 
 
 def _lease(scene: Scene) -> int:

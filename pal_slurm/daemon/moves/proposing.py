@@ -22,7 +22,7 @@ def proposals(
     """`decisions`: of this cycle's plan, about those that wait."""
     if rules.moves is None:
         return []
-    room = min(rules.moves.at_once - len(rules.moves.going_on), rules.moves.per_cluster - rules.moves.of_cluster)
+    room = min(rules.moves.at_once - rules.moves.on_way, rules.moves.per_cluster - rules.moves.of_cluster)
     jobs = movable(round.view, rules) if room > 0 else []
     if not jobs or any(d.action in (Action.START, Action.PLAIN) for d in decisions):
         return []  # those that wait go first

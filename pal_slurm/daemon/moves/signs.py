@@ -1,0 +1,54 @@
+"""What the steps of a move so far, and its job, tell. In: move, steps, the job as it stands. Out: yes or no. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pal_slurm.model import EditKind, Intent, Job, Move, Outcome, Pin, Unpin
+
+
+def made_of(steps: Sequence[Intent], kind: EditKind) -> int:
+    return sum(intent.edit.kind is kind for intent in steps)
+
+
+def was_requeued(steps: Sequence[Intent]) -> bool:
+    later = (EditKind.UNPIN, EditKind.RENEW, EditKind.PIN)
+    seen = (Outcome.DONE, Outcome.PARTIAL, Outcome.STARTED)
+    return any(i.edit.kind in later or (i.edit.kind is EditKind.REQUEUE and i.outcome in seen) for i in steps)
+
+
+def first_sign(steps: Sequence[Intent]) -> float:
+    later = (i.written_at for i in steps if i.edit.kind is not EditKind.WARN)
+    return next(later, steps[-1].written_at)
+
+
+def bears_our_nice(move: Move, job: Job) -> bool:
+    """Something of ours stands in it that nobody else would take back: a nice, or a lease that has no end yet."""
+    return move.ahead is not None and job.nice == move.ahead != move.nice
+
+
+def changed(move: Move, steps: Sequence[Intent], job: Job) -> str:
+    """What somebody else has asked for since."""
+    pins = [(i.edit.nodes, i.edit.slots or ()) for i in steps if isinstance(i.edit, Pin)]
+    known = [*pins, (move.old.nodes, move.old.slots or ())]
+    if job.required_nodes and not any(job.asks_for(nodes, ()) for nodes, _ in known):
+        return f"its node list is now {job.required_nodes}"
+    if job.dependency or job.reservation:
+        return "it waits for other jobs now" if job.dependency else "it is in a reservation now"
+    asked, made = job.request, move.original
+    if job.pending and asked.min_nodes > max(made.min_nodes, *(len(nodes) for nodes, _ in known)):
+        return "it asks for more nodes now"  # ahead of the queue stands what it had (P5)
+    same = (asked.per_node, asked.per_job, asked.per_task, asked.per_socket) == (
+        made.per_node, made.per_job, made.per_task, made.per_socket,
+    )  # fmt: skip
+    return "" if same or job.slots else "it asks for other GPUs now"
+
+
+def still_pinned(steps: Sequence[Intent], job: Job) -> bool:
+    """By a pin of this move, that was not taken back: a later one is the planner's."""
+    for intent in reversed(steps):
+        if isinstance(intent.edit, Unpin) and intent.outcome in (Outcome.DONE, Outcome.PARTIAL):
+            return False
+        if isinstance(intent.edit, Pin):
+            return job.asks_for(intent.edit.nodes, ())
+    return False

@@ -1,0 +1,150 @@
+"""Movers that somebody holds, edits or suspends: nobody waits for ever by a move, or gets ahead by one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import pytest
+
+from pal_slurm.daemon.moves.machine import LONG_S, Do, Later, Over, Scene, next_step
+from pal_slurm.model import (
+    EditKind,
+    Ending,
+    Intent,
+    Job,
+    JobState,
+    Move,
+    Outcome,
+    Placement,
+    Renice,
+    Request,
+    Requeue,
+)
+from pal_slurm.sim.slurm.manners import Manners
+from tests.moving import QUICK_MOVES, Wanted, moves_of, the_move, there
+from tests.simpald import House
+
+Make = Callable[..., House]
+WELL = Manners(term_s=0.5)
+TWO = Request(per_node="gres/gpu:2")
+MOVE = Move(
+    7, 100, "u", 0, Placement(("n1",), ((0, 1),), exact=True), TWO, 1000.0,
+    operation=1, target=there("n3", 1, 3), ahead=-500,
+)  # fmt: skip
+REQUEUE = Requeue(7, until=1030, original=TWO, nice=-500)
+RUNS = Job(
+    7, JobState.RUNNING, 100, "u", priority=5, request=TWO, nodes=("n1",), gpus=((0, 1),), requeue=True, start=200
+)
+
+
+def a_step(edit: Requeue | Renice, outcome: Outcome | None, at: float = 1000.0) -> Intent:
+    return Intent(1, 100, edit, 1, at, outcome=outcome, move=MOVE)
+
+
+def running(house: House, *options: str, manners: Manners = WELL) -> int:
+    job = house.submit(*options, manners=manners, runs=5000.0)
+    house.live(5)
+    assert house.state(job) == "RUNNING"
+    return job
+
+
+def hold_as_it_runs(house: House, job: int) -> None:
+    """scontrol hold: its priority is 0 at once, and it runs on."""
+    house.job(job).record.priority = 0
+    house.job(job).changed()
+
+
+def test_a_running_job_that_is_held_is_not_moved_for_it_would_not_start_again(make_house: Make) -> None:
+    house = make_house(**QUICK_MOVES)
+    job = running(house, "--comment=pal:move", "--gres=gpu:2")
+    hold_as_it_runs(house, job)
+    Wanted(house).move(job, there("n3", 1, 3))
+    house.live(30)
+    assert moves_of(house, job) == [] and house.job(job).record.restarts == 0 and house.state(job) == "RUNNING"
+
+
+def test_a_job_that_is_held_after_it_was_asked_to_save_runs_on(make_house: Make) -> None:
+    house = make_house(**QUICK_MOVES)
+    job = running(house, "--comment=pal:move=USR1@30", "--gres=gpu:2", manners=Manners(0.5, 0.0, None))
+    Wanted(house).move(job, there("n3", 1, 3))
+    house.live(5)
+    hold_as_it_runs(house, job)
+    house.live(60)
+    assert the_move(house, job).ending is Ending.STAYED and house.job(job).record.restarts == 0
+
+
+def test_its_time_to_save_belongs_to_its_last_minutes(make_house: Make) -> None:
+    """Else it would be requeued when it is about to end."""
+    house = make_house(**{**QUICK_MOVES, "moves": {**QUICK_MOVES["moves"], "last_s": 900}})
+    job = running(house, "--comment=pal:move=USR1@600", "--gres=gpu:2", "-t", "20", manners=Manners(0.5, 0.0, None))
+    Wanted(house).move(job, there("n3", 1, 3))
+    house.live(30)
+    assert moves_of(house, job) == []
+
+
+def test_movers_that_are_held_for_long_take_no_other_jobs_turn(make_house: Make) -> None:
+    """Who holds his own jobs between their runs would else keep everybody's from being moved."""
+    house = make_house(**{**QUICK_MOVES, "moves": {**QUICK_MOVES["moves"], "at_once": 1}})
+    job = running(house, "--comment=pal:move", "--gres=gpu:2", manners=Manners(term_s=3.0))
+    other = running(house, "--comment=pal:move", "--gres=gpu:1")
+    Wanted(house).move(job, there("n3", 1, 3))
+    while house.job(job).record.state != "PENDING":
+        house.live(0.1)
+    house.controller.hold(job)
+    house.live(60)
+    Wanted(house).move(other, there("n4", 2))
+    house.live(30)
+    assert moves_of(house, other) == []
+    house.live(LONG_S)
+    Wanted(house).move(other, there("n4", 2))
+    house.live(30)
+    assert house.where(other) == {"n4": (2,)} and house.state(job) == "PENDING"
+
+
+def test_a_requeue_that_was_refused_but_whose_nice_stands_gives_it_back() -> None:
+    """`scontrol requeue` and the update beside it are two requests to slurmctld."""
+    job, scene = replace(RUNS, nice=-500), Scene(1010.0)
+    refused = a_step(REQUEUE, Outcome.REFUSED)
+    assert next_step(MOVE, [refused], job, scene) == Do(Renice(7, nice=0))
+    assert next_step(MOVE, [refused], replace(job, nice=0), scene) == Over(Ending.STAYED, "")
+    given = a_step(Renice(7, nice=0), Outcome.DONE, 1011.0)
+    after = next_step(MOVE, [refused, given], replace(job, nice=0), Scene(1020.0))
+    assert isinstance(after, Over) and after.ending is Ending.STAYED
+
+
+def test_a_nice_is_given_back_however_long_slurmctld_gives_no_answer_and_to_a_suspended_job_too() -> None:
+    back = replace(RUNS, restarts=1, nice=-500, nodes=("n3",), gpus=((1, 3),))
+    silent = [a_step(Renice(7, nice=0), Outcome.UNKNOWN, 1000.0 + 10 * n) for n in range(9)]
+    steps = [a_step(REQUEUE, Outcome.DONE), *silent]
+    assert next_step(MOVE, steps, back, Scene(2000.0)) == Do(Renice(7, nice=0))
+    suspended = replace(back, suspended=True)
+    assert next_step(MOVE, steps[:1], suspended, Scene(2000.0)) == Do(Renice(7, nice=0))
+    refused = [a_step(Renice(7, nice=0), Outcome.REFUSED) for _ in range(3)]
+    assert isinstance(next_step(MOVE, [*steps, *refused], back, Scene(2000.0)), Over)
+
+
+@pytest.mark.parametrize(("nodes", "first"), [(1, None), (8, EditKind.RENICE)], ids=["as it was", "more nodes"])
+def test_who_asks_for_more_nodes_while_he_is_moved_waits_in_his_turn(nodes: int, first: EditKind | None) -> None:
+    """What stands ahead of the queue is what the job had."""
+    asks = replace(TWO, min_nodes=nodes, max_nodes=nodes)
+    job = replace(RUNS, state=JobState.PENDING, restarts=1, nice=-500, nodes=(), gpus=(), request=asks, eligible=1030)
+    step = next_step(MOVE, [a_step(REQUEUE, Outcome.DONE)], job, Scene(1005.0, same_second=True))
+    assert isinstance(step, Do)
+    assert (step.edit.kind is EditKind.RENICE) == (first is EditKind.RENICE)
+    if first:
+        assert step.handed == "it asks for more nodes now"
+        assert isinstance(next_step(replace(MOVE, handed=step.handed), [a_step(REQUEUE, Outcome.DONE)], job,
+                                    Scene(1005.0)), Later)  # fmt: skip
+
+
+@pytest.mark.parametrize("interval", [1, 2])
+def test_a_mover_between_its_runs_starts_when_pald_is_paused(make_house: Make, interval: int) -> None:
+    house = make_house(**{**QUICK_MOVES, "cycle": {"interval_s": interval}})
+    job = running(house, "--comment=pal:move", "--gres=gpu:2", manners=Manners(term_s=3.0))
+    Wanted(house).move(job, there("n3", 1, 3))
+    while house.job(job).record.state != "COMPLETING":
+        house.live(0.1)
+    house.pald.pald.cycle.books.switches.pause("a test", house.now)
+    house.live(200)
+    assert house.state(job) == "RUNNING" and house.job(job).record.restarts == 1
