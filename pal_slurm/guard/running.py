@@ -9,6 +9,7 @@ from pal_slurm.guard.verdict import Cause, MoveRules, No, Rules
 from pal_slurm.model import Action, Decision, Given, Job, Snapshot, Waits
 
 MOST_BATCH = 3  # Slurm holds a job at the sixth start that it counts against it
+MOST_AHEAD_S = 600  # no longer do GPUs stand empty because somebody says that he saves (P12)
 KEPT = (Waits.HELD, Waits.BLOCKED, Waits.LIMIT, Waits.NEVER)
 
 
@@ -47,6 +48,8 @@ def _check_job(job: Job | None, now: float, rules: Rules) -> MoveRules:
         raise No(Cause.MOVES_OFF, "moves are switched off")
     _check_kind(job)
     _check_consent(job, moves)
+    if job.consent.ahead_s > MOST_AHEAD_S:
+        raise No(Cause.MOVE_BUDGET, f"it wants {job.consent.ahead_s} s to save: its target would stand empty for it")
     if now < (job.start or now) + moves.first_s:
         raise No(Cause.TOO_EARLY, "it has only just started")
     if job.end is not None and now > job.end - moves.last_s - job.consent.ahead_s:  # it is requeued after that time
@@ -91,6 +94,8 @@ def _check_budget(job: Job, decision: Decision, snapshot: Snapshot, moves: MoveR
         raise No(Cause.MOVE_BUDGET, f"{moves.at_once} jobs are being moved already")
     if moves.of_job.get(job.id, 0) >= moves.per_job:
         raise No(Cause.MOVE_BUDGET, f"it was moved {moves.of_job[job.id]} times today")
+    if job.user in moves.losers:
+        raise No(Cause.MOVE_BUDGET, "moves of its user's jobs have cost more than they brought in this week")
     if moves.of_user.get(job.user, 0) + begun >= moves.per_user:
         raise No(Cause.MOVE_BUDGET, "its user's jobs were moved often enough in this hour")
     if moves.of_cluster + begun >= moves.per_cluster:

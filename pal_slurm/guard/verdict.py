@@ -27,6 +27,7 @@ class MoveRules:
     of_cluster: int = 0
     going_on: frozenset[int] = frozenset()  # jobs
     on_way: int = 0  # of these, those whose place is not yet the planner's to find: `at_once` is about them
+    losers: frozenset[str] = frozenset()  # users whose jobs' moves did not pay
     lost_gpu_s: float = 0.0
 
 

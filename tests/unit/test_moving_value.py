@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from pal_slurm.config.moves import MovesSection
-from pal_slurm.daemon.moves.budget import balance, losing
+from pal_slurm.daemon.moves.budget import balance, losers, losing
 from pal_slurm.daemon.moves.costs import Costs
+from pal_slurm.daemon.moves.measuring import measured
 from pal_slurm.model import (
     App,
     Apps,
@@ -36,6 +37,7 @@ from pal_slurm.model import (
 )
 from pal_slurm.policy import compose
 from pal_slurm.policy.moving.value import ByValue, MayMove
+from pal_slurm.store.samples import JobSample
 
 NOW = 1_800_000_000.0
 HOUR = 3600
@@ -160,9 +162,11 @@ def test_a_cost_is_told_until_it_was_measured_and_a_claim_of_nothing_counts_as_t
         return Costs.learned(keys, [replace(m, model=model) for m in moves]).of(asks, made)
 
     assert (cost(None), cost(1), cost(600)) == (60.0, 60.0, 600.0)
-    assert cost(None, MOVE, MOVE) == 60.0  # too few
-    assert cost(None, MOVE, MOVE, MOVE) == 20.0
-    assert (cost(5, MOVE, MOVE, MOVE), cost(600, MOVE, MOVE, MOVE)) == (5.0, 20.0)
+    seen = replace(MOVE, real_cost_s=20.0)
+    assert cost(None, seen, seen) == 60.0  # too few
+    assert cost(None, MOVE, MOVE, MOVE) == 60.0  # how long nothing ran is not what was lost
+    assert cost(None, seen, seen, seen) == 20.0
+    assert (cost(5, seen, seen, seen), cost(600, seen, seen, seen)) == (20.0, 600.0)
     assert Costs(MovesSection(large_gpus=4)).of(replace(job, gpus=((0, 1, 2, 3),)), made) == 300.0
 
 
@@ -178,3 +182,27 @@ def test_moves_that_cost_more_than_they_brought_stop_by_themselves() -> None:
     bad = replace(MOVE, real_gain_s=-30.0, real_cost_s=90.0)
     assert balance([good, bad, MOVE]) == 2 * (80 - 120)
     assert losing([bad] * 5) and not losing([bad] * 4) and not losing([good, good, good, good, bad])
+
+
+def test_one_user_whose_moves_do_not_pay_is_moved_no_more_and_the_others_are() -> None:
+    """What a job shows of its steps is its user's word: no reason to stop everybody's moves (P12)."""
+    good = replace(MOVE, real_gain_s=100.0, real_cost_s=20.0)
+    bad = replace(MOVE, user="liar", real_gain_s=-7000.0, real_cost_s=7000.0)
+    week = [good, *[bad] * 5]
+    assert balance(week) < 0 and not losing(week) and losers(week) == {"liar"}
+    assert losing([*week, *[replace(good, user="third", real_gain_s=-200.0)] * 5])
+
+
+def a_sample(begun: float, ended: float, step_s: float) -> JobSample:
+    return JobSample("d", "c", "1", "a", "n1", ("g",), begun, ended, 1, step_s)
+
+
+def test_a_cost_without_steps_is_what_was_reckoned_and_steps_count_for_no_more_than_the_time_there() -> None:
+    now = NOW + 100.0
+    (plain,) = measured([MOVE], [], lambda _: [], now)
+    assert plain.real_cost_s == 60.0  # 20 s were dead; how long it loaded nobody saw
+    (dead_for_long,) = measured([replace(MOVE, started_at=NOW + 90)], [], lambda _: [], now)
+    assert dead_for_long.real_cost_s == 90.0
+    shown = [a_sample(NOW - 100, NOW, 1.0), a_sample(NOW + 30, NOW + 90, 1e9)]
+    (lied,) = measured([MOVE], [], lambda _: shown, now)
+    assert (lied.real_cost_s, lied.real_gain_s) == (30.0, -80.0)

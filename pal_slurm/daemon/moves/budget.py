@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -43,6 +43,7 @@ def rules_of_moves(
         of_cluster=len(hour),
         going_on=frozenset(move.job for move in week if move.ending is None),
         on_way=sum(move.ending is None and not move.handed for move in week),
+        losers=losers(week),
         lost_gpu_s=sum(move.gpus * lost(move) for move in hour),
     )
 
@@ -51,8 +52,7 @@ def lost(move: Move) -> float:
     """Seconds that it cost its job, as far as they are known."""
     if move.ending is Ending.STAYED:
         return 0.0
-    known = (move.real_cost_s, move.dead_s)
-    return next((seconds for seconds in known if seconds is not None), move.cost_s)
+    return max(move.cost_s, move.dead_s or 0.0) if move.real_cost_s is None else move.real_cost_s
 
 
 def balance(moves: Iterable[Move]) -> float:
@@ -75,5 +75,25 @@ def sum_of(week: Sequence[Move]) -> SumOfMoves:
 
 
 def losing(week: Sequence[Move]) -> bool:
-    """Moves of the last week have cost more than they brought: they stop by themselves (P11)."""
-    return sum(move.real_gain_s is not None for move in week) >= ENOUGH and balance(week) < 0
+    """Moves of the last week have cost more than they brought: they stop by themselves (P11).
+
+    Also when the one whose jobs lost the most is left out: nobody's word alone stops everybody's moves (P12).
+    """
+    if sum(map(len, (of_users := by_user(week)).values())) < ENOUGH:
+        return False
+    brought = sorted(map(balance, of_users.values()))
+    return sum(brought) < 0 and (len(brought) == 1 or sum(brought[1:]) < 0)
+
+
+def losers(week: Sequence[Move]) -> frozenset[str]:
+    """Users whose jobs are moved no more: for theirs alone it did not pay."""
+    return frozenset(user for user, of in by_user(week).items() if len(of) >= ENOUGH and balance(of) < 0)
+
+
+def by_user(week: Iterable[Move]) -> dict[str, list[Move]]:
+    """Those that were measured."""
+    found: dict[str, list[Move]] = defaultdict(list)
+    for move in week:
+        if move.real_gain_s is not None:
+            found[move.user].append(move)
+    return found

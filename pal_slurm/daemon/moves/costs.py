@@ -1,7 +1,7 @@
 """What a move costs. In: moves that were measured, what users told, pal.yaml. Out: seconds per job, a margin for doubt.
 
-Measured once a few moves of an application on a model are known: then a told cost counts only as far as that. Before,
-a told cost below the default counts as the default: who claims that a restart is free is not moved about for it (P12).
+Measured once a few moves of an application on a model are known, the default before that. A told cost counts where it
+is more than that: who claims that a restart is free is not moved about for it (P12), who claims much is moved less.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Costs:
         seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
         promised = brought = 0.0
         for move in moves:
-            if move.ending in (Ending.MOVED, Ending.ELSEWHERE) and (move.real_cost_s or move.dead_s) is not None:
+            if move.ending in (Ending.MOVED, Ending.ELSEWHERE) and move.real_cost_s is not None:
                 seconds[move.app or "", move.model].append(lost(move))
             if move.real_gain_s is not None:
                 promised, brought = promised + move.gain_s * move.gpus, brought + move.real_gain_s * move.gpus
@@ -50,7 +50,7 @@ class Costs:
         model = "" if row is None or not job.gpus[0] else cluster.models[int(cluster.gpu_model[row, job.gpus[0][0]])]
         told = job.consent.cost_s or 0
         if (measured := self._known.get((job.hint.app or "", model))) is not None:
-            return min(float(told), measured.p90_s) if told else measured.p90_s
+            return max(float(told), measured.p90_s)
         large = sum(map(len, job.gpus)) >= self.keys.large_gpus
         return max(self.keys.large_cost_s if large else self.keys.cost_s, float(told))
 

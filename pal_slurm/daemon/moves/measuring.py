@@ -2,6 +2,8 @@
 
 A move is measured when its job has ended, has moved again, or has run for as long there as its gain was reckoned for.
 By the job's own steps where it shows them on both sides, else by the one equation; over the time that it ran there.
+Without steps nobody saw how long it loaded, and what it had not saved: its cost is what was reckoned, or its dead time
+where that was more. What a job shows is its user's word: it counts for no more than the time that it ran there (P12).
 """
 
 from __future__ import annotations
@@ -40,10 +42,11 @@ def _measured(move: Move, shown: Sequence[JobSample], ran: float) -> Move:
     was, now = _pace(before), _pace(after)
     if was is None or now is None:
         was, now = move.step_before, move.step_after
-    cost = move.dead_s
+    cost = max(move.cost_s, move.dead_s or 0.0)
     if before and after:  # from its last step to its first
-        cost = max(0.0, min(s.begun_at for s in after) - max(s.ended_at for s in before))
-    gain = 0.0 if not was or not now or move.ending is not Ending.MOVED else ran * (1.0 - now / was)
+        gap = min(s.begun_at for s in after) - max(s.ended_at for s in before)
+        cost = min(max(gap, move.dead_s or 0.0), MOST_S)
+    gain = 0.0 if not was or not now or move.ending is not Ending.MOVED else max(-ran, ran * (1.0 - now / was))
     return replace(move, real_cost_s=cost, real_gain_s=gain)
 
 
