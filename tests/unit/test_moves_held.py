@@ -9,8 +9,10 @@ import pytest
 
 from pal_slurm.daemon.moves.machine import LONG_S, Do, Later, Over, Scene, next_step
 from pal_slurm.model import (
+    Consent,
     EditKind,
     Ending,
+    Given,
     Intent,
     Job,
     JobState,
@@ -34,8 +36,9 @@ MOVE = Move(
 )  # fmt: skip
 REQUEUE = Requeue(7, until=1030, original=TWO, nice=-500)
 RUNS = Job(
-    7, JobState.RUNNING, 100, "u", priority=5, request=TWO, nodes=("n1",), gpus=((0, 1),), requeue=True, start=200
-)
+    7, JobState.RUNNING, 100, "u", priority=5, request=TWO, nodes=("n1",), gpus=((0, 1),), requeue=True, start=200,
+    consent=Consent(Given.ASKED),
+)  # fmt: skip
 
 
 def a_step(edit: Requeue | Renice, outcome: Outcome | None, at: float = 1000.0) -> Intent:
@@ -148,3 +151,22 @@ def test_a_mover_between_its_runs_starts_when_pald_is_paused(make_house: Make, i
     house.pald.pald.cycle.books.switches.pause("a test", house.now)
     house.live(200)
     assert house.state(job) == "RUNNING" and house.job(job).record.restarts == 1
+
+
+def test_a_requeue_of_which_nobody_knows_is_made_again_within_minutes_not_hours() -> None:
+    """A pald that died between intent and edit, and is back when the job is about to end, or is another's by now."""
+    steps = [a_step(REQUEUE, None)]
+    again = next_step(MOVE, steps, RUNS, Scene(1010.0))
+    assert isinstance(again, Do) and again.edit.kind is EditKind.REQUEUE
+    late = next_step(MOVE, steps, RUNS, Scene(5000.0))
+    assert isinstance(late, Over) and late.ending is Ending.STAYED
+
+
+def test_who_takes_his_word_back_after_the_signal_runs_on(make_house: Make) -> None:
+    house = make_house(**QUICK_MOVES)
+    job = running(house, "--comment=pal:move=USR1@30", "--gres=gpu:2", manners=Manners(0.5, 0.0, None))
+    Wanted(house).move(job, there("n3", 1, 3))
+    house.live(5)
+    house.user_edits(job, comment="pal:stay")
+    house.live(60)
+    assert the_move(house, job).ending is Ending.STAYED and house.job(job).record.restarts == 0

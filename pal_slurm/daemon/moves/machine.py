@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pal_slurm.daemon.moves.signs import bears_our_nice, changed, first_sign, made_of, still_pinned, was_requeued
 from pal_slurm.daemon.reconcile import Fate
 from pal_slurm.model import (
+    MOVABLE,
     Edit,
     EditKind,
     Ending,
@@ -126,12 +127,21 @@ def _not_yet(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Nex
         if waited > move.ahead_s + LATE_S:
             return Over(Ending.STAYED, "pald was away when its time was up: what it saved is old by now")
         return Later("it has time to save") if waited < move.ahead_s else _requeue(move, steps, job, scene, "")
+    return _unanswered(move, steps, job, scene)
+
+
+def _unanswered(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
+    """Its requeue is on disk, and the job runs on."""
+    last = steps[-1]
+    waited = scene.now - last.written_at
     if last.outcome is Outcome.REFUSED:
         return Over(Ending.STAYED, last.said)
     if last.outcome is Outcome.GONE and waited < LONG_S:
         return Later("it is ending")
     if waited < UNSURE_S:
         return Later("whether it was requeued is not known yet")
+    if waited > LATE_S:  # what was true when it was decided may be so no more
+        return Over(Ending.STAYED, "pald was away when it was to be requeued")
     return _requeue(move, steps, job, scene, "no answer to its requeue")
 
 
@@ -141,6 +151,8 @@ def _no_more(last: Intent, job: Job, scene: Scene) -> str:
         return "moves were switched off"
     if job.priority == 0:
         return "somebody holds it: once requeued it would wait for ever"
+    if job.hint.off or job.consent.given not in MOVABLE:
+        return "it was said meanwhile that it stays"
     return "it could not be requeued" if last.edit.kind is EditKind.RENICE else ""
 
 
