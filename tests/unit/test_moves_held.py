@@ -22,6 +22,7 @@ from pal_slurm.model import (
     Renice,
     Request,
     Requeue,
+    Warn,
 )
 from pal_slurm.sim.slurm.manners import Manners
 from tests.moving import QUICK_MOVES, Wanted, moves_of, the_move, there
@@ -41,7 +42,7 @@ RUNS = Job(
 )  # fmt: skip
 
 
-def a_step(edit: Requeue | Renice, outcome: Outcome | None, at: float = 1000.0) -> Intent:
+def a_step(edit: Requeue | Renice | Warn, outcome: Outcome | None, at: float = 1000.0) -> Intent:
     return Intent(1, 100, edit, 1, at, outcome=outcome, move=MOVE)
 
 
@@ -170,3 +171,12 @@ def test_who_takes_his_word_back_after_the_signal_runs_on(make_house: Make) -> N
     house.user_edits(job, comment="pal:stay")
     house.live(60)
     assert the_move(house, job).ending is Ending.STAYED and house.job(job).record.restarts == 0
+
+
+@pytest.mark.parametrize("outcome", [None, Outcome.UNKNOWN, Outcome.DONE])
+def test_who_was_maybe_not_asked_to_save_is_not_requeued(outcome: Outcome | None) -> None:
+    """pald died before the signal was sent, or slurmctld gave no answer to it."""
+    move, asked = replace(MOVE, signal="USR1", ahead_s=30), [a_step(Warn(7, signal="USR1"), outcome)]
+    assert isinstance(next_step(move, asked, RUNS, Scene(1010.0)), Later)
+    step = next_step(move, asked, RUNS, Scene(1031.0))
+    assert isinstance(step, Do if outcome is Outcome.DONE else Over)

@@ -126,7 +126,11 @@ def _not_yet(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Nex
         # Sent, or maybe sent: never twice.
         if waited > move.ahead_s + LATE_S:
             return Over(Ending.STAYED, "pald was away when its time was up: what it saved is old by now")
-        return Later("it has time to save") if waited < move.ahead_s else _requeue(move, steps, job, scene, "")
+        if waited < move.ahead_s:
+            return Later("it has time to save")
+        if last.outcome is not Outcome.DONE:
+            return Over(Ending.STAYED, "whether it was asked to save is not known")
+        return _requeue(move, steps, job, scene, "")
     return _unanswered(move, steps, job, scene)
 
 
