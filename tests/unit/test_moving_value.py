@@ -158,7 +158,7 @@ def test_a_cost_is_told_until_it_was_measured_and_a_claim_of_nothing_counts_as_t
     model = made.models[0]
 
     def cost(told: int | None, *moves: Move, gpus: int = 2) -> float:
-        asks = replace(job, consent=Consent(Given.ASKED, told), gpus=(tuple(range(gpus)),))
+        asks = replace(job, user="u", consent=Consent(Given.ASKED, told), gpus=(tuple(range(gpus)),))
         return Costs.learned(keys, [replace(m, model=model) for m in moves]).of(asks, made)
 
     assert (cost(None), cost(1), cost(600)) == (60.0, 60.0, 600.0)
@@ -167,6 +167,10 @@ def test_a_cost_is_told_until_it_was_measured_and_a_claim_of_nothing_counts_as_t
     assert cost(None, MOVE, MOVE, MOVE) == 60.0  # how long nothing ran is not what was lost
     assert cost(None, seen, seen, seen) == 20.0
     assert (cost(5, seen, seen, seen), cost(600, seen, seen, seen)) == (20.0, 600.0)
+    others = [replace(seen, user=name, real_cost_s=cost) for name, cost in (("a", 7000.0), ("b", 30.0), ("c", 40.0))]
+    assert cost(None, *others[:1] * 3) == 60.0  # one other's word, however often
+    assert cost(None, *others * 3) == 40.0
+    assert cost(None, *others * 3, seen, seen, seen) == 20.0
     assert Costs(MovesSection(large_gpus=4)).of(replace(job, gpus=((0, 1, 2, 3),)), made) == 300.0
 
 

@@ -2,6 +2,7 @@
 
 Measured once a few moves of an application on a model are known, the default before that. A told cost counts where it
 is more than that: who claims that a restart is free is not moved about for it (P12), who claims much is moved less.
+What a user's own jobs showed counts for his; of others' what most users saw, for it is each one's own word.
 """
 
 from __future__ import annotations
@@ -12,10 +13,10 @@ from dataclasses import dataclass, field
 from statistics import median, quantiles
 
 from pal_slurm.config.moves import MovesSection
-from pal_slurm.daemon.moves.budget import lost
+from pal_slurm.daemon.moves.budget import losers, lost
 from pal_slurm.model import Cluster, Ending, Job, Move
 
-ENOUGH = 3  # moves, until they are believed
+ENOUGH = 3  # moves, until they are believed; and users, where it is about another one
 MOST_DOUBT = 10.0
 
 
@@ -30,18 +31,23 @@ class Cost:
 class Costs:
     keys: MovesSection
     doubt: float = 1.0  # how much more moves have promised than they brought; 1: no less
-    _known: dict[tuple[str, str], Cost] = field(default_factory=dict)
+    _known: dict[tuple[str, str], dict[str, Cost]] = field(default_factory=dict)  # by application and model; by user
 
     @classmethod
     def learned(cls, keys: MovesSection, moves: Iterable[Move]) -> Costs:
-        seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
+        moves = list(moves)
+        doubted = losers(moves)  # they are not moved any more
+        seconds: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
         promised = brought = 0.0
         for move in moves:
             if move.ending in (Ending.MOVED, Ending.ELSEWHERE) and move.real_cost_s is not None:
-                seconds[move.app or "", move.model].append(lost(move))
-            if move.real_gain_s is not None:
+                seconds[move.app or "", move.model][move.user].append(lost(move))
+            if move.real_gain_s is not None and move.user not in doubted:
                 promised, brought = promised + move.gain_s * move.gpus, brought + move.real_gain_s * move.gpus
-        known = {key: _cost(found) for key, found in seconds.items() if len(found) >= ENOUGH}
+        known = {
+            key: {user: _cost(found) for user, found in of_users.items() if len(found) >= ENOUGH}
+            for key, of_users in seconds.items()
+        }
         doubt = 1.0 if promised <= 0 else min(MOST_DOUBT, max(1.0, promised / max(brought, promised / MOST_DOUBT)))
         return cls(keys, doubt, known)
 
@@ -49,8 +55,11 @@ class Costs:
         row = cluster.node_index.get(job.nodes[0])
         model = "" if row is None or not job.gpus[0] else cluster.models[int(cluster.gpu_model[row, job.gpus[0][0]])]
         told = job.consent.cost_s or 0
-        if (measured := self._known.get((job.hint.app or "", model))) is not None:
-            return max(float(told), measured.p90_s)
+        of_users = self._known.get((job.hint.app or "", model), {})
+        if job.user in of_users:
+            return max(float(told), of_users[job.user].p90_s)
+        if len(of_users) >= ENOUGH:
+            return max(float(told), median(cost.p90_s for cost in of_users.values()))
         large = sum(map(len, job.gpus)) >= self.keys.large_gpus
         return max(self.keys.large_cost_s if large else self.keys.cost_s, float(told))
 
