@@ -101,6 +101,7 @@ def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
         id=record.id,
         state=state,
         submit=record.submit,
+        since=None,
         user=record.user,
         account=_plain(record.account),
         qos=record.qos,

@@ -10,8 +10,14 @@ from tests.fuzz.trial import Court, court
 
 @pytest.fixture(scope="session")
 def at() -> Iterator[Court]:
-    before = logging.root.manager.disable
-    logging.disable(logging.CRITICAL)  # pald tells each trouble; here they are drawn
     with court() as made:
         yield made
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """pald tells each trouble; here they are drawn."""
+    before = logging.root.manager.disable
+    logging.disable(logging.CRITICAL)
+    yield
     logging.disable(before)

@@ -14,8 +14,8 @@ from pal_slurm.model import Waits
 from pal_slurm.slurm.reasons import WORDS, why
 
 HOUSE = Path(pal_slurm.__file__).parent
-# Traces are sacct's own output, sim/slurm answers as a slurmctld does, slots writes gres.conf.
-SPEAKS = ("slurm", "sim/traces", "sim/slurm", "slots")
+# Traces are sacct's own output, sim/slurm answers as a slurmctld does, slots writes gres.conf, doctor reads slurm.conf.
+SPEAKS = ("slurm", "sim/traces", "sim/slurm", "slots", "doctor")
 GRES = re.compile(r"\bgres[:/]gpu:|\bTresPer|ReqNodeList")
 
 
