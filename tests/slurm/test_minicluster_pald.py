@@ -74,7 +74,7 @@ def test_pald_is_one_of_the_daemons(name: str, release: str) -> None:  # noqa: F
     last = cluster.pid("pald")
     cluster.down()
     assert_no_trace(cluster.dir, world)
-    assert not Path(f"/proc/{last}").exists()
+    wait_for(lambda: not Path(f"/proc/{last}").exists(), "pald is gone, and reaped by whom it was left to")
 
 
 @pytest.mark.slurm("26.05")
