@@ -26,12 +26,13 @@ MOVES: dict[str, object] = {
     "moves.per_cluster": 10_000,
     "apps": {"resnet": {"class": "A"}, "bert": {"class": "B"}},
 }
-# Counts ten steps a second in a file, and goes on where it stopped.
+# Counts ten steps a second in a file, and goes on where it stopped. SIGTERM ends `date` too: then no line is written.
 COUNTS = """
 n=$(tail -n1 {log} 2>/dev/null | cut -d' ' -f1); n=${{n:-0}}
 trap 'exit 0' TERM
 while true; do
-  n=$((n + 1)); echo "$n $(date +%s.%N) $SLURM_JOB_NODELIST:$CUDA_VISIBLE_DEVICES" >> {log}
+  n=$((n + 1)); t=$(date +%s.%N)
+  echo "$n $t $SLURM_JOB_NODELIST:$CUDA_VISIBLE_DEVICES" >> {log}
   sleep 0.1 & wait
 done
 """
