@@ -180,3 +180,48 @@ def test_who_was_maybe_not_asked_to_save_is_not_requeued(outcome: Outcome | None
     assert isinstance(next_step(move, asked, RUNS, Scene(1010.0)), Later)
     step = next_step(move, asked, RUNS, Scene(1031.0))
     assert isinstance(step, Do if outcome is Outcome.DONE else Over)
+
+
+@pytest.mark.parametrize("keys", [{"actuator": "shadow"}, {"moves": {"mode": "off"}}, {"actuator": "pin"}])
+def test_switched_off_between_its_runs_a_job_starts_and_its_nice_is_given_back_at_latest_when_it_is_on_again(
+    make_house: Make, keys: dict[str, object]
+) -> None:
+    house = make_house(**QUICK_MOVES)
+    job = running(house, "--comment=pal:move", "--gres=gpu:2", manners=Manners(term_s=3.0))
+    filler = running(house, "-N4", "--gres=gpu:2")
+    head = house.submit("-N4", "--gres=gpu:3")  # waits, also while the mover holds nothing
+    house.live(3)
+    slots = {0, 1, 2, 3} - set(house.where(filler)["n4"])
+    Wanted(house).move(job, there("n4", *sorted(slots)))
+    while house.job(job).record.state != "COMPLETING":
+        house.live(0.1)
+    assert (house.job(job).record.nice or 0) < 0
+    house.keys.update(keys)
+    house.restart()
+    before = len(house.journal)
+    house.live(100)
+    assert house.state(job) == "RUNNING" and house.job(job).record.restarts == 1 and house.state(head) == "PENDING"
+    if keys == {"actuator": "shadow"}:
+        assert len(house.journal) == before  # nothing is written in shadow mode
+        house.keys.update(QUICK_MOVES)
+        house.restart()
+        house.live(20)
+    assert house.job(job).record.nice == 0 and house.job(job).record.restarts == 1
+
+
+def test_a_move_that_could_not_be_written_any_more_was_never_begun(make_house: Make) -> None:
+    house = make_house(**QUICK_MOVES)
+    job = running(house, "--comment=pal:move", "--gres=gpu:2")
+    cycle = house.pald.pald.cycle
+    usual, cycle.writer.max_age_s = cycle.writer.max_age_s, -1.0
+    wanted = Wanted(house)
+    wanted.move(job, there("n3", 1, 3))
+    while wanted.decisions:
+        house.live(0.5)
+    assert cycle.movers.going == {} and moves_of(house, job) == []
+    cycle.writer.max_age_s = usual
+    house.controller.requeue(job)
+    house.live(200)
+    assert house.state(job) == "RUNNING"
+    seen = next(j for j in cycle.movers.one_life(house.slurm.snapshot()).running if j.id == job)
+    assert seen.since is None, "its user requeued it: a new submit time is a new life"

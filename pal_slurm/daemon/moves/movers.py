@@ -187,8 +187,8 @@ class Movers:
             begun.append(move)
         if len(wishes) > self.writer.budget.allowance(self.writer.clock.monotonic()):
             return  # of two that exchange their GPUs one alone is not to begin
-        self.writer.write(wishes, round)
-        for move in begun:
+        written = self.writer.write(wishes, round)
+        for move in begun[: len(written)]:
             self.going[move.job] = move
             self._remember(move)
 
