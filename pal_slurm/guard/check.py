@@ -70,7 +70,7 @@ class _Batch:
         self.running = {job.id: job for job in self.snapshot.running}
         self.tasks.update(job.array_id for job in self.snapshot.running if job.array_id is not None)
         for job in self.snapshot.pending:  # let go already, and about to start: Slurm's %N will count them
-            if job.array_id is not None and not job.array_tasks and 0 < (job.eligible or 0) <= self.snapshot.taken:
+            if job.array_id is not None and job.task_let_go(self.snapshot.taken):
                 self.tasks[job.array_id] += 1
 
     def count_released(self, placement: Placement) -> None:

@@ -205,6 +205,13 @@ class Job:
         """Leased, and not just for its user's own begin time: without us it would start sooner."""
         return self.is_leased(now) and (self.own_begin(now) is None or self.eligible not in (None, self.own_begin(now)))
 
+    def task_let_go(self, now: float) -> bool:
+        """One that its array's %N counts as soon as Slurm looks: its begin time has come, and nobody holds it.
+
+        The last task that waits keeps the array's own record.
+        """
+        return len(self.array_tasks) <= 1 and 0 < (self.eligible or 0) <= now and self.why is not Waits.HELD
+
     @property
     def pin(self) -> Pinned | None:
         """A node list on a job with our mark, unless the mark says that its user brought it along."""

@@ -47,8 +47,7 @@ class OddJobs:
     @cached_property
     def _tasks(self) -> Counter[int | None]:
         """Per array, the tasks that run or were let go already: what its %N counts."""
-        let_go = (j for j in self._arrays if not j.array_tasks and j.eligible is not None and j.eligible <= self._now)
-        tasks: Counter[int | None] = Counter(job.array_id for job in let_go)
+        tasks: Counter[int | None] = Counter(job.array_id for job in self._arrays if job.task_let_go(self._now))
         tasks.update(self._planner.tasks)
         return tasks
 

@@ -224,6 +224,13 @@ def test_array_tasks_start_once_each_and_within_the_limit_of_the_array() -> None
     assert cause(pin(ON_ONE, 1, 4)) is Cause.NO_SUCH_TASK
 
 
+def test_the_last_task_that_was_let_go_counts_although_it_has_the_arrays_own_record() -> None:
+    split = replace(JOB, id=11, array_id=10, array_task=1, array_limit=1)
+    last = replace(split, id=10, array_task=None, array_tasks=(5,), eligible=int(NOW) - 1)
+    assert causes([pin(ON_ONE, 11, 1)], (split, last), {}) == [Cause.ARRAY_LIMIT]
+    assert causes([pin(ON_ONE, 11, 1)], (split, replace(last, why=Waits.HELD)), {}) == [None]
+
+
 def test_a_job_that_runs_or_is_gone_is_told_apart() -> None:
     running = replace(JOB, id=5, state=JobState.RUNNING)
     decisions = [pin(ON_ONE, 5), pin(ON_ONE, 6), replace(pin(ON_ONE), action=Action.WAIT)]

@@ -368,6 +368,15 @@ def test_array_tasks_are_placed_one_by_one_and_the_rest_waits_as_one() -> None:
     assert only(last).task == 4
 
 
+def test_the_last_task_that_was_let_go_counts_although_it_has_the_arrays_own_record() -> None:
+    split = waiting(6, 1, array_id=5, array_task=1, array_limit=1)
+    last = waiting(5, 1, array_id=5, array_tasks=(2,), array_limit=1, eligible=int(NOW) - 1)
+    decided = {d.job: d for d in made(ONE, [split, last]).decisions}
+    assert (decided[6].action, decided[6].reason) == (Action.WAIT, Reason.NOT_ELIGIBLE)
+    held = {d.job: d for d in made(ONE, [split, replace(last, why=Waits.HELD)]).decisions}
+    assert held[6].action is Action.START
+
+
 def test_nodes_of_a_reservation_are_not_used_by_a_job_that_would_run_into_it() -> None:
     window = (Reservation("maint", frozenset({"n1"}), NOW + 1000, NOW + 5000),)
     jobs = [waiting(1, 4), waiting(2, 4, time_limit_s=1000), waiting(3, 4, time_limit_s=None)]
