@@ -82,7 +82,9 @@ class Pald:
     @property
     def notes(self) -> tuple[str, ...]:
         """What is wrong with us."""
+        seen = self.cycle.seen
         said = (
+            seen.report.note if seen is not None and seen.report.end == "clock" else "",
             self.figures.trouble,
             self.users.trouble,
             self.preempting.note,

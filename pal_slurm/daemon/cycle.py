@@ -34,13 +34,14 @@ from pal_slurm.daemon.reasons import news
 from pal_slurm.daemon.remembering import Remembering
 from pal_slurm.daemon.rivals import Rivals, watched
 from pal_slurm.daemon.round import Round, Wish, let_go
+from pal_slurm.daemon.seeing import as_precise_as, by_slurms_clock
 from pal_slurm.daemon.starts import OF_RUNNING, Starts
 from pal_slurm.daemon.writer import Writer
 from pal_slurm.errors import NotLeader, PalError, SlurmUnavailable, StoreError, StoreGone
 from pal_slurm.guard import Rules
 from pal_slurm.learning.knowledge import KnowledgeKeeper, keep_of
 from pal_slurm.learning.patterns import Patterns
-from pal_slurm.model import Action, Decision, EditKind, JobRef, Outcome, Reason, Snapshot, until
+from pal_slurm.model import Action, Decision, EditKind, JobRef, Outcome, Reason, until
 from pal_slurm.policy import Circumstances, Composition, plan
 from pal_slurm.slurm.port import Passes, Slurm
 from pal_slurm.store import DecisionRepo, Ledger, Switches
@@ -136,6 +137,9 @@ class Cycle:
             undos = [wish for wish in round.undos if wish.edit.job not in ours]  # one edit of a job is enough
             self.writer.write([*undos, *(Wish(hands_off(job, round.now), job.submit) for job in ours.values())], round)
             return
+        if report.end == "clock":
+            self.writer.write(round.undos, round)
+            return
         # 4 candidates, 5 plan
         self._move_on(round)
         passing = self._plan(round)
@@ -160,22 +164,18 @@ class Cycle:
 
     def _look(self, report: CycleReport, fence: int) -> Round:
         begun = self.clock.monotonic()
-        snapshot = self._as_precise_as_allowed(self.slurm.snapshot())
-        snapshot = self.movers.one_life(snapshot)
+        snapshot = self.slurm.snapshot()
+        report.read_s = self.clock.monotonic() - begun
+        passes = self._passes(report.read_s)
+        snapshot = by_slurms_clock(snapshot, passes, self.clock.monotonic() - begun, report)
+        snapshot = self.movers.one_life(as_precise_as(self.rules, snapshot))
         self.entries.keep(snapshot)
         self.entries.restore(snapshot, self.books.ledger, self.leases)
         snapshot = told(snapshot, self.entries, self.books.ledger)
-        report.read_s = self.clock.monotonic() - begun
         report.pending = len(snapshot.pending)
         report.leased = sum(job.is_leased(snapshot.taken) for job in snapshot.pending)
         report.dropped_hints, report.unread = snapshot.dropped_hints, len(snapshot.unread)
-        return Round(report, fence, begun, self._passes(report.read_s), snapshot)
-
-    def _as_precise_as_allowed(self, snapshot: Snapshot) -> Snapshot:
-        """Where pins name nodes only, slots are none of the plan's business."""
-        if self.rules.exact_slots or not snapshot.cluster.slots:
-            return snapshot
-        return replace(snapshot, cluster=replace(snapshot.cluster, slots=False))
+        return Round(report, fence, begun, passes, snapshot)
 
     def _passes(self, wall_s: float) -> Passes:
         passes = self.slurm.passes()

@@ -24,7 +24,7 @@ from pal_slurm.daemon.wake import TICK_S
 from pal_slurm.errors import PalError, StoreError
 
 log = logging.getLogger("pald")
-TROUBLE = ("unavailable", "store", "gone", "stale", "denied", "fault")
+TROUBLE = ("unavailable", "store", "gone", "stale", "denied", "clock", "fault")
 
 
 @dataclass
@@ -184,7 +184,7 @@ def _reload(pald: Pald, path: Path, dry_run: bool) -> None:
 
 def _alive(pald: Pald, report: CycleReport, clock: Clock) -> None:
     """job_submit.lua gives leases only while this file is fresh: not while we stand by, shadow, pause or fail."""
-    if report.end == "denied":
+    if report.end in ("denied", "clock"):
         pald.cycle.writer.alive.gone()
     elif report.leader and not report.shadow and report.end == "ok":
         pald.cycle.writer.alive.preempting = pald.preempting.heard(clock.monotonic())

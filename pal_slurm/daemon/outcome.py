@@ -22,7 +22,7 @@ _DID = {
 
 @dataclass
 class CycleReport:
-    end: str = "ok"  # ok, standby, paused, unavailable, store, gone, stale, denied, fault
+    end: str = "ok"  # ok, standby, paused, unavailable, store, gone, stale, denied, clock, fault
     note: str = ""
     aside: str = ""  # what is wrong beside the cycle
     leader: bool = False
@@ -51,7 +51,7 @@ class CycleReport:
         return "; ".join(filter(None, (self._own(), self.aside)))
 
     def _own(self) -> str:
-        if self.end in ("standby", "unavailable", "store", "gone", "stale", "denied", "fault"):
+        if self.end in ("standby", "unavailable", "store", "gone", "stale", "denied", "clock", "fault"):
             return self.note
         parts = [f"{self.pending} pending, {self.leased} leased"]
         if self.expected:

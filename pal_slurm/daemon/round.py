@@ -46,6 +46,10 @@ class Round:
     def now(self) -> float:
         return self.snapshot.taken
 
+    def time(self, monotonic: float) -> float:
+        """By the clock that the snapshot was reckoned by, whatever becomes of our host's meanwhile."""
+        return self.now + monotonic - self.begun
+
     @property
     def expected(self) -> dict[int, Placement]:
         return expected(self.fates)

@@ -87,7 +87,7 @@ class Writer:
         return ""
 
     def _batch(self, batch: Sequence[Wish], round: Round) -> list[EditResult]:
-        now, passes = self.clock.now(), round.passes
+        now, passes = round.time(self.clock.monotonic()), round.passes
         crash_point("before-intent")
         intents = self.ledger.write(
             [
@@ -104,14 +104,15 @@ class Writer:
         crash_point("after-edit")
         told = [(i, r.outcome, r.said) for i, r in zip(intents, results, strict=True)]
         over = [_over(i, r) for i, r in zip(intents, results, strict=True)]
-        self.ledger.outcome((t for t, o in zip(told, over, strict=True) if o), self.clock.now(), close=True)
-        self.ledger.outcome((t for t, o in zip(told, over, strict=True) if not o), self.clock.now())
+        now = round.time(self.clock.monotonic())
+        self.ledger.outcome((t for t, o in zip(told, over, strict=True) if o), now, close=True)
+        self.ledger.outcome((t for t, o in zip(told, over, strict=True) if not o), now)
         crash_point("after-outcome")
         return results
 
     def _send(self, batch: Sequence[Wish], round: Round) -> list[EditResult]:
         """What may still be sent; the disk may have kept us waiting since we decided."""
-        stop, now = self._why_not(round), self.clock.now()
+        stop, now = self._why_not(round), round.time(self.clock.monotonic())
         late = {i for i, w in enumerate(batch) if w.by is not None and now >= w.by}
         if stop:
             return [EditResult(w.edit, Outcome.REFUSED, f"{NOT_SENT}{stop}") for w in batch]

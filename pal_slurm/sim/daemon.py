@@ -105,6 +105,8 @@ class SimPald:
         self.effort.add(report)
         if report.leader and not report.shadow and report.end == "ok":
             self.beat = self.clock.now()
+        elif report.end in ("denied", "clock"):
+            self.beat = -math.inf
         return report
 
     def run_until(self, when: float, stop: Callable[[], bool] = lambda: False) -> None:

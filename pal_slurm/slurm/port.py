@@ -56,6 +56,7 @@ class Passes:
     server_threads: int
     rpc_time_us: int  # time that slurmctld spent answering questions (queue, nodes ...), ours and others'
     started: int  # epoch of sdiag's data start
+    told: int = 0  # epoch by slurmctld's own clock, when it answered; 0: not told
 
 
 class Slurm(Protocol):

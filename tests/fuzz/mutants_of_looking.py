@@ -196,3 +196,16 @@ def every_begin_is_theirs() -> Patches:
         return begins._moved(snapshot, {job.id for job in snapshot.pending})
 
     return [(cycle, "told", moved)]
+
+
+@mutant("slurmctld's clock is not compared with our host's")
+def clocks_not_compared() -> Patches:
+    return [(cycle, "by_slurms_clock", lambda snapshot, *rest: snapshot)]
+
+
+@mutant("the last task of an array is not counted once it was let go: it has the array's record")
+def last_task_not_counted() -> Patches:
+    def let_go(job: Job, now: float) -> bool:
+        return not job.array_tasks and 0 < (job.eligible or 0) <= now
+
+    return [(Job, "task_let_go", let_go)]

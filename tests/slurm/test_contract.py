@@ -191,6 +191,7 @@ class Reading:
         now = slurm.passes()
         assert now.backfill >= before.backfill
         assert now.started == before.started <= time.time()
+        assert abs(now.told - time.time()) < 60  # the minicluster's clock is this host's
         assert now.rpc_time_us >= before.rpc_time_us
 
 

@@ -87,6 +87,7 @@ def test_settings_and_passes_are_read(release: str) -> None:
     assert setup.disable_job_shrink and setup.plugins == "lua" and setup.cluster_name
     passes = read_passes(text(release, "sdiag"))
     assert passes.main + passes.backfill > 0 and passes.started > 1_700_000_000 and passes.rpc_time_us > 0
+    assert passes.started <= passes.told < passes.started + 86_400
 
 
 def test_devices_of_a_running_job_are_read_node_by_node(release: str) -> None:

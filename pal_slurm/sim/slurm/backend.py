@@ -108,7 +108,7 @@ class SimSlurm:
         c = self.controller
         self._ask("passes", 0)
         self.trouble.answered("passes")
-        return Passes(c.main_passes, c.backfill_passes, 1, int(self._rpc_s * 1e6), int(c.began))
+        return Passes(c.main_passes, c.backfill_passes, 1, int(self._rpc_s * 1e6), int(c.began), int(c.now))
 
     def close(self) -> None:
         pass

@@ -142,7 +142,7 @@ def to_setup(settings: dict[str, str]) -> SchedulerSetup:
 def read_passes(answer: bytes) -> Passes:
     """sdiag: its two `Total cycles` are the main scheduler's and the backfill's, in this order."""
     cycles: list[int] = []
-    threads = rpc_us = 0
+    threads = rpc_us = told = 0
     started: int | None = None  # 0 in slurmctld's first seconds
     for line in answer.decode("utf-8", "replace").splitlines():
         key, _, value = (part.strip() for part in line.partition(":"))
@@ -151,9 +151,16 @@ def read_passes(answer: bytes) -> Passes:
         elif key == "Server thread count":
             threads = int(value)
         elif line.startswith("Data since"):
-            started = int(line.rpartition("(")[2].rstrip(" )"))
+            started = _epoch(line)
+        elif line.startswith("sdiag output at"):
+            told = _epoch(line)
         elif match := _QUESTION.search(line):
             rpc_us += int(match[1])
     if len(cycles) < 2 or started is None:
         raise SlurmUnavailable("sdiag's answer does not tell Slurm's scheduling passes")
-    return Passes(cycles[0], cycles[1], threads, rpc_us, started)
+    return Passes(cycles[0], cycles[1], threads, rpc_us, started, told)
+
+
+def _epoch(line: str) -> int:
+    """Of `... at Wed Nov 18 10:09:13 2026 (1794996553)`."""
+    return int(line.rpartition("(")[2].rstrip(" )"))

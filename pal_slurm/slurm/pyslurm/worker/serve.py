@@ -149,6 +149,7 @@ class Server:
             "server_threads": stats.server_thread_count,
             "rpc_time_us": sum(rpc.time for rpc in questions),
             "started": stats.data_since,
+            "told": stats.request_time,
         }
 
     def setup(self, args: Args) -> object:
