@@ -1,7 +1,6 @@
 """The tables. In: nothing. Out: SQLAlchemy metadata that repositories query and migrations arrive at.
 
-Times are epoch seconds. A GPU's identity is its UUID; the short integer `id` stands for it in the large tables.
-Lists and small records are JSON text: no query looks inside them, and it means the same in every database.
+Times are epoch seconds; a GPU is its UUID, in large tables an integer `id`. JSON text is what no query looks into.
 """
 
 from __future__ import annotations

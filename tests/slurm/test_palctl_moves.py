@@ -12,6 +12,20 @@ from tests.slurm.pald import Pald
 from tests.slurm.test_pal_run import line
 from tests.slurm.test_pald_moves import MOVES
 from tests.slurm.test_palwork import wait_for_step
+from tests.slurm.worklog import WorkLog
+
+
+def beside_the_good_gpus(minicluster: Minicluster, pald: Pald, words: str, log: WorkLog) -> tuple[int, int]:
+    """A job that may be moved, on slow GPUs; another holds the good ones. In: its command, and the log of its steps."""
+    assert pald.once() == 0
+    pald.scores({f"n5:{slot}": 1.0 for slot in (1, 3)}, others=1.6)
+    pald.start()
+    first = minicluster.submit("--gres=gpu:4", "--comment=app:resnet", "-w", "n5")
+    minicluster.wait_state(first, "RUNNING")
+    ask = ("--comment=app:resnet pal:move=USR1@30", "--requeue", "--gres=gpu:2", "-t", "60")
+    job = minicluster.submit(*ask, wrap=f"srun {words}")
+    wait_for_step(log, 5)
+    return first, job
 
 
 @pytest.mark.slurm("26.05")
@@ -21,14 +35,7 @@ def test_what_would_be_moved_is_told_in_shadow_mode_and_stays_where_it_is(
     words, log = line(tmp_path)
     words = words.replace("--steps 150", "--steps 100000")
     with Pald(minicluster, tmp_path / "pald", {**MOVES, "actuator": "shadow"}) as pald:
-        assert pald.once() == 0
-        pald.scores({f"n5:{slot}": 1.0 for slot in (1, 3)}, others=1.6)
-        pald.start()
-        first = minicluster.submit("--gres=gpu:4", "--comment=app:resnet", "-w", "n5")
-        minicluster.wait_state(first, "RUNNING")
-        ask = ("--comment=app:resnet pal:move=USR1@30", "--requeue", "--gres=gpu:2", "-t", "60")
-        job = minicluster.submit(*ask, wrap=f"srun {words}")
-        wait_for_step(log, 5)
+        first, job = beside_the_good_gpus(minicluster, pald, words, log)
         (row,) = (row for row in json.loads(pald.palctl("moves", "--what-if", "--json")) if row["job"] == job)
         assert (row["action"], row["why"]) == ("stays", "no other GPUs are worth its move")
         minicluster.client("scancel", str(first))
@@ -50,14 +57,7 @@ def test_a_job_under_pal_run_is_asked_saves_requeues_itself_and_resumes_on_bette
     words, log = line(tmp_path)
     words = words.replace("--steps 150", "--steps 100000")
     with Pald(minicluster, tmp_path / "pald", MOVES) as pald, minicluster.leases():
-        assert pald.once() == 0
-        pald.scores({f"n5:{slot}": 1.0 for slot in (1, 3)}, others=1.6)
-        pald.start()
-        first = minicluster.submit("--gres=gpu:4", "--comment=app:resnet", "-w", "n5")
-        minicluster.wait_state(first, "RUNNING")
-        ask = ("--comment=app:resnet pal:move=USR1@30", "--requeue", "--gres=gpu:2", "-t", "60")
-        job = minicluster.submit(*ask, wrap=f"srun {words}")
-        wait_for_step(log, 5)
+        first, job = beside_the_good_gpus(minicluster, pald, words, log)
         minicluster.client("scancel", str(first))
         wait_for_step(log, 1, run=1)
         assert minicluster.gpu_indices(job) == {"n5": "1,3"}
