@@ -7,12 +7,13 @@ for `:` before a per-task count, no count at all for one, `2K` for 2048 and `(S:
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Iterator
 from functools import lru_cache
 from typing import NamedTuple
 
 _ITEM = re.compile(
-    r"(?:gres[/:])?gpu"
-    r"(?::(?P<type>[A-Za-z_][A-Za-z0-9_.+-]*))?"
+    r"(?:gres[/:])?(?P<name>gpu|shard|mps)"
+    r"(?::(?P<type>[A-Za-z_][A-Za-z0-9_.+-]*|\(null\)))?"
     r"(?:[:=](?P<count>[0-9]+)(?P<unit>[KMG]?))?"
     r"(?P<rest>(?:\([^)]*\))*)"
 )
@@ -23,23 +24,36 @@ _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3}
 
 
 class Gpus(NamedTuple):
-    """One item of a GRES text."""
+    """The GPUs of one item of a GRES text."""
 
     type: str  # "" when untyped
     n: int
     indices: tuple[int, ...] = ()
 
 
+class Item(NamedTuple):
+    """One item of a GRES text: GPUs, or parts of shared ones."""
+
+    type: str
+    n: int
+    indices: tuple[int, ...]
+    rest: str  # what stands in brackets
+
+
 @lru_cache(maxsize=4096)
 def gpus_in(text: str) -> tuple[Gpus, ...]:
     """The GPU items of a text; everything else in it (cpu=1, gres/shard:2, licences) is passed over."""
-    found = []
+    return tuple(Gpus(*item[:3]) for item in items_in(text, ("gpu",)))
+
+
+def items_in(text: str, names: Collection[str]) -> Iterator[Item]:
+    """The items of these names; Slurm writes `(null)` for the type of what has none."""
     for item in _SPLIT.split(text):
         match = _ITEM.fullmatch(item.strip())
-        if match:
+        if match and match["name"] in names:
             count = int(match["count"] or 1) * _UNITS[match["unit"] or ""]
-            found.append(Gpus(match["type"] or "", count, _indices(match["rest"])))
-    return tuple(found)
+            kind = match["type"] or ""
+            yield Item("" if kind == "(null)" else kind, count, _indices(match["rest"]), match["rest"])
 
 
 def _indices(text: str) -> tuple[int, ...]:

@@ -1,20 +1,20 @@
 """Nodes, partitions and reservations as backends read them. In: records. Out: Cluster, Reservation.
 
-A device is free when no job holds it (GresUsed of the node) and its node may start a job now. Nodes inside a
+A device is free when no job holds it or a part of it (`devices.py`) and its node may start a job now. Nodes inside a
 maintenance reservation, or one that keeps others out, may not.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 import numpy as np
 
 from pal_slurm.model import BoolArray, Cluster, IntArray, Reservation
-from pal_slurm.slurm import gres
+from pal_slurm.slurm import devices, gres
 from pal_slurm.slurm.nodeset import expand, unfold
 from pal_slurm.slurm.topology import Topology
 from pal_slurm.words import digits
@@ -81,6 +81,7 @@ class SiteWords:
 
 
 PLAIN_WORDS = SiteWords()
+NOTHING_HELD: Mapping[str, Collection[int]] = {}
 
 
 def to_reservation(record: ReservationRecord) -> Reservation:
@@ -101,7 +102,9 @@ def to_cluster(
     reservations: Sequence[Reservation] = (),
     site: SiteWords = PLAIN_WORDS,
     now: float = 0.0,
+    held: Mapping[str, Collection[int]] = NOTHING_HELD,
 ) -> Cluster:
+    """`held`: devices that jobs say they hold, by node."""
     names = tuple(node.name for node in nodes)
     kinds = [gres.gpus_in(node.gres) for node in nodes]
     widths = [sum(item.n for item in items) for items in kinds]
@@ -117,9 +120,8 @@ def to_cluster(
         if not width:
             continue
         exists[row, :width] = True
-        used = [index for index in gres.indices_of(node.gres_used) if index < width]
         free[row, :width] = True
-        free[row, used] = False
+        free[row, list(devices.taken(node.gres_used, kinds[row], held.get(node.name, ())))] = False
         column = 0
         for item in kinds[row]:
             name = _model(features[row], item.type, slots, site)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
@@ -19,10 +20,19 @@ def to_snapshot(machine: Machine, jobs: Iterable[Job], site: SiteWords, unread: 
     site = site if site.levels else replace(site, levels=machine.topology.levels)
     return Snapshot(
         taken=machine.taken,
-        cluster=to_cluster(machine.nodes, machine.partitions, reservations, site, machine.taken),
+        cluster=to_cluster(machine.nodes, machine.partitions, reservations, site, machine.taken, _held(running)),
         pending=tuple(sorted(pending, key=lambda job: (-job.priority, job.submit, job.id))),
         running=tuple(running),
         reservations=reservations,
         dropped_hints=sum(job.hint.dropped for job in (*pending, *running)),
         unread=tuple(unread),
     )
+
+
+def _held(running: Iterable[Job]) -> dict[str, set[int]]:
+    """By node; a node whose GPUs have no types tells how many of them are held, and not which."""
+    held: dict[str, set[int]] = defaultdict(set)
+    for job in running:
+        for node, gpus in zip(job.nodes, job.gpus, strict=True):
+            held[node].update(gpus)
+    return held

@@ -17,6 +17,7 @@ from pal_slurm.probe.reporting import parse
 from pal_slurm.sim import profiles
 from pal_slurm.sim.traces import read_trace
 from pal_slurm.slurm import gres
+from pal_slurm.slurm.devices import taken
 from pal_slurm.slurm.mark import read_mark
 from pal_slurm.slurm.nodeset import expand, unfold
 from tests.fuzz.guided import Reader
@@ -37,6 +38,7 @@ def _words_of_slurm(data: bytes) -> None:
     read_mark(text)
     read_hint(text)
     gres.gpus_in(text), gres.indices_of(text), gres.beside(text), gres.amount_per_gpu(text)
+    taken(text, (gres.Gpus("a100", 2), gres.Gpus("", 2)))
     is_name(text)
     if len(text) < 60 and "[" not in text:  # a list of any length is what its reader says
         unfold(text), expand(text)
