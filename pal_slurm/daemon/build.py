@@ -148,7 +148,7 @@ def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
     try:
         setup = slurm.setup()
         name = setup.cluster_name
-        leader = Leader(Path(config.lock_file()), Leadership(store, name), config.leader.ttl_s)
+        leader = Leader(Path(config.lock_file()), Leadership(store, name), config.leader.ttl_s, clock)
         metrics = Metrics()
         faults = Faults(metrics.fault)
         ledger, decisions, outcomes = Ledger(store, name), DecisionRepo(store, name), OutcomeRepo(store, name)

@@ -121,7 +121,7 @@ class Cycle:
 
     def _steps(self, report: CycleReport) -> None:
         # 1 leader?
-        term = self.leader.hold(self.clock.now(), self.clock.monotonic())
+        term = self.leader.hold()
         report.leader = True
         if denied := self.writer.rights.denied(self.clock.monotonic()):
             report.end, report.note = "denied", denied

@@ -2,7 +2,8 @@
 
 The lock file keeps two palds of one host apart even when the database is away; the row keeps hosts apart. A leader
 that was paused finds its time run out and stops at once: `confirm` is asked right before each write, and the ledger
-refuses the fence of a leader that was replaced.
+refuses the fence of a leader that was replaced. No host's wall clock has a say: who stands by takes over when the row
+has not changed for `ttl_s` of his own monotonic clock, and the leader's own time began before he wrote it.
 """
 
 from __future__ import annotations
@@ -13,32 +14,50 @@ import os
 import socket
 from pathlib import Path
 
+from pal_slurm.daemon.clock import Clock
 from pal_slurm.errors import NotLeader, StoreError
 from pal_slurm.store.leadership import Leadership, Term
 from pal_slurm.words import printable
 
 
 class Leader:
-    def __init__(self, lock_file: Path, row: Leadership, ttl_s: float) -> None:
+    def __init__(self, lock_file: Path, row: Leadership, ttl_s: float, clock: Clock) -> None:
         self.lock_file = lock_file
         self.row = row
         self.ttl_s = ttl_s
+        self.clock = clock
         self._place = f"{socket.gethostname()}:{lock_file}:"
         self.owner = f"{self._place}{os.getpid()}"
         self._fd: int | None = None
         self._term: Term | None = None
-        self._valid_until = 0.0  # on the monotonic clock: a stepped wall clock must not stretch it
+        self._valid_until = 0.0  # on the monotonic clock
+        self._seen: Term | None = None  # another's, as it stood when we last looked
+        self._seen_at = 0.0  # when we first saw it so
 
-    def hold(self, now: float, monotonic: float) -> Term:
+    def hold(self) -> Term:
         """Become or stay the leader; NotLeader says who is."""
         self._lock()
-        self._term = self.row.acquire(self.owner, now, self.ttl_s, dead=self._place)
-        self._valid_until = monotonic + self.ttl_s
+        asked, mine = self.clock.monotonic(), self._term if self.confirm() else None
+        try:
+            self._term = self.row.acquire(self.owner, self.clock.now(), self.ttl_s, mine, self._left_s)
+        except NotLeader:
+            self._term = None
+            raise
+        self._valid_until = asked + self.ttl_s
         return self._term
 
-    def confirm(self, monotonic: float) -> bool:
+    def _left_s(self, held: Term) -> float:
+        """For how long it may still lead: asked while its row is locked."""
+        if held.owner.startswith(self._place):  # we hold its lock file: it is gone, or was ourselves
+            return 0.0
+        now = self.clock.monotonic()
+        if held != self._seen:
+            self._seen, self._seen_at = held, now
+        return self._seen_at + self.ttl_s - now
+
+    def confirm(self) -> bool:
         """Still the leader, asking nobody: true only while no other may have taken the row."""
-        return self._term is not None and monotonic < self._valid_until
+        return self._term is not None and self.clock.monotonic() < self._valid_until
 
     def _lock(self) -> None:
         if self._fd is not None:

@@ -82,7 +82,7 @@ class Writer:
         age = self.clock.monotonic() - round.begun
         if age > self.max_age_s:
             return f"the snapshot is {age:.1f} s old, more than cycle.max_age_s"
-        if not self.leader.confirm(self.clock.monotonic()):
+        if not self.leader.confirm():
             return "our leadership ran out"
         return ""
 

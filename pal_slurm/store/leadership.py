@@ -1,12 +1,13 @@
 """Who may write to Slurm, where several hosts share one database (P6). In: owner, time. Out: a fence, or NotLeader.
 
 The fence grows each time that the leadership changes hands. It stands in each intent, and the ledger refuses a smaller
-one than the newest: a leader that was paused past its time finds out before its next edit. Hosts' clocks may differ by
-much less than the time to live; a clock that is wrong costs availability, never two writers.
+one than the newest: a leader that was paused past its time finds out before its next edit. Whether a term is over is
+not told by anybody's wall clock: `expires` is for people to read, and for others to see that the row was written anew.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from sqlalchemy import Connection, Update, func, insert, select, update
@@ -14,6 +15,8 @@ from sqlalchemy import Connection, Update, func, insert, select, update
 from pal_slurm.errors import NotLeader
 from pal_slurm.store.engine import Store
 from pal_slurm.store.tables import leader, operations, steps
+
+RESIGNED = 0.0  # stands in `expires` then
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,43 +33,37 @@ class Leadership:
         self._store = store
         self._cluster = cluster
 
-    def acquire(self, owner: str, now: float, ttl_s: float, *, dead: str = "") -> Term:
-        """Take the leadership, or prolong our own; NotLeader names who has it.
+    def acquire(
+        self,
+        owner: str,
+        now: float,
+        ttl_s: float,
+        mine: Term | None = None,
+        left_s: Callable[[Term], float] = lambda held: 1.0,
+    ) -> Term:
+        """Take the leadership, or prolong our own term `mine`; NotLeader names who has it.
 
-        Whoever takes it, also the same owner after its time ran out, gets a new fence. `dead`: an owner whose name
-        begins so is known to be gone (its lock file is ours now), so nobody waits for its time to run out.
+        Whoever takes it, also the same owner after his time ran out, gets a new fence. `left_s`: for how long another's
+        term may still last, as far as the asker knows; 0 and less: it is over.
         """
         with self._store.writing() as db:
             held = self._held(db)
             if held is None:
                 return self._first(db, owner, now + ttl_s)
-            over = held.expires <= now or held.expires > now + 10 * ttl_s  # the second: set by a clock that was wrong
-            over = over or bool(dead and held.owner != owner and held.owner.startswith(dead))
-            if held.owner != owner and not over:
-                left = held.expires - now
+            kept = mine is not None and (held.owner, held.fence) == (mine.owner, mine.fence)
+            if not kept and held.expires != RESIGNED and (left := left_s(held)) > 0:
                 raise NotLeader(
                     f"{held.owner} leads for another {left:.0f} s at most (fence {held.fence}); standing by"
                 )
-            term = Term(owner, held.fence + 1 if over else held.fence, now + ttl_s)
+            term = Term(owner, held.fence if kept else held.fence + 1, now + ttl_s)
             db.execute(self._set(term))
             return term
-
-    def renew(self, term: Term, now: float, ttl_s: float) -> Term:
-        """Prolong our own term; NotLeader when it has gone to another, or ran out and we can't know."""
-        with self._store.writing() as db:
-            held = self._held(db)
-            if held is None or held.fence != term.fence or held.owner != term.owner:
-                who = "nobody" if held is None else f"{held.owner} (fence {held.fence})"
-                raise NotLeader(f"the leadership of fence {term.fence} is over; {who} has it now")
-            renewed = Term(term.owner, term.fence, now + ttl_s)
-            db.execute(self._set(renewed))
-            return renewed
 
     def release(self, term: Term) -> None:
         """Let another take over at once; the fence stays, for it only ever grows."""
         with self._store.writing() as db:
             mine = (leader.c.cluster == self._cluster) & (leader.c.fence == term.fence) & (leader.c.owner == term.owner)
-            db.execute(update(leader).where(mine).values(expires=0.0))
+            db.execute(update(leader).where(mine).values(expires=RESIGNED))
 
     def current(self) -> Term | None:
         with self._store.reading() as db:

@@ -94,7 +94,7 @@ def read_share_ignored() -> Patches:
 @mutant("the age of the snapshot is not looked at before a write")
 def stale_snapshot_accepted() -> Patches:
     def why_not(self: writer.Writer, round: Any) -> str:
-        return "" if self.leader.confirm(self.clock.monotonic()) else "our leadership ran out"
+        return "" if self.leader.confirm() else "our leadership ran out"
 
     return [(writer.Writer, "_why_not", why_not)]
 
@@ -108,16 +108,25 @@ def fence_ignored() -> Patches:
 def second_leader_writes() -> Patches:
     hold = Leader.hold
 
-    def anyway(self: Leader, now: float, monotonic: float) -> Term:
+    def anyway(self: Leader) -> Term:
         try:
-            return hold(self, now, monotonic)
+            return hold(self)
         except NotLeader:
             current = self.row.current()
-            self._valid_until = monotonic + self.ttl_s
-            self._term = Term(self.owner, current.fence if current else 1, now + self.ttl_s)
+            self._valid_until = self.clock.monotonic() + self.ttl_s
+            self._term = Term(self.owner, current.fence if current else 1, self.clock.now() + self.ttl_s)
             return self._term
 
     return [(Leader, "hold", anyway)]
+
+
+@mutant("whose lead is over is told by the host's own clock")
+def lead_by_the_hosts_clock() -> Patches:
+    def left_s(self: Leader, held: Term) -> float:
+        left = held.expires - self.clock.now()
+        return left if left <= 10 * self.ttl_s else 0.0  # written by a clock that was wrong
+
+    return [(Leader, "_left_s", left_s)]
 
 
 @mutant("of an array all tasks are pinned at once")

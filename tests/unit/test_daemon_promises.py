@@ -9,7 +9,7 @@ from statistics import mean
 import pytest
 
 from pal_slurm.daemon.undo import ours, undo
-from pal_slurm.errors import SlurmUnavailable
+from pal_slurm.errors import NotLeader, SlurmUnavailable
 from pal_slurm.model import App, Apps, EditKind, Intent, Knowledge, Outcome
 from pal_slurm.sim.slurm.leasing import Leasing
 from pal_slurm.slurm.edits.rewrite import NOW
@@ -255,8 +255,10 @@ class TestP6OneWriterOnAFreshLook:
 
         def then_sleeps(planned: Sequence[Intent]) -> list[Intent]:
             written = write(planned)
+            with pytest.raises(NotLeader):
+                second.pald.leader.hold()  # it sees who leads; from then on it counts
             house.alone(32)  # leader.ttl_s
-            second.pald.leader.hold(house.now, house.now)
+            second.pald.leader.hold()
             return written
 
         ledger.write = then_sleeps  # type: ignore[method-assign]

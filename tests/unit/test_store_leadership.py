@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -9,34 +11,54 @@ import pytest
 from pal_slurm.daemon.leader import Leader
 from pal_slurm.errors import NotLeader
 from pal_slurm.model import Intent, Plain
-from pal_slurm.store import Leadership, Ledger, Store
+from pal_slurm.store import Leadership, Ledger, Store, Term
 from pal_slurm.store.tables import leader
+
+
+def over(held: Term) -> float:
+    return 0.0
+
+
+@dataclass
+class Watch:
+    """A host's clocks."""
+
+    wall: float = 0.0
+    running: float = 0.0
+
+    def now(self) -> float:
+        return self.wall
+
+    def monotonic(self) -> float:
+        return self.running
+
+    def sleep(self, seconds: float) -> None:
+        self.wall += seconds
+        self.running += seconds
 
 
 def test_a_second_one_stands_by_and_is_told_who_leads(store: Store) -> None:
     leadership = Leadership(store, "c")
     leadership.acquire("host1:1", 0.0, 30.0)
     with pytest.raises(NotLeader, match="host1:1 leads for another 20 s"):
-        leadership.acquire("host2:1", 10.0, 30.0)
+        leadership.acquire("host2:1", 10.0, 30.0, left_s=lambda held: 20.0)
 
 
-def test_a_silent_leader_is_followed_by_another_with_a_greater_fence(store: Store) -> None:
+def test_a_leader_whose_time_is_over_is_followed_by_another_with_a_greater_fence(store: Store) -> None:
     leadership = Leadership(store, "c")
     first = leadership.acquire("a", 0.0, 30.0)
-    second = leadership.acquire("b", 30.0, 30.0)
+    second = leadership.acquire("b", 30.0, 30.0, left_s=over)
     assert second.fence == first.fence + 1
-    with pytest.raises(NotLeader, match="fence 1 is over; b"):
-        leadership.renew(first, 31.0, 30.0)
     with pytest.raises(NotLeader):
-        leadership.acquire("a", 31.0, 30.0)
+        leadership.acquire("a", 31.0, 30.0, first)
 
 
 def test_its_own_term_is_prolonged_with_the_same_fence_as_long_as_it_runs(store: Store) -> None:
     leadership = Leadership(store, "c")
     first = leadership.acquire("a", 0.0, 30.0)
-    assert leadership.acquire("a", 20.0, 30.0).fence == first.fence
-    assert leadership.renew(first, 40.0, 30.0).expires == 70.0
-    assert leadership.acquire("a", 1000.0, 30.0).fence == first.fence + 1
+    again = leadership.acquire("a", 20.0, 30.0, first)
+    assert (again.fence, again.expires) == (first.fence, 50.0)
+    assert leadership.acquire("a", 1000.0, 30.0, None, over).fence == first.fence + 1
 
 
 def test_one_who_resigned_is_followed_at_once(store: Store) -> None:
@@ -45,18 +67,43 @@ def test_one_who_resigned_is_followed_at_once(store: Store) -> None:
     assert leadership.acquire("b", 1.0, 30.0).fence == 2
 
 
-def test_one_who_is_known_to_be_dead_is_followed_at_once(store: Store) -> None:
-    leadership = Leadership(store, "c")
-    leadership.acquire("host:/lock:1", 0.0, 30.0)
+def test_one_whose_lock_file_is_ours_is_followed_at_once(sqlite_store: Store, tmp_path: Path) -> None:
+    row = Leadership(sqlite_store, "c")
+    row.acquire(f"{socket.gethostname()}:{tmp_path}/a:1", 0.0, 30.0)
     with pytest.raises(NotLeader):
-        leadership.acquire("host:/other:2", 1.0, 30.0, dead="host:/other:")
-    assert leadership.acquire("host:/lock:2", 1.0, 30.0, dead="host:/lock:").fence == 2
+        Leader(tmp_path / "b", row, 30.0, Watch()).hold()
+    assert Leader(tmp_path / "a", row, 30.0, Watch()).hold().fence == 2
 
 
-def test_a_row_from_a_clock_far_ahead_does_not_lead_for_ever(store: Store) -> None:
-    leadership = Leadership(store, "c")
-    leadership.acquire("a", 4e9, 30.0)
-    assert leadership.acquire("b", 1.8e9, 30.0).owner == "b"
+@pytest.mark.parametrize("off", [-3600.0, 50.0, 4e9])
+def test_a_wrong_wall_clock_neither_takes_a_lead_that_lasts_nor_leaves_one_that_is_over(
+    sqlite_store: Store, tmp_path: Path, off: float
+) -> None:
+    row = Leadership(sqlite_store, "c")
+    watches = (Watch(1e9), Watch(1e9 + off))
+    first, second = (Leader(tmp_path / f"{n}", row, 30.0, watch) for n, watch in enumerate(watches))
+
+    def wait(seconds: float) -> None:
+        for watch in watches:
+            watch.sleep(seconds)
+
+    first.hold()
+    with pytest.raises(NotLeader, match="leads for another 30 s"):
+        second.hold()
+    wait(20.0)
+    assert first.hold().fence == 1
+    wait(20.0)  # 40 s after it was first seen, and it has changed since
+    with pytest.raises(NotLeader):
+        second.hold()
+    wait(29.0)
+    assert not first.confirm()
+    with pytest.raises(NotLeader, match="leads for another 1 s"):
+        second.hold()
+    wait(1.0)
+    assert second.hold().fence == 2
+    with pytest.raises(NotLeader):
+        first.hold()
+    assert second.confirm() and not first.confirm()
 
 
 def test_a_lost_row_does_not_let_an_old_fence_look_new(store: Store) -> None:
@@ -78,6 +125,6 @@ def test_a_lock_file_on_a_full_disk_is_held_all_the_same(sqlite_store: Store, tm
     """It can't say whose it is then. It was an exception out of the cycle, and the next stood by for ever behind us."""
     lock = tmp_path / "lock"
     lock.symlink_to("/dev/full")
-    leader = Leader(lock, Leadership(sqlite_store, "c"), 30.0)
-    assert leader.hold(0.0, 0.0).fence == leader.hold(1.0, 1.0).fence
+    leader = Leader(lock, Leadership(sqlite_store, "c"), 30.0, Watch())
+    assert leader.hold().fence == leader.hold().fence
     leader.resign()

@@ -90,7 +90,7 @@ def test_a_leader_that_was_replaced_can_write_nothing(store: Store) -> None:
     leadership, ledger = Leadership(store, "c"), Ledger(store, "c")
     old = leadership.acquire("one", 0.0, 30.0)
     ledger.write([intent(fence=old.fence)])
-    new = leadership.acquire("two", 31.0, 30.0)
+    new = leadership.acquire("two", 31.0, 30.0, left_s=lambda held: 0.0)
     with pytest.raises(NotLeader, match="two took over"):
         ledger.write([intent(fence=new.fence), intent(fence=old.fence)])
     assert len(ledger.watched()) == 1
