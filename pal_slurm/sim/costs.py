@@ -26,7 +26,7 @@ import numpy as np
 
 from pal_slurm.errors import BadInput
 from pal_slurm.model import App
-from pal_slurm.sim.workload import Workload
+from pal_slurm.sim.workload import Work, Workload, drawing
 
 Costs = tuple[float, float, float, float]
 FLAT: Costs = (1.0, 1.0, 1.0, 1.0)
@@ -43,18 +43,22 @@ class CostMix:
     costs: tuple[tuple[str, Costs], ...]
 
     def given(self, load: Workload, seed: int) -> Workload:
-        draws = np.random.default_rng([seed, 17]).integers(len(self.costs), size=len(load.works)).tolist()
         made: dict[tuple[int, int], App] = {}
-        works = []
-        for work, draw in zip(load.works, draws, strict=True):
-            if work.gpus > 1:  # the others stay one kind: distance is nothing to them
-                name, comm = self.costs[draw]
-                key = (id(work.app), draw)
-                if key not in made:
-                    made[key] = replace(work.app, name=f"{work.app.name}/{name}", comm=comm)
-                work = replace(work, app=made[key])
-            works.append(work)
-        return replace(load, works=tuple(works))
+
+        def told(works: tuple[Work, ...], turn: int) -> tuple[Work, ...]:
+            draws = drawing(seed, turn).integers(len(self.costs), size=len(works)).tolist()
+            return tuple(self._given(work, draw, made) for work, draw in zip(works, draws, strict=True))
+
+        return load.changed(told)
+
+    def _given(self, work: Work, draw: int, made: dict[tuple[int, int], App]) -> Work:
+        if work.gpus == 1:  # they stay one kind: distance is nothing to them
+            return work
+        name, comm = self.costs[draw]
+        key = (id(work.app), draw)
+        if key not in made:
+            made[key] = replace(work.app, name=f"{work.app.name}/{name}", comm=comm)
+        return replace(work, app=made[key])
 
 
 class CostRow:

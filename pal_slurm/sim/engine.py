@@ -21,8 +21,9 @@ from pal_slurm.sim.network import Network
 from pal_slurm.sim.outcome import Timeline, TraceOutcome
 from pal_slurm.sim.running import NEVER as NEVER
 from pal_slurm.sim.running import Run as Run
-from pal_slurm.sim.workload import Workload
+from pal_slurm.sim.workload import Work, Workload
 
+MOST_TURNS = 12  # of the trace, and nobody comes any more: who would starve for ever ends then
 SLACK = 1e-9  # of a round: what floating point may add to a job that ends exactly with the round
 
 
@@ -92,6 +93,7 @@ class Engine:
         self._cluster = cluster
         self._truth = Speeds(cluster, truth)
         self._load = load.fitting(cluster.n_gpus)
+        self._works, self._turn = list(self._load.works), 0
         self._scheduler = scheduler
         self._rules = rules or ClusterRules()
         self._changes = sorted(changes, key=lambda change: change.at)
@@ -165,8 +167,8 @@ class Engine:
 
     def _next_event(self) -> float:
         soonest = NEVER
-        if self._next_arrival < len(self._load.works):
-            soonest = self._to_round(self._load.works[self._next_arrival].submit)
+        if (coming := self._coming()) is not None:
+            soonest = self._to_round(coming.submit)
         if self._next_change < len(self._changes):
             soonest = min(soonest, self._to_round(self._changes[self._next_change].at))
         ends, runs = self._ends, self._runs
@@ -180,6 +182,13 @@ class Engine:
         if soonest == NEVER:
             raise PalError(f"{self._scheduler.name} leaves {len(self._left)} jobs waiting on an idle cluster.")
         return max(soonest, self.now)
+
+    def _coming(self) -> Work | None:
+        """The next job that is to be submitted."""
+        if self._next_arrival == len(self._works) and self._load.beyond is not None and self._turn < MOST_TURNS:
+            self._turn += 1
+            self._works.extend(self._load.beyond(self._turn))
+        return self._works[self._next_arrival] if self._next_arrival < len(self._works) else None
 
     def _to_round(self, at: float) -> float:
         length = self._rules.round_s
@@ -205,9 +214,7 @@ class Engine:
             self._scheduler.ended(run, gpus)
 
     def _admit(self) -> None:
-        works = self._load.works
-        while self._next_arrival < len(works) and works[self._next_arrival].submit <= self.now:
-            work = works[self._next_arrival]
+        while (work := self._coming()) is not None and work.submit <= self.now:
             run = Run(work, work.as_job(), self._next_arrival, work.steps)
             self._runs.append(run)
             self._by_job[work.id] = run

@@ -19,7 +19,11 @@ def at_load(load: Workload, share: float, n_gpus: int) -> Workload:
         return load
     wanted = sum(work.gpus * _alone_s(work) for work in works) / (share * n_gpus)
     first, factor = works[0].submit, wanted / span
-    return replace(load, works=tuple(replace(w, submit=first + (w.submit - first) * factor) for w in works))
+
+    def stretched(some: tuple[Work, ...], turn: int) -> tuple[Work, ...]:
+        return tuple(replace(w, submit=first + (w.submit - first) * factor) for w in some)
+
+    return load.changed(stretched)
 
 
 def _alone_s(work: Work) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import ceil
@@ -68,6 +68,9 @@ class Source:
         return BadInput(f"{self.path}, line {line}, {column}: {problem}.")
 
 
+Beyond = Callable[[int], tuple[Work, ...]]  # by turn, from 1 on; the same each time that it is asked
+
+
 @dataclass(frozen=True, slots=True)
 class Workload:
     """Work in order of submission, and which part of it the results are about."""
@@ -77,6 +80,7 @@ class Workload:
     skipped: int = 0  # rows that the reader counted instead of keeping
     notes: tuple[str, ...] = ()
     source: Source | None = None
+    beyond: Beyond | None = None  # jobs that follow while some of those that count are there
 
     def told(self, skipped: int, notes: Iterable[str]) -> Workload:
         """With what the reader has to say of it."""
@@ -90,25 +94,34 @@ class Workload:
             raise BadInput(f"The trace has {len(self.works)} jobs; none of {tracked.start} to {tracked.stop - 1}.")
         return replace(self, tracked=range(len(self.works))[tracked.start : tracked.stop])
 
+    def changed(self, change: Callable[[tuple[Work, ...], int], tuple[Work, ...]]) -> Workload:
+        """Each turn's jobs (0: those of the trace) as `change` makes them, of theirs and the turn."""
+        beyond = self.beyond
+        then: Beyond | None = None if beyond is None else lru_cache(None)(lambda turn: change(beyond(turn), turn))
+        return replace(self, works=change(self.works, 0), beyond=then)
+
     def movable(self, share: float, seed: int) -> Workload:
         """Only this share of the jobs, drawn one by one, may be moved once they run."""
         if share >= 1.0:
             return self
-        drawn = np.random.default_rng([seed, 17]).random(len(self.works)) < share
-        kept = (replace(w, requeue=w.requeue and yes) for w, yes in zip(self.works, drawn.tolist(), strict=True))
-        return replace(self, works=tuple(kept))
 
-    def going_on(self, times: int) -> Workload:
-        """From its last job on the same again, so often: who counts ends on a cluster that is as busy as it was."""
-        first, last = self.works[0].submit, self.works[-1].submit
-        span = (last - first) * len(self.works) / max(len(self.works) - 1, 1)
-        most = max(work.id for work in self.works) + 1
-        again = (
-            replace(work, id=work.id + most * turn, submit=work.submit + span * turn)
-            for turn in range(1, times + 1)
-            for work in self.works
-        )
-        return replace(self, works=(*self.works, *again)) if span > 0 else self
+        def some(works: tuple[Work, ...], turn: int) -> tuple[Work, ...]:
+            drawn = drawing(seed, turn).random(len(works)) < share
+            return tuple(replace(w, requeue=w.requeue and yes) for w, yes in zip(works, drawn.tolist(), strict=True))
+
+        return self.changed(some)
+
+    def repeated(self) -> Workload:
+        """From its last job on the same again, and again: who counts ends on a cluster that is as busy as it was."""
+        first, last, works = self.works[0].submit, self.works[-1].submit, self.works
+        span = (last - first) * len(works) / max(len(works) - 1, 1)
+        most = max(work.id for work in works) + 1
+
+        @lru_cache(None)
+        def again(turn: int) -> tuple[Work, ...]:
+            return tuple(replace(work, id=work.id + most * turn, submit=work.submit + span * turn) for work in works)
+
+        return replace(self, beyond=again) if span > 0 else self
 
     def from_zero(self) -> Workload:
         """The same with the first submission at 0."""
@@ -126,6 +139,11 @@ class Workload:
                     raise BadInput(f"J{said}.")
                 raise self.source.error(work.line, self.source.gpus, f"j{said}")
         return self
+
+
+def drawing(seed: int, turn: int) -> np.random.Generator:
+    """What is drawn for each job of a turn."""
+    return np.random.default_rng([seed, 17, turn] if turn else [seed, 17])
 
 
 def workload(works: Iterable[Work], source: Source | None = None) -> Workload:

@@ -16,9 +16,8 @@ from pal_slurm.sim.loads import at_load
 from pal_slurm.sim.profiles import draw_nodes, read_runs, read_scores
 from pal_slurm.sim.synthetic import Recipe, parse_recipe, synthetic_scores, synthetic_workload
 from pal_slurm.sim.traces import FORMATS, Options, Table, read_trace
+from pal_slurm.sim.traces.gavel_drawn import going_on
 from pal_slurm.sim.workload import Workload
-
-TURNS = 1  # Gavel's simulator never stops drawing jobs; its sequences do
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,8 +77,7 @@ class Worlds:
             self.kind = table.sniff() if sources.fmt == "auto" else sources.fmt
         load = read_trace(path, self.kind, sources.options).counting(sources.tracked)
         if self.kind == "gavel" and load.tracked.stop < len(load.works):
-            note = "the trace goes on from its first job after its last, until all that count have ended"
-            load = load.going_on(TURNS).told(load.skipped, (*load.notes, note))
+            load = going_on(load)
         return load, None
 
     def __call__(self, seed: int) -> World:
