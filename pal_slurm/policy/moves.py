@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from functools import partial
+from typing import TYPE_CHECKING
 
 from pal_slurm.model import (
     Action,
@@ -28,14 +29,19 @@ from pal_slurm.policy.plan import Circumstances, Plan
 from pal_slurm.policy.seams import Contender, Mover
 from pal_slurm.policy.who import who_runs
 
+if TYPE_CHECKING:
+    from pal_slurm.policy.planner import Planner
+
 
 class Moves:
     """All jobs of a cluster."""
 
-    def __init__(self, composition: Composition, cluster: Cluster, scores: ScoreTable, facts: Circumstances) -> None:
+    def __init__(
+        self, kind: type[Planner], composition: Composition, cluster: Cluster, scores: ScoreTable, facts: Circumstances
+    ) -> None:
         c = composition
         assert c.moving is not None
-        who = who_runs(c.fill, c.order, cluster.n_gpus, changing=c.changing)
+        who = who_runs(kind, c.fill, c.order, cluster.n_gpus, changing=c.changing)
         self._mover: Mover = c.moving.mover(who, c.order, cluster, scores, facts.move_cost_s)
         self._cluster, self._facts = cluster, facts
         self._here: dict[int, Contender] = {}

@@ -66,7 +66,7 @@ class Planner:
         self._still: tuple[Walk, Plan] | None = None  # the last plan, where it started nobody and nothing has ended
         self._planned_for = now
         self._restore: list[Callable[[], None]] = []
-        self.moves = Moves(composition, cluster, knowledge.scores, facts) if composition.moving else None
+        self.moves = Moves(Planner, composition, cluster, knowledge.scores, facts) if composition.moving else None
         self.once = False  # made for one plan: nothing need be put back
         self.speeds = speeds_of(self.cluster, self.knowledge.scores)
         self.floor = Floor(self.cluster, self.knowledge, now=self.now, reservations=self.reservations)

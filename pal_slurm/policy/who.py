@@ -10,20 +10,29 @@ only where that reservation stands.
 
 from __future__ import annotations
 
-import math
-from bisect import bisect_left, insort
 from collections.abc import Iterable
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
-from pal_slurm.policy.line import Blocks, InLine
+from pal_slurm.model import App, Apps, Knowledge, Placement, Shape, homogeneous, neutral_scores
+from pal_slurm.policy.composition import Composition
+from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.needs import Need
+from pal_slurm.policy.patience.none import NoPatience
+from pal_slurm.policy.plan import Circumstances, Plan
+from pal_slurm.policy.ranking import Ranking
 from pal_slurm.policy.seams import Contender, Fill, Order, WhoRuns
 
-Release = tuple[float, int, int]  # (at latest, job, GPUs)
+if TYPE_CHECKING:
+    from pal_slurm.policy.planner import Planner
+
+ALIKE = App("any", "A")
 
 
-def who_runs(fill: Fill, order: Order, n_gpus: int, *, changing: bool) -> WhoRuns:
-    """`changing`: the order changes while jobs run."""
+def who_runs(planner: type[Planner], fill: Fill, order: Order, n_gpus: int, *, changing: bool) -> WhoRuns:
+    """`planner`: for the rule that reserves. `changing`: the order changes while jobs run."""
     if fill.reserves:
-        return Bounded(order, n_gpus)
+        return Bounded(planner, order, fill, n_gpus)
     return Heads(order, n_gpus, holes=not fill.strict, changing=changing)
 
 
@@ -66,84 +75,51 @@ class Heads:
 
 
 class Bounded:
-    """`easy`: nobody is stopped, and nobody ahead is delayed beyond what time limits promise."""
+    """`easy`: nobody is stopped, and nobody ahead is delayed beyond what time limits promise.
 
-    def __init__(self, order: Order, n_gpus: int) -> None:
-        self._order = order
-        self._free = n_gpus
-        self._sizes: dict[int, Blocks] = {}  # who waits
+    The planner itself, over one node of GPUs without names: its line, its walk and its EASY.
+    """
+
+    def __init__(self, planner: type[Planner], order: Order, fill: Fill, n_gpus: int) -> None:
+        one = homogeneous(1, n_gpus, cpus=n_gpus)  # a job has one at least
+        parts = Composition("who", order, AnyGpus(), NoPatience(), fill)
+        known = Knowledge(neutral_scores(one, (ALIKE.cls,)), Apps({}, ALIKE))
+        self._planner = planner(parts, one, known, facts=Circumstances(alone=True))
         self._here: dict[int, Contender] = {}
         self._running: dict[int, Contender] = {}
-        self._releases: list[Release] = []
-        self._release_of: dict[int, Release] = {}
 
     def arrive(self, here: Contender) -> None:
         self._here[here.job.id] = here
+        job = replace(
+            here.job, shape=Shape(gpus=here.gpus), partitions=(), features="", excluded_nodes="", cpus_alloc=0
+        )
         if here.held:
-            self._runs(here, here.until)
-            return
-        place = InLine(self._order.key(here.job, here.progress(0.0)), here.limit_s, here.job)
-        if here.gpus in self._sizes:
-            self._sizes[here.gpus].add(place)
+            self._running[job.id] = here
+            self._planner.started(job, any_of(self._planner.floor, here.gpus), here.until)
         else:
-            self._sizes[here.gpus] = Blocks([place])
+            self._planner.arrive(job, ALIKE, here.progress(0.0))
 
     def ended(self, here: Contender) -> None:
-        del self._here[here.job.id], self._running[here.job.id]
-        self._free += here.gpus
-        del self._releases[bisect_left(self._releases, self._release_of.pop(here.job.id))]
+        del self._here[here.job.id]
+        self._running.pop(here.job.id, None)
+        self._planner.ended(here.job.id)
 
     def choose(self, now: float) -> list[Contender]:
-        while (head := self._first()) is not None and self._gpus(head) <= self._free:
-            self._start(head, now)
-        if head is not None and min(self._sizes) <= self._free:
-            self._fill(head, now)
+        made = self.plan(now)
+        self._running.update((d.job, self._here[d.job]) for d in made.starts)
         return list(self._running.values())
 
-    def _first(self) -> InLine | None:
-        return min(filter(None, (same.next((), math.inf) for same in self._sizes.values())), default=None)
+    def plan(self, now: float) -> Plan:
+        return self._planner.act(now)
 
-    def _fill(self, head: InLine, now: float) -> None:
-        at, spare = self.reserve(self._gpus(head), now)
-        while (filler := self._filler(head, at - now, spare)) is not None:
-            if filler.limit_s > at - now:
-                spare -= self._gpus(filler)
-            self._start(filler, now)
 
-    def _filler(self, head: InLine, window_s: float, spare: int) -> InLine | None:
-        """The first that fits and would end within the window, or leaves the head its GPUs."""
-        found = (
-            same.next(head.key, math.inf if gpus <= spare else window_s)
-            for gpus, same in self._sizes.items()
-            if gpus <= self._free
-        )
-        return min(filter(None, found), default=None)
+class AnyGpus(Ranking):
+    """On one node, where nobody asks which."""
 
-    def reserve(self, need: int, now: float) -> tuple[float, int]:
-        """When the head fits if all use their whole limits, and how many GPUs it leaves then."""
-        count = self._free
-        at = math.inf
-        for release_at, _, gpus in self._releases:
-            if release_at > at:
-                break
-            count += gpus
-            if count >= need:
-                at = release_at
-        return (max(at, now), count - need) if at < math.inf else (at, 0)
+    def place_kind(self, need: Need, app: App, floor: Floor) -> Placement | None:
+        gpus = need.shape.least_gpus
+        return any_of(floor, gpus) if floor.open_gpus()[0] >= gpus else None
 
-    def _start(self, place: InLine, now: float) -> None:
-        here = self._here[place.job.id]
-        same = self._sizes[here.gpus]
-        same.take(place.key)
-        if same.empty:
-            del self._sizes[here.gpus]
-        self._runs(here, now + place.limit_s)
 
-    def _runs(self, here: Contender, until: float) -> None:
-        self._running[here.job.id] = here
-        self._free -= here.gpus
-        release = self._release_of[here.job.id] = (until, here.job.id, here.gpus)
-        insort(self._releases, release)
-
-    def _gpus(self, place: InLine) -> int:
-        return self._here[place.job.id].gpus
+def any_of(floor: Floor, gpus: int) -> Placement:
+    return Placement(floor.cluster.node_names, (tuple(floor.free[0].nonzero()[0][:gpus].tolist()),), False)

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pal_slurm.model import App, Gpus, ScoreTable, Speeds, homogeneous
-from pal_slurm.policy import Plan, compose
-from pal_slurm.policy.line import InLine
+from pal_slurm.policy import Plan, Planner, compose
 from pal_slurm.policy.seams import orders
 from pal_slurm.policy.who import Bounded
 from pal_slurm.scores import binned
@@ -227,10 +226,11 @@ def test_backfill_delays_no_job_at_the_head_of_the_line(load: Workload, seed: in
 class RememberingBounded(Bounded):
     promised: dict[int, float]
 
-    def _fill(self, head: InLine, now: float) -> None:
-        at, _ = self.reserve(self._gpus(head), now)
-        self.promised[head.job.id] = min(at, self.promised.get(head.job.id, at))
-        super()._fill(head, now)
+    def plan(self, now: float) -> Plan:
+        made = super().plan(now)
+        for kept in made.reserved:
+            self.promised[kept.job] = min(kept.start, self.promised.get(kept.job, kept.start))
+        return made
 
 
 @settings(deadline=None, max_examples=60)
@@ -238,7 +238,7 @@ class RememberingBounded(Bounded):
 def test_bounded_filling_delays_no_job_at_the_head_of_the_line(load: Workload, seed: int, policy: str) -> None:
     spec = PolicySpec(policy=policy, fill="easy", order="fifo", moves=True)
     table = scores(seed)
-    who = RememberingBounded(orders.get("fifo"), CLUSTER.n_gpus)
+    who = RememberingBounded(Planner, orders.get("fifo"), compose("packed").fill, CLUSTER.n_gpus)
     who.promised = {}
     with pytest.MonkeyPatch.context() as patch:
         for module in ("pal_slurm.policy.moves", "pal_slurm.sim.artifact.in_rounds"):

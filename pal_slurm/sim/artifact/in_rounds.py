@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from pal_slurm.model import Cluster, ScoreTable
+from pal_slurm.policy import Planner
 from pal_slurm.policy.seams import Contender, Order, fills
 from pal_slurm.policy.who import who_runs
 from pal_slurm.scores import bin_scores, binned
@@ -38,7 +39,7 @@ class InRounds:
         self._classes = known
         board = Board(binned(known.classes, known.score, known.known, published), locality, cluster.gpu_exists)
         self._rounds = rounds_named(name, board)
-        self._who = who_runs(fills.get(fill), order, cluster.n_gpus, changing=changing)
+        self._who = who_runs(Planner, fills.get(fill), order, cluster.n_gpus, changing=changing)
         self._here: dict[int, tuple[Run, Contender]] = {}
         self._held: dict[int, Run] = {}
 
