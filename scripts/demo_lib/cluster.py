@@ -11,12 +11,11 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
 ROOT = Path(__file__).resolve().parents[2]
-MOVES = "moves"  # the arm of pal that moves running jobs
 HOME = Path(os.environ.get("PAL_MINICLUSTER_HOME", "/tmp/pal-minicluster"))
 
 
@@ -26,6 +25,20 @@ class Stage:
 
     bin: Path  # the directory of sbatch and squeue
     env: Mapping[str, str]  # of who submits
+    sbatch: tuple[str, ...] = ()  # what every job is submitted with besides
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What one arm is. In words of `minicluster up` and of sbatch."""
+
+    pald: tuple[str, ...] | None = None  # None: there is none
+    sbatch: tuple[str, ...] = ()
+
+
+def arm_of(name: str) -> Arm:
+    """Unless a story says otherwise, an arm bears the name of its policy."""
+    return Arm(None if name == "stock" else ("--policy", name))
 
 
 class Place(Protocol):
@@ -57,22 +70,23 @@ class Miniclusters:
     speeds: Path
     profiled: bool = False
     together: bool = True
+    arms: Mapping[str, Arm] = field(default_factory=dict)  # those that `arm_of` does not tell
+    up: tuple[str, ...] = ()  # of `minicluster up`, for all
 
     @contextmanager
     def arm(self, name: str, books: Path) -> Iterator[Stage]:
         own = f"demo{os.getpid()}-{name}"
         size = ("--nodes", str(self.nodes), "--gpus", str(self.gpus), "--speeds", str(self.speeds))
-        policy, actuator = ("pal", "move") if name == MOVES else (name, "pin")
-        profile = "measured" if self.profiled else "perfect"
-        pald = ("--pald", "--policy", policy, "--actuator", actuator, "--profile", profile)
+        arm = self.arms.get(name) or arm_of(name)
+        pald = ("--pald", "--profile", "measured" if self.profiled else "perfect")
         program = str(ROOT / "scripts" / "minicluster")
         tool(
             program, "up", "--name", own, "--slurm", self.release, "--until-gone", str(os.getpid()),
-            *size, *(pald if name != "stock" else ()),
+            *size, *self.up, *((*pald, *arm.pald) if arm.pald is not None else ()),
         )  # fmt: skip
         directory = HOME / own
         try:
-            yield Stage(directory / "bin", {"PATH": f"{directory}/bin:/usr/bin:/bin"})
+            yield Stage(directory / "bin", {"PATH": f"{directory}/bin:/usr/bin:/bin"}, arm.sbatch)
             for kept in (directory / "pald", directory / "log"):
                 if kept.exists():
                     shutil.copytree(kept, books, dirs_exist_ok=True)

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from .run import Ran
 from .speeds import CLASSES, Speeds
+from .workload import APPS, TIERS
+
+
+@dataclass(frozen=True)
+class BySpan:
+    """The jobs of an application whose GPUs are so far apart."""
+
+    jobs: int
+    talked_s: float  # what the distance cost them
 
 
 @dataclass(frozen=True)
@@ -20,13 +29,14 @@ class Figures:
     pace_by_class: dict[str, float]  # mean of run time / run time on median GPUs
     late: float  # run time beyond what the GPUs' true speeds make of it: this machine's doing
     rank_by_class: dict[str, float]  # where its GPUs lay in the score order: 0 the fastest, 1 the slowest
+    by_span: dict[str, dict[str, BySpan]]  # by application and tier
     moves: int = 0  # of jobs that save: how often one was started again
     twice: int = 0  # steps that were done again, as they were not yet saved
     lost: int = 0  # steps that were saved and done again, or never done
     dead_share: float = 0.0  # GPU time in which a mover did nothing / GPU time at work
 
     def as_json(self) -> dict[str, object]:
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return asdict(self)
 
 
 def figures(ran: Sequence[Ran], speeds: Speeds) -> Figures:
@@ -43,6 +53,7 @@ def figures(ran: Sequence[Ran], speeds: Speeds) -> Figures:
         makespan_s=round(makespan, 3),
         utilization=round(sum(r.ran_s * r.job.gpus for r in ran) / (makespan * len(order)), 4),
         late=round(sum(r.ran_s for r in ran) / sum(r.true_s for r in ran) - 1, 5),
+        by_span={app: {tier: _apart(ran, app, tier) for tier in TIERS} for app in APPS},
         moves=sum(w.runs - 1 for _, w in saved),
         twice=sum(w.twice for _, w in saved),
         lost=sum(w.lost for _, w in saved),
@@ -51,6 +62,11 @@ def figures(ran: Sequence[Ran], speeds: Speeds) -> Figures:
         pace_by_class={c: _mean([r.ran_s / r.job.ideal_s for r in rs]) for c, rs in by_class.items()},
         rank_by_class={c: _mean([rank[p] for r in rs for p in r.places]) for c, rs in by_class.items()},
     )
+
+
+def _apart(ran: Sequence[Ran], app: str, tier: str) -> BySpan:
+    those = [r for r in ran if (r.job.app, r.span) == (app, tier)]
+    return BySpan(len(those), round(sum(r.talked_s for r in those), 3))
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -7,14 +7,16 @@ from collections.abc import Mapping
 from rich.console import Console
 from rich.table import Table
 
-from .cluster import MOVES
+from .cluster import Arm
 from .figures import Figures
 from .workload import LOAD_S, SAVE_S
 
+MOVES = "moves"
 RUNS = {
     "pal": "pald, pal placement: jobs stay where they started",
     MOVES: "the same, and running jobs are moved where that pays",
 }
+ARMS = {MOVES: Arm(("--policy", "pal", "--actuator", "move"))}
 WANTED = 0.93  # of the average JCT without moves
 
 

@@ -22,7 +22,14 @@ class Ran:
     ran_s: float
     true_s: float  # what its GPUs' true speeds make of it; more than that is this machine's doing
     places: tuple[tuple[str, str], ...]  # (node, slot), at the end
+    span: str = "node"  # of its GPUs
+    comm: float = 1.0  # what that costs each of its steps
     worked: Worked | None = None  # of one that saves
+
+    @property
+    def talked_s(self) -> float:
+        """Lost by the distance of its GPUs."""
+        return self.ran_s * (1 - 1 / self.comm)
 
     @property
     def jct_s(self) -> float:
@@ -44,7 +51,12 @@ def run(jobs: Sequence[DemoJob], stage: Stage, out: Path, tick: Callable[[int, i
                 break
             submitted[job.number] = time.time()
             subprocess.run(
-                job.sbatch(str(out)), env=stage.env, stdout=subprocess.DEVNULL, cwd=out, timeout=30, check=True
+                job.sbatch(str(out), stage.sbatch),
+                env=stage.env,
+                stdout=subprocess.DEVNULL,
+                cwd=out,
+                timeout=30,
+                check=True,
             )
         done |= {j.number for j in jobs if j.number not in done and _reports(out, j)}
         tick(len(done), len(submitted) - len(done))
@@ -82,7 +94,7 @@ def _ran(job: DemoJob, submitted: float, out: Path) -> Ran:
     whole = worked(out / f"{job.number}.log", job.steps)
     if whole is not None:
         ran_s, true_s = whole.ran_s, whole.true_s
-    return Ran(job, submitted, ended, ran_s, true_s, places, whole)
+    return Ran(job, submitted, ended, ran_s, true_s, places, str(told[0]["span"]), float(str(told[0]["comm"])), whole)
 
 
 def _wait_until_empty(stage: Stage) -> None:

@@ -76,6 +76,7 @@ cluster:
 actuator: {spec.actuator}
 policy:
   name: {spec.policy}
+  patience: "{spec.patience}"
 state_dir: {layout.pald}
 cycle:
   interval_s: 2
@@ -95,7 +96,17 @@ users:
 page:  # here everybody may see everything
   listen: 127.0.0.1:{ports.page}
   privacy: open
-{_moves(spec)}"""
+{_apps(spec)}{_moves(spec)}"""
+
+
+def _apps(spec: Spec) -> str:
+    """What distance costs them."""
+    lines = ["apps:\n"] if spec.comm else []
+    for app, costs in spec.comm.items():
+        node, rack, cluster = costs.split("/")
+        comm = f"comm: {{node: {node}, rack: {rack}, cluster: {cluster}}}"
+        lines.append(f"  {app}:\n    class: {CLASS_OF.get(app, 'A')}\n    {comm}\n")
+    return "".join(lines)
 
 
 def _moves(spec: Spec) -> str:

@@ -14,6 +14,8 @@ PROFILES = ("perfect", "none", "measured")
 MAX_NODES = 512
 MAX_GPUS = 16
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
+_PATIENCE = re.compile(r"[a-z]+(\([0-9]+(,[0-9]+)*\))?")
+_COMM = re.compile(r"[0-9.]+/[0-9.]+/[0-9.]+")
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,31}")
 
 
@@ -39,6 +41,8 @@ class Spec:
     actuator: str = "pin"
     profile: str = "perfect"
     policy: str = "pal"
+    patience: str = ""
+    comm: dict[str, str] = field(default_factory=dict)  # what distance costs an application: NODE/RACK/CLUSTER
     page: bool = False
 
     def __post_init__(self) -> None:
@@ -52,11 +56,19 @@ class Spec:
             (self.actuator in ACTUATORS, f"--actuator {self.actuator!r}: choose one of {', '.join(ACTUATORS)}"),
             (self.profile in PROFILES, f"--profile {self.profile!r}: choose one of {', '.join(PROFILES)}"),
             (_WORD.fullmatch(self.policy), f"--policy {self.policy!r} is not the name of a policy"),
+            (not self.patience or _PATIENCE.fullmatch(self.patience), f"--patience {self.patience!r} is not one"),
             (not self.pald or (self.pal and self.gpus), "--pald needs GPUs, the plugin and job_submit.lua"),
             (not self.page or self.pald, "--page shows what pald sees: add --pald"),
             (self.port is None or 1024 <= self.port <= 65000, f"--port {self.port}: must be 1024 to 65000"),
         ]
         checks += [(_WORD.fullmatch(m), f"--models: {m!r} is not a GPU model's name") for m in self.models]
+        checks += [
+            (
+                _WORD.fullmatch(app) and _COMM.fullmatch(cost),
+                f"--comm: {app}={cost} is not of the form APP=NODE/RACK/CLUSTER",
+            )
+            for app, cost in self.comm.items()
+        ]
         if self.models:
             total = sum(self.models.values())
             checks.append((total == self.nodes, f"--models names {total} nodes, but the cluster has {self.nodes}"))
