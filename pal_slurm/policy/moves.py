@@ -7,7 +7,7 @@ GPUs will do here, so this is for clusters where any can be asked for.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from pal_slurm.model import (
     placement_of,
 )
 from pal_slurm.policy.composition import Composition
+from pal_slurm.policy.memory import Memory
 from pal_slurm.policy.plan import Circumstances, Plan
 from pal_slurm.policy.seams import Contender, Mover
 from pal_slurm.policy.who import who_runs
@@ -43,7 +44,7 @@ class Moves:
         assert c.moving is not None
         who = who_runs(kind, c.fill, c.order, cluster.n_gpus, changing=c.changing)
         self._mover: Mover = c.moving.mover(who, c.order, cluster, scores, facts.move_cost_s)
-        self._cluster, self._facts = cluster, facts
+        self._name, self._order, self._cluster, self._facts = c.moving.name, c.order, cluster, facts
         self._here: dict[int, Contender] = {}
 
     def arrive(self, job: Job, app: App) -> None:
@@ -70,10 +71,30 @@ class Moves:
     def learned(self, scores: ScoreTable) -> None:
         self._mover.learn(scores)
 
+    def as_begun(self, running: Iterable[Job], memory: Memory) -> list[Job]:
+        """As the last plan had them; then in the order in which they came to run."""
+        rank = {job: i for i, job in enumerate(self._settled(memory))}
+        return sorted(running, key=lambda job: (rank.get(job.id, math.inf), job.start or 0, self._order.key(job, None)))
+
+    def recall(self, memory: Memory) -> None:
+        """What the last plan has settled."""
+        self._mover.recall(self._settled(memory))
+
+    def _settled(self, memory: Memory) -> dict[int, Gpus]:
+        if memory.learner != self._name:
+            return {}
+        whole = ((int(job), tuple(map(int, gpus))) for job, *gpus in memory.lessons)
+        return {job: gpus for job, gpus in whole if gpus}
+
+    def _remembered(self) -> Memory:
+        rows = tuple((float(job), *map(float, gpus)) for job, gpus in self._mover.settled())
+        return Memory(lessons=rows, learner=self._name)
+
     def act(self, now: float) -> Plan:
         where = self._mover.act(now)
+        waits = partial(self._waits, now)
         if where is None:
-            return Plan((), (), math.inf, self._all)
+            return Plan((), (), math.inf, waits, self._remembered)
         starts: list[Decision] = []
         moves = [self._stop(here) for job, here in self._here.items() if here.held and job not in where]
         for job, gpus in where.items():
@@ -84,16 +105,18 @@ class Moves:
             decision = Decision(job, None, action, Reason.BEST_SPAN, placement_of(gpus, self._cluster))
             (moves if here.held else starts).append(decision)
             here.held = gpus
-        return Plan(tuple(starts), (), math.inf, self._all, moves=tuple(moves))
+        return Plan(tuple(starts), (), math.inf, waits, self._remembered, tuple(moves))
 
     def _stop(self, here: Contender) -> Decision:
         here.held = ()
         return Decision(here.job.id, None, Action.STOP, Reason.BEHIND_HEAD)
 
-    def _all(self) -> Iterator[Decision]:
-        """Of all that wait."""
-        waits = (here for here in self._here.values() if not here.held)
-        return (Decision(here.job.id, None, Action.WAIT, Reason.NO_ROOM, rank=i) for i, here in enumerate(waits))
+    def _waits(self, now: float) -> Iterator[Decision]:
+        """All that do, in their order."""
+        jobs = [
+            (self._order.key(here.job, here.progress(now)), job) for job, here in self._here.items() if not here.held
+        ]
+        return (Decision(job, None, Action.WAIT, Reason.NO_ROOM, rank=i) for i, (_, job) in enumerate(sorted(jobs)))
 
 
 def gpus_of(job: Job) -> int:

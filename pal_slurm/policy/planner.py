@@ -185,7 +185,7 @@ class Planner:
         """All that a snapshot tells."""
         now, windows = snapshot.taken, snapshot.reservations
         made = cls(composition, snapshot.cluster, knowledge, now=now, reservations=windows, facts=facts, memory=memory)
-        for job in snapshot.running:
+        for job in snapshot.running if made.moves is None else made.moves.as_begun(snapshot.running, memory):
             where, end = Placement(job.nodes, job.gpus, False), math.inf if job.end is None else float(job.end)
             if made.moves is not None:
                 made.started(job, where, end)
@@ -193,6 +193,8 @@ class Planner:
                 made._holds(job, where, end)
         for job in snapshot.pending:
             made.arrive(job)
+        if made.moves is not None:
+            made.moves.recall(memory)
         return made
 
     # what a walk asks and does

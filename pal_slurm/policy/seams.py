@@ -6,7 +6,7 @@ All are pure: no clock, no I/O, no global random numbers. The daemon and the sim
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol, runtime_checkable
 
@@ -172,8 +172,15 @@ class Mover(Protocol):
     def act(self, now: float) -> Mapping[int, Gpus] | None:
         """The GPUs of every job that is to run now; who runs and is not there is stopped. None: all as it is."""
 
+    def settled(self) -> Iterable[tuple[int, Gpus]]:
+        """Where the last plan put whom, in the order: while they are there nothing is planned anew."""
+
+    def recall(self, settled: Mapping[int, Gpus]) -> None: ...
+
 
 class Moving(Protocol):
+    name: str
+
     def mover(self, who: WhoRuns, order: Order, cluster: Cluster, scores: ScoreTable, cost_s: float) -> Mover:
         """`cost_s`: what a move costs a job."""
 

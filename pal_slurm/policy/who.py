@@ -10,6 +10,7 @@ only where that reservation stands.
 
 from __future__ import annotations
 
+from bisect import bisect_left, insort
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING
 from pal_slurm.model import App, Apps, Knowledge, Placement, Shape, homogeneous, neutral_scores
 from pal_slurm.policy.composition import Composition
 from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.line import FIRST, Key
 from pal_slurm.policy.needs import Need
 from pal_slurm.policy.patience.none import NoPatience
 from pal_slurm.policy.plan import Circumstances, Plan
@@ -44,16 +46,19 @@ class Heads:
         self._n_gpus = n_gpus
         self._holes = holes
         self._changing = changing
-        self._here: dict[int, Contender] = {}  # in the order of arrival
+        self._here: list[tuple[Key, Contender]] = []  # by what they are before they ran
 
     def arrive(self, here: Contender) -> None:
-        self._here[here.job.id] = here
+        insort(self._here, self._placed(here), key=FIRST)
 
     def ended(self, here: Contender) -> None:
-        del self._here[here.job.id]
+        del self._here[bisect_left(self._here, self._placed(here)[0], key=FIRST)]
+
+    def _placed(self, here: Contender) -> tuple[Key, Contender]:
+        return self._order.key(here.job, None), here
 
     def choose(self, now: float) -> list[Contender]:
-        chosen = [here for here in self._here.values() if here.fixed]
+        chosen = [here for _, here in self._here if here.fixed]
         room = self._n_gpus - sum(here.gpus for here in chosen)
         for here in self._in_order(now):
             if here.fixed:
@@ -68,10 +73,8 @@ class Heads:
         return chosen
 
     def _in_order(self, now: float) -> Iterable[Contender]:
-        if not self._changing:
-            return self._here.values()
-        key = self._order.key
-        return sorted(self._here.values(), key=lambda here: key(here.job, here.progress(now)))
+        here, key = [here for _, here in self._here], self._order.key
+        return sorted(here, key=lambda one: key(one.job, one.progress(now))) if self._changing else here
 
 
 class Bounded:

@@ -110,3 +110,13 @@ def test_a_job_that_no_pool_can_hold_keeps_nobody_waiting(moving: str, movable: 
     plan = made.act(0.0)
     assert {d.job for d in plan.starts} == {2, 3, 4, 5}
     assert [(d.job, d.action) for d in plan.decisions] == [(1, Action.WAIT)]
+
+
+def test_a_job_whose_limit_is_over_stays_where_it_is() -> None:
+    made = planner()
+    made.arrive(Work(1, 0.0, 1, 1e6, EASY, limit_s=600.0).as_job(), EASY, Progress())
+    assert nodes(made.act(0.0)) == {1: FAST}
+    come(made, 2, FUSSY)
+    come(made, 3, FUSSY)
+    plan = made.act(601.0)
+    assert plan.moves == () and nodes(plan)[2] == FAST

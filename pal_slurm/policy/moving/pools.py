@@ -7,7 +7,7 @@ For clusters of several GPU models. Jobs that may not be moved choose a pool by 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from pal_slurm.model import Cluster, Gpus, ScoreTable
 from pal_slurm.policy.order.las import LeastAttained
@@ -64,6 +64,13 @@ class Pooling:
         for pool in self._pools:
             pool.learn(scores)
 
+    def settled(self) -> Iterable[tuple[int, Gpus]]:
+        return (held for pool in self._pools for held in (pool.settled or {}).items())
+
+    def recall(self, settled: Mapping[int, Gpus]) -> None:
+        for pool in self._pools:
+            pool.settled = {job: gpus for job, gpus in settled.items() if pool.has(gpus)}
+
     def act(self, now: float) -> Mapping[int, Gpus]:
         self._look(now)
         claims = [self._claim(here, now) for here in self._in_order(now)]
@@ -81,6 +88,9 @@ class Pooling:
         where: dict[int, Gpus] = {}
         for pool_of_gpus in self._pools:
             where |= pool_of_gpus.places(now)
+        for job, gpus in where.items():
+            if self._here[job].held not in ((), gpus):
+                self._since[job] = now
         return where
 
     def _leaves(self, job: int) -> None:
@@ -139,13 +149,14 @@ class Pooling:
         ran_s = 0.0
         if here.held:
             since = self._since.get(job)
-            ran_s = here.progress(now).attained_s if since is None else now - since
+            ran_s = now - (here.job.start or now) if since is None else now - since
         pool = self._pool_of.get(job, -1)
         return PoolClaim(job, here.gpus, self._rates[job], here.movable, pool, ran_s, max(here.limit_s - ran_s, 0.0))
 
 
 class Pools:
     def __init__(self, *, learns: bool) -> None:
+        self.name = "pools-learned" if learns else "pools"
         self._learns = learns
 
     def mover(self, who: WhoRuns, order: Order, cluster: Cluster, scores: ScoreTable, cost_s: float) -> Mover:

@@ -22,14 +22,14 @@ class GpuPool:
         self._mine = frozenset(self._all)
         self._here: dict[int, Contender] = {}
         self._held: dict[int, Gpus] = {}
-        self._changed = False
+        self.settled: dict[int, Gpus] | None = {}  # where the last plan put whom; None: it holds no longer
         self.learn(scores)
 
     def learn(self, scores: ScoreTable) -> None:
         mine = self._cluster.gpu_exists
         self._alike = self._cluster.width == 1 and all(np.ptp(table[mine]) == 0 for table in scores.score)
         self._assigner = Assigner(self._cluster, scores, self._move_cost_s)
-        self._changed = True
+        self.settled = None
 
     def has(self, gpus: Gpus) -> bool:
         return gpus[0] in self._mine
@@ -38,18 +38,16 @@ class GpuPool:
         self._here[here.job.id] = here
         if here.held and self.has(here.held):
             self._held[here.job.id] = here.held
-        self._changed = True
 
     def left(self, job: int) -> None:
         del self._here[job]
         self._held.pop(job, None)
-        self._changed = True
 
     def places(self, now: float) -> Mapping[int, Gpus]:
         """All that run here; who may be moved goes elsewhere in the pool where that pays."""
-        if self._changed:
-            self._changed = False
+        if self._held != self.settled or len(self._held) < len(self._here):
             self._held = self._in_any() if self._alike else self._by_plan(now)
+            self.settled = dict(self._held)
         return self._held
 
     def _in_any(self) -> dict[int, Gpus]:

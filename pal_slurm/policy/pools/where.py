@@ -38,8 +38,8 @@ def values(claims: Sequence[PoolClaim], move_cost_s: float) -> FloatArray:
             continue
         stays = worth[i, claim.pool]
         if claim.movable:
-            left = 1.0 - move_cost_s / min(HORIZON_S, claim.rest_s)
-            worth[i] += math.log(left) if left > 0 else NOT_THERE
+            horizon_s = min(HORIZON_S, claim.rest_s)  # 0: its time limit is over
+            worth[i] += math.log(1.0 - move_cost_s / horizon_s) if horizon_s > move_cost_s else NOT_THERE
             worth[i, claim.pool] = stays
         else:
             worth[i] = NOT_THERE
