@@ -44,6 +44,7 @@ class Rules:
 class Cause(StrEnum):
     """Why a start was refused; stable words for metrics and tests."""
 
+    MODEL = "model"
     NOT_A_START = "not-a-start"
     TWICE = "twice"
     GONE = "gone"

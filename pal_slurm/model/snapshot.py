@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pal_slurm.model.app import Apps
 from pal_slurm.model.cluster import Cluster
 from pal_slurm.model.job import Job
+from pal_slurm.model.pools import NO_RULES, PoolRules
 from pal_slurm.model.scores import ScoreTable
 
 
@@ -33,7 +34,8 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What the store knows: scores aligned with the snapshot's cluster, and applications."""
+    """What the store knows: scores aligned with the snapshot's cluster, and applications; what the site wants."""
 
     scores: ScoreTable
     apps: Apps = Apps()
+    pools: PoolRules = NO_RULES

@@ -103,7 +103,7 @@ class ByValue:
         need = self.floor.needs.of(job)
         if need is None or not need.ways or not set(job.nodes) <= cluster.node_index.keys():
             return None
-        app = self.knowledge.apps.get(job.hint.app)
+        app = self.knowledge.apps.get(job.hint.app, job.user)
         gpus = flat(Placement(job.nodes, job.gpus, exact=False), cluster)
         models = {int(cluster.gpu_model.reshape(-1)[g]) for g in gpus}
         step = self.speeds.step(app, gpus)
@@ -192,7 +192,11 @@ class ByValue:
         head = self.waits[0]
         need = self.floor.needs.of(head)
         way = next((way for way in need.ways if way[0] == 1), None) if need is not None else None
-        if way is None or need is None or self.placer.place(head, self.knowledge.apps.get(head.hint.app), self.floor):
+        if (
+            way is None
+            or need is None
+            or self.placer.place(head, self.knowledge.apps.get(head.hint.app, head.user), self.floor)
+        ):
             return
         offers = sorted(self._rooms(standing, way[1], need), key=lambda offer: offer[0])
         for loss, s, where in offers[:1]:
