@@ -39,6 +39,7 @@ class Move:
     signal: str = ""  # sent first
     to_script: bool = False
     ahead_s: int = 0  # what it then has
+    unanswered: bool = False  # its user said that it is requeued also where it does not answer
     nice: int = 0  # as its user has it
     ahead: int | None = None  # the nice that keeps its place in the queue; none: nobody waits
     partner: int | None = None  # the job whose GPUs it takes while that one takes its own

@@ -171,7 +171,8 @@ def _moves(consent: Consent) -> str:
         told.append(f"a restart costs it {consent.cost_s} s")
     if consent.signal:
         whom = "its batch script" if consent.to_script else "its steps"
-        told.append(f"SIG{consent.signal} goes to {whom} first, {consent.ahead_s} s to answer it")
+        then = "it is requeued" if consent.unanswered else "it is left running unless it requeues itself"
+        told.append(f"SIG{consent.signal} goes to {whom} first; after {consent.ahead_s} s {then}")
     return "; ".join(told) + "."
 
 

@@ -44,6 +44,7 @@ MOST_TRIES = 3  # of one kind of step
 MOST_LIVES = 3  # a job that goes back to the queue more often than this goes its own way
 LONG_S = 600.0  # old nodes that are not done with it for so long are Slurm's matter
 LATE_S = 120.0  # after its time to save was up: it is not requeued any more
+GRACE_S = 30.0  # beyond its time: who saves a little late is still pinned when he comes
 PARTNER_S = 120.0  # beyond what the other one of a swap has to answer in
 
 
@@ -128,6 +129,9 @@ def _not_yet(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Nex
             return Over(Ending.STAYED, "pald was away when its time was up: what it saved is old by now")
         if waited < move.ahead_s:
             return Later("it has time to save")
+        if not move.unanswered:  # who does not answer has not said that he saved (P10)
+            late = waited > move.ahead_s + GRACE_S
+            return Over(Ending.STAYED, f"it did not requeue itself within {move.ahead_s} s") if late else Later("it saves")
         if last.outcome is not Outcome.DONE:
             return Over(Ending.STAYED, "whether it was asked to save is not known")
         return _requeue(move, steps, job, scene, "")

@@ -211,6 +211,7 @@ def _move(decision: Decision, job: Job, round: Round) -> Move:
         signal=job.consent.signal,
         to_script=job.consent.to_script,
         ahead_s=job.consent.ahead_s,
+        unanswered=job.consent.unanswered,
         nice=job.nice,
         ahead=ahead_of_all(job, round.snapshot),
         partner=terms.partner if terms else None,
