@@ -123,7 +123,8 @@ def runs(house: House) -> Mover:
 
 
 STATES: Mapping[str, Callable[[House], Mover]] = {
-    "warned": warned, "silent": silent, "saving": saving, "ending": ending, "waiting": waiting, "pinned": pinned, "runs": runs,
+    "warned": warned, "silent": silent, "saving": saving, "ending": ending, "waiting": waiting, "pinned": pinned,
+    "runs": runs,
 }  # fmt: skip
 
 

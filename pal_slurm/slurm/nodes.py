@@ -172,8 +172,8 @@ def _may_start(state: str) -> bool:
 
 
 def _closed(names: tuple[str, ...], reservations: Sequence[Reservation], now: float) -> BoolArray:
-    """Nodes that a reservation keeps for others at this moment."""
-    taken = [r.nodes for r in reservations if r.start <= now < r.end]
+    """Nodes that a reservation keeps for others at this moment; movers look beyond their own."""
+    taken = [r.nodes for r in reservations if r.start <= now < r.end and r.fenced is None]
     return np.array([any(name in nodes for nodes in taken) for name in names], dtype=np.bool_)
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from pal_slurm.daemon.moves.machine import LONG_S, Do, Later, Over, Scene, next_step
+from pal_slurm.daemon.moves.machine import next_step
+from pal_slurm.daemon.moves.scene import LONG_S, Do, Later, Over, Scene
 from pal_slurm.model import (
     Consent,
     EditKind,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 from pal_slurm.config import Config
 from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.round import Round
 from pal_slurm.guard import Rules
-from pal_slurm.guard.running import movable
+from pal_slurm.guard.running import movable, unleased
 from pal_slurm.model import Action, Decision, Job, Reason
 from pal_slurm.policy import Composition
 from pal_slurm.policy.moving.value import ByValue, MayMove
@@ -29,6 +30,8 @@ def proposals(
     number: Callable[[Decision], int] = lambda d: d.rank  # noqa: E731
     waiting = {job.id: job for job in round.view.pending}
     kept = sorted((d for d in decisions if d.action is Action.WAIT and d.reason in WAITING), key=number)
-    heads: tuple[Job, ...] = tuple(waiting[d.job] for d in kept[:1] if d.job in waiting)
+    where = {name for job in jobs for name in job.nodes}
+    theirs = (job for job in unleased(round.view, where) if job.gpu_job)
+    heads: tuple[Job, ...] = tuple(waiting[d.job] for d in kept[:1] if d.job in waiting) or tuple(islice(theirs, 1))
     look = ByValue(round.view, round.knowledge, composition.placement, config.moves.margin * costs.doubt, room, heads)
     return look.moves([MayMove(job, costs.of(job, round.view.cluster)) for job in jobs])

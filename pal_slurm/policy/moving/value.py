@@ -183,6 +183,9 @@ class ByValue:
         return np.stack([rows[id(s.app)] for s in alike])
 
     def _may_exchange(self, one: RunsNow, other: RunsNow) -> bool:
+        """Not where one of them alone is asked first: the other one would stand still until that one has answered."""
+        if bool(one.job.consent.signal) != bool(other.job.consent.signal):
+            return False
         return _may_have(one, other, self.view) and _may_have(other, one, self.view)
 
     # room for the head of the queue

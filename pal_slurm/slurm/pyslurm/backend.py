@@ -19,8 +19,8 @@ from pal_slurm.model import Edit, EditResult, Job, JobState, OfRunning, Snapshot
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.commands.cluster import billing_weights, read_topology
 from pal_slurm.slurm.commands.run import Commands
+from pal_slurm.slurm.commands.write import lift, started_often
 from pal_slurm.slurm.commands.write import send as by_command
-from pal_slurm.slurm.commands.write import started_often
 from pal_slurm.slurm.edits.apply import Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.nodes import PLAIN_WORDS, Machine, SiteWords
@@ -118,6 +118,9 @@ class PyslurmSlurm:
 
     def able(self) -> tuple[Capabilities, bool]:
         return self.capabilities(), self.setup().disable_job_shrink
+
+    def lift(self, jobs: Sequence[int]) -> None:
+        lift(self._commands, jobs)
 
     def now(self) -> float:
         return self._clock()
