@@ -27,7 +27,7 @@ from pal_slurm.model import (
     homogeneous,
 )
 from pal_slurm.policy import compose
-from pal_slurm.policy.moving.value import ByValue, MayMove
+from pal_slurm.policy.moving.value import ByValue, ForRoom, MayMove
 
 NOW = 1_800_000_000
 NODES, MOVABLE = 2_600, 2_000
@@ -61,7 +61,7 @@ def main() -> None:
         for _ in range(5):
             view = Snapshot(float(NOW), replace(cluster), waits, jobs)
             begun = time.process_time()
-            found = ByValue(view, known, compose("pal").placement, 2.0, 8, waits).moves(movable)
+            found = ByValue(view, known, compose("pal").placement, 2.0, 8, tuple(map(ForRoom, waits))).moves(movable)
             taken.append(time.process_time() - begun)
         said = "a job waits" if waits else "nobody waits"
         print(f"{said}: {len(found)} moves, {1000 * min(taken):.0f} ms of CPU")

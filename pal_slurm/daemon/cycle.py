@@ -242,7 +242,8 @@ class Cycle:
         with self.faults.contained("moving"):
             if self.movers.proposes is not None:
                 return self.movers.proposes(round)
-            return proposals(round, list(made), self.composition, self.config, self.rules, self.movers.costs)
+            of_limit = self.books.observer.of_limit
+            return proposals(round, list(made), self.composition, self.config, self.rules, self.movers.costs, of_limit)
         return []
 
     def _tell(self, decisions: Sequence[Decision], round: Round) -> None:

@@ -10,7 +10,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pal_slurm.config import Config
-from pal_slurm.learning.rates import complete
 from pal_slurm.model import App, Apps, Cluster, Knowledge, ScoreTable
 from pal_slurm.scores import alike, binned
 from pal_slurm.store import AppRepo, ScoreRepo, Store
@@ -81,8 +80,7 @@ class KnowledgeKeeper:
     _apps: tuple[int, Apps] | None = None
 
     def read(self, cluster: Cluster, now: float) -> Knowledge:
-        apps = complete(self._known_apps(), cluster.models)
-        return Knowledge(self._scores(cluster, now), apps, self.config.pools.rules())
+        return Knowledge(self._scores(cluster, now), self._known_apps())
 
     def forget(self) -> None:
         """The configuration changed: read all anew."""

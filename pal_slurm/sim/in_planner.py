@@ -9,6 +9,7 @@ from statistics import median
 from pal_slurm.model import Action, Cluster, Gpus, Job, Knowledge, ScoreTable, flat
 from pal_slurm.policy import Circumstances, Composition, Plan, Planner, Progress
 from pal_slurm.sim.engine import NEVER, Run, Stage
+from pal_slurm.sim.looks import Looks
 
 KEPT, EVERY = 500, 20  # ends that tell what share of their limits jobs use, and how often that is reckoned anew
 
@@ -25,11 +26,12 @@ class InPlanner:
         move_cost_s: float = 0.0,
         *,
         moves: bool = True,
+        looks: Looks | None = None,
     ) -> None:
-        """`moves`: jobs that may be moved are."""
+        """`moves`: jobs that may be moved are. `looks`: for moves, after plans in which nobody starts."""
         self.name, self.wake_at = name, NEVER
         self.restless = composition.moving is not None and composition.changing and not composition.fill.reserves
-        self._cluster = cluster
+        self._cluster, self._looks = cluster, looks
         self._used: deque[float] | None = deque(maxlen=KEPT) if composition.patience.habits.forecasts else None
         self._since = 0  # ends since the share was reckoned
         self._runs: dict[int, Run] = {}
@@ -65,6 +67,15 @@ class InPlanner:
             where = decision.placement or self._planner.running[decision.job][1]
             stage.start(run, flat(where, self._cluster))
         self.wake_at = made.wake_at
+        if self._looks is not None:
+            self._better(made, stage, self._looks)
+
+    def _better(self, made: Plan, stage: Stage, looks: Looks) -> None:
+        if not made.starts:
+            for decision in looks.moves(self._planner, made, self._runs, stage.now):
+                assert decision.placement is not None
+                stage.start(self._runs[decision.job], flat(decision.placement, self._cluster))
+        self.wake_at = min(self.wake_at, looks.wake_at)
 
     def plan(self, now: float) -> Plan:
         return self._planner.act(now)

@@ -9,7 +9,7 @@ A YAML file names a policy and changes parts of it:
     patience: none        # likewise
     fill: easy            # none, easy, holes
     moves: false          # whether running jobs may be moved (only `pal` moves any, if `moving` does not say so)
-    moving: assign        # none, assign, pools, pools-learned: how running jobs make way
+    moving: assign        # none, assign, value, pools, pools-learned: how running jobs make way; `value` is pald's
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pal_slurm.sim.artifact.gavel import InGavelRounds
 from pal_slurm.sim.artifact.in_rounds import InRounds
 from pal_slurm.sim.engine import ClusterRules, Scheduler
 from pal_slurm.sim.in_planner import InPlanner
+from pal_slurm.sim.looks import Looks
 
 
 class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -113,7 +114,8 @@ def scheduler_for(spec: PolicySpec, setting: Setting, known: ScoreTable, seed: i
         spec.policy, order=spec.order or "fifo", placement=placement, patience=spec.patience, fill=spec.fill
     )
     ties = binned(known.classes, known.score, known.known, alike)  # as pald sees its scores
-    return InPlanner(spec.label, setting.cluster, ties, composition)
+    looks = Looks(setting.rules.restart_cost_s) if moving == "value" and moves else None
+    return InPlanner(spec.label, setting.cluster, ties, composition, looks=looks)
 
 
 def _moving(spec: PolicySpec, setting: Setting, moves: bool) -> str:

@@ -25,16 +25,17 @@ NODES, WIDTH = 3, 4
 CLUSTER = homogeneous(NODES, WIDTH)
 APPS = tuple(App(cls, cls, {"gpu": base}, (1.0, 1.0, 1.7, 1.7)) for cls, base in (("A", 1.0), ("B", 0.5)))
 SPECS = [
-    PolicySpec(policy=policy, fill=fill, order=order, moves=moves)
-    for policy, fills, moves in (
-        ("artifact/pal", ("none", "easy", "holes"), None),
-        ("artifact/pm-first", ("none",), None),
-        ("artifact/packed-sticky", ("none", "easy", "holes"), None),
-        ("artifact/packed-nonsticky", ("none", "holes"), None),
-        ("pal", ("none", "easy", "holes"), True),
-        ("pal", ("none", "easy"), False),
-        ("packed", ("none", "easy"), None),
-        ("random", ("easy",), None),
+    PolicySpec(policy=policy, fill=fill, order=order, moves=moves, moving=moving)
+    for policy, fills, moves, moving in (
+        ("artifact/pal", ("none", "easy", "holes"), None, ""),
+        ("artifact/pm-first", ("none",), None, ""),
+        ("artifact/packed-sticky", ("none", "easy", "holes"), None, ""),
+        ("artifact/packed-nonsticky", ("none", "holes"), None, ""),
+        ("pal", ("none", "easy", "holes"), True, ""),
+        ("pal", ("none", "easy"), True, "value"),
+        ("pal", ("none", "easy"), False, ""),
+        ("packed", ("none", "easy"), None, ""),
+        ("random", ("easy",), None, ""),
     )
     for fill in fills
     for order in ("fifo", "las", "srtf")
@@ -128,7 +129,9 @@ def simulate(
     return Engine(CLUSTER, table, load, scheduler, rules, changes).run()
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=lambda spec: f"{spec.policy}-{spec.order}-{spec.fill}-{spec.moves}")
+@pytest.mark.parametrize(
+    "spec", SPECS, ids=lambda spec: f"{spec.policy}-{spec.order}-{spec.fill}-{spec.moves}{spec.moving}"
+)
 @settings(deadline=None, max_examples=12)
 @given(load=loads(), seed=st.integers(0, 50), cost=st.sampled_from([0.0, 20.0]))
 def test_no_gpu_is_held_twice_and_work_is_conserved(spec: PolicySpec, load: Workload, seed: int, cost: float) -> None:
@@ -185,7 +188,9 @@ def test_utilisation_counts_what_was_held_within_the_makespan_of_those_that_coun
     assert outcome.utilization == pytest.approx(held / (CLUSTER.n_gpus * (end - begin)))
 
 
-@pytest.mark.parametrize("spec", SPECS[::3], ids=lambda spec: f"{spec.policy}-{spec.order}-{spec.fill}-{spec.moves}")
+@pytest.mark.parametrize(
+    "spec", SPECS[::3], ids=lambda spec: f"{spec.policy}-{spec.order}-{spec.fill}-{spec.moves}{spec.moving}"
+)
 @settings(deadline=None, max_examples=5)
 @given(load=loads(), seed=st.integers(0, 50))
 def test_the_same_seed_gives_the_same_outcome(spec: PolicySpec, load: Workload, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""What moves would be proposed: gain over cost, exchanges in which nobody loses, room for the head; what they cost."""
+"""What moves would be proposed: gain over cost, exchanges, room for the head; what they cost and brought."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from pal_slurm.model import (
     neutral_scores,
 )
 from pal_slurm.policy import compose
-from pal_slurm.policy.moving.value import ByValue, MayMove
+from pal_slurm.policy.moving.value import ByValue, ForRoom, MayMove, rest_of
 from pal_slurm.store.samples import JobSample
 
 NOW = 1_800_000_000.0
@@ -65,7 +65,7 @@ APPS = Apps({"a": App("a", "A"), "b": App("b", "B")}, App("?", "A"))
 
 def look(
     jobs: list[Job], scores: dict[tuple[str, str, int], float], *, waits: tuple[Job, ...] = (), cost: float = 60.0,
-    nodes: int = 4, margin: float = 2.0,
+    nodes: int = 4, margin: float = 2.0, movable: list[Job] | None = None,
 ) -> list[Decision]:  # fmt: skip
     """`scores`: (class, node, slot); any other GPU counts 1.0."""
     made: Cluster = homogeneous(nodes, 4)
@@ -82,8 +82,9 @@ def look(
     all_known = np.ones(values.shape, dtype=np.bool_)
     known = Knowledge(ScoreTable(table.classes, values, bins.astype(np.int16), all_known), APPS)
     view = Snapshot(NOW, made, waits, tuple(jobs))
-    seek = ByValue(view, known, compose("pal", placement="lv").placement, margin, 8, waits)
-    return seek.moves([MayMove(job, cost) for job in jobs])
+    heads = [ForRoom(job, NOW + HOUR) for job in waits]
+    seek = ByValue(view, known, compose("pal", placement="lv").placement, margin, 8, heads)
+    return seek.moves([MayMove(job, cost) for job in (jobs if movable is None else movable)])
 
 
 def slow(*nodes: str, score: float = 1.5) -> dict[tuple[str, str, int], float]:
@@ -125,12 +126,54 @@ def test_two_jobs_exchange_their_gpus_when_one_gains_and_the_other_does_not_lose
     assert look(one_sided, slow("n1"), nodes=2) == []
 
 
-def test_while_jobs_wait_free_gpus_are_theirs_and_a_job_may_make_room_for_the_head() -> None:
+def test_who_hardly_feels_a_slow_gpu_takes_it_for_another_ones_sake_and_nobody_else_does() -> None:
+    jobs = [running(1, "n1", (0, 1, 2, 3), "a"), running(2, "n2", (0, 1, 2, 3), "b")]
+
+    def with_loss(share: float) -> list[Decision]:
+        felt = {("B", "n1", slot): 1.0 / (1.0 - share) for slot in range(4)}
+        return look(jobs, slow("n1") | felt, nodes=2)
+
+    gains = {d.job: d.terms.gain_s for d in with_loss(0.03) if d.terms}
+    assert gains == {1: pytest.approx(HOUR / 3), 2: pytest.approx(-HOUR * 0.03 / 0.97)}
+    assert with_loss(0.06) == []
+
+
+def test_a_job_may_make_room_for_the_head() -> None:
     jobs = [running(number, f"n{number}", (0,)) for number in (1, 2)]
     (found,) = look(jobs, {}, waits=(waiting(9, 4),), nodes=2)
     assert found.reason is Reason.MAKES_ROOM and found.terms is not None and found.terms.makes_room_for == 9
     assert found.placement is not None and found.placement.nodes != jobs[found.job - 1].nodes
-    assert look(jobs, slow("n1"), waits=(waiting(9, 3),), nodes=2) == []  # it has room already
+    assert look(jobs, {}, waits=(waiting(9, 3),), nodes=2) == []  # it has room already
+    assert look(jobs, {}, waits=(waiting(9, 4),), nodes=2, cost=8000.0) == []  # dearer than the head's wait
+    assert look(jobs, {}, waits=(waiting(9, 4),), nodes=2, movable=[]) == []
+
+
+def test_several_jobs_make_room_for_a_head_and_none_of_them_waits_for_another() -> None:
+    jobs = [running(10 * n + slot, f"n{n}", (slot,)) for n in (1, 2, 3) for slot in range(2)]
+    found = look(jobs, {}, waits=(waiting(99, 4),), nodes=3)
+    left = {d.job // 10 for d in found}
+    assert len(found) == 2 and len(left) == 1  # both of one node
+    targets = [(d.placement.nodes[0], d.placement.gpus[0]) for d in found if d.placement]
+    assert len(set(targets)) == 2 and not {node for node, _ in targets} & {f"n{n}" for n in left}
+    assert not set(targets) & {(job.nodes[0], job.gpus[0]) for job in jobs}  # what they take is free now
+    bound = [job for job in jobs if job.id != 11]
+    assert {d.job // 10 for d in look(jobs, {}, waits=(waiting(99, 4),), nodes=3, movable=bound)} != {1}
+    over_two = replace(waiting(99, 4), shape=Shape(2, 2, 8))
+    assert look(jobs, {}, waits=(over_two,), nodes=3) == []  # 6 GPUs are free
+
+
+def test_free_gpus_that_the_head_has_no_use_for_serve_those_who_run() -> None:
+    jobs = [running(1, "n1", (0,)), running(2, "n2", (0, 1)), running(3, "n3", (0, 1))]
+    (found,) = look(jobs, slow("n1"), waits=(waiting(9, 8),), nodes=3, movable=jobs[:1])
+    assert found.job == 1 and found.reason is Reason.BETTER_GPUS
+    assert found.placement is not None and found.placement.nodes != ("n1",)
+
+
+def test_a_job_is_not_taken_to_run_for_longer_than_jobs_use_of_their_limits() -> None:
+    job = replace(running(1, "n1", (0,)), start=int(NOW) - HOUR, end=int(NOW) + 3 * HOUR)  # a limit of four hours
+    assert rest_of(job, NOW) == HOUR  # as long as it ran
+    assert rest_of(job, NOW, 0.4) == pytest.approx(0.6 * HOUR)
+    assert rest_of(job, NOW, 0.2) == HOUR  # it has outlived most, and nobody knows for how long
 
 
 def test_planning_for_two_thousand_movable_jobs_is_quick() -> None:
@@ -210,3 +253,14 @@ def test_a_cost_without_steps_is_what_was_reckoned_and_steps_count_for_no_more_t
     shown = [a_sample(NOW - 100, NOW, 1.0), a_sample(NOW + 30, NOW + 90, 1e9)]
     (lied,) = measured([MOVE], [], lambda _: shown, now)
     assert (lied.real_cost_s, lied.real_gain_s) == (30.0, -80.0)
+
+
+def test_who_made_room_brought_what_it_promised_if_the_other_one_was_let_go_soon() -> None:
+    room = replace(MOVE, makes_room_for=7)
+
+    def gain(*at: float) -> float | None:
+        (found,) = measured([room], [], lambda _: [], NOW + 1000, lambda job: at if job == 7 else ())
+        return found.real_gain_s
+
+    assert gain(NOW + 30) == MOVE.gain_s
+    assert gain() == gain(NOW - 5) == gain(NOW + 700) == 0.0  # its own steps are as they were

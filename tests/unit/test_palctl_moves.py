@@ -151,7 +151,7 @@ def slow_first_node() -> Knowledge:
     score = np.ones((1, 4, 4))
     score[0, 0] = 2.0
     known = np.ones((1, 4, 4), dtype=np.bool_)
-    return Knowledge(ScoreTable(("A",), score, np.zeros((1, 4, 4), dtype=np.int16), known), Apps())
+    return Knowledge(ScoreTable(("A",), score, (score > 1.0).astype(np.int16), known), Apps())
 
 
 @pytest.mark.parametrize("actuator", ["shadow", "move"])

@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import islice
 
 from pal_slurm.config import Config
 from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.round import Round
 from pal_slurm.guard import Rules
-from pal_slurm.guard.running import movable, unleased
-from pal_slurm.model import Action, Decision, Job, Reason
+from pal_slurm.guard.running import movable
+from pal_slurm.model import Action, Decision, Reason
 from pal_slurm.policy import Composition
-from pal_slurm.policy.moving.value import ByValue, MayMove
+from pal_slurm.policy.moving.value import ByValue, ForRoom, MayMove
 
 WAITING = (Reason.NO_ROOM, Reason.BEHIND_HEAD)
 
 
 def proposals(
-    round: Round, decisions: list[Decision], composition: Composition, config: Config, rules: Rules, costs: Costs
+    round: Round,
+    decisions: list[Decision],
+    composition: Composition,
+    config: Config,
+    rules: Rules,
+    costs: Costs,
+    of_limit: float | None = None,
 ) -> list[Decision]:
-    """`decisions`: of this cycle's plan, about those that wait."""
+    """`decisions`: of this cycle's plan, about those that wait. `of_limit`: what jobs really use of their limits."""
     if rules.moves is None:
         return []
     room = min(rules.moves.at_once - rules.moves.on_way, rules.moves.per_cluster - rules.moves.of_cluster)
@@ -30,8 +35,7 @@ def proposals(
     number: Callable[[Decision], int] = lambda d: d.rank  # noqa: E731
     waiting = {job.id: job for job in round.view.pending}
     kept = sorted((d for d in decisions if d.action is Action.WAIT and d.reason in WAITING), key=number)
-    where = {name for job in jobs for name in job.nodes}
-    theirs = (job for job in unleased(round.view, where) if job.gpu_job)
-    heads: tuple[Job, ...] = tuple(waiting[d.job] for d in kept[:1] if d.job in waiting) or tuple(islice(theirs, 1))
-    look = ByValue(round.view, round.knowledge, composition.placement, config.moves.margin * costs.doubt, room, heads)
+    heads = tuple(ForRoom(waiting[d.job], d.until) for d in kept[:1] if d.job in waiting)
+    margin = config.moves.margin * costs.doubt
+    look = ByValue(round.view, round.knowledge, composition.placement, margin, room, heads, of_limit)
     return look.moves([MayMove(job, costs.of(job, round.view.cluster)) for job in jobs])

@@ -1,15 +1,15 @@
 """`value`: moves within a pool whose predicted gain exceeds what they cost, by a margin. Pure.
 
-Three kinds, the best first: to free GPUs that are better or closer together; two jobs that exchange their GPUs, neither
-of which is made slower; one job that goes elsewhere so that the head of the queue has room. A gain is time: what the
-job's next two hours, or less where it ends sooner, would be shorter by. Its rest is unknown: a job that has run for
-long is taken to run for as long again.
+Who starts, and where, is decided as if nobody could be moved; where nobody starts, this looks at who runs and finds the
+best first: those whose going makes room for a job that waits (rooms.py); to free GPUs that are better or closer
+together; two jobs that exchange their GPUs (exchange.py). No move of a plan waits for another one, but of the two that
+exchange. A gain is time: what the job's next two hours, or less where it ends sooner, would be shorter by. Its rest is
+unknown: a job that has run for long is taken to run for as long again, but not beyond what jobs use of their limits.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -18,6 +18,7 @@ from pal_slurm.model import (
     Action,
     App,
     Decision,
+    Factors,
     FloatArray,
     Gpus,
     Job,
@@ -30,12 +31,13 @@ from pal_slurm.model import (
     speeds_of,
 )
 from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.moving.exchange import exchanges
+from pal_slurm.policy.moving.rooms import Rooms
 from pal_slurm.policy.needs import Need
-from pal_slurm.policy.seams import Placer
+from pal_slurm.policy.seams import Placer, movings
 
 MOST_S = 7_200.0  # beyond that nobody knows what will be
 LEAST_S = 1_800.0
-MOST_PAIRS = 256  # jobs of one shape, those on the worst GPUs, for which a partner is sought
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,16 @@ class MayMove:
 
     job: Job
     cost_s: float
+    app: App | None = None  # None: the one that its hint names
+
+
+@dataclass(frozen=True, slots=True)
+class ForRoom:
+    """A job that waits because nothing fits it."""
+
+    job: Job
+    until: float | None = None  # when it would probably start without any move
+    app: App | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +67,36 @@ class RunsNow:
     need: Need
     gpus: Gpus
     model: int
-    step: float
+    now: Factors
     rest_s: float
 
     @property
     def job(self) -> Job:
         return self.mover.job
 
+    @property
+    def step(self) -> float:
+        return self.now.step_time
+
     def gain(self, step: float) -> float:
         return self.rest_s * (1.0 - step / self.step)
 
+    def could_win(self, score: float) -> float:
+        """At most, on GPUs that are not better than that."""
+        return self.rest_s * (1.0 - score * min(self.app.comm) / (self.now.worst_score * self.now.comm))
 
-def rest_of(job: Job, now: float) -> float:
-    """The time over which a gain counts."""
+
+def rest_of(job: Job, now: float, of_limit: float | None = None) -> float:
+    """The time over which a gain counts. `of_limit`: the share of their limits that jobs really run, if it is known."""
     ran = now - (job.start or now)
-    left = MOST_S if job.end is None else max(0.0, job.end - now)
-    return min(MOST_S, left, max(LEAST_S, ran))
+    rest = min(MOST_S, max(LEAST_S, ran))
+    if job.end is None:
+        return rest
+    rest = min(rest, max(0.0, job.end - now))
+    if of_limit is not None and job.start is not None:
+        usual = of_limit * (job.end - job.start) - ran
+        rest = min(rest, usual if usual > 0 else ran)
+    return rest
 
 
 @dataclass
@@ -82,34 +108,40 @@ class ByValue:
     placer: Placer
     margin: float  # gain over cost, at least
     most: int  # moves
-    waits: tuple[Job, ...] = ()  # those that wait for GPUs, in their order
+    waits: Sequence[ForRoom] = ()  # whose turn it is, in their order
+    of_limit: float | None = None
+    floor: Floor | None = None  # what is free, where somebody keeps that; it is as it was after the look
     found: list[Decision] = field(default_factory=list)
 
     def moves(self, movers: Sequence[MayMove]) -> list[Decision]:
         cluster, view = self.view.cluster, self.view
         self.speeds = speeds_of(cluster, self.knowledge.scores)
-        self.floor = Floor(cluster, self.knowledge, now=view.taken, reservations=view.reservations)
+        made = self.floor or Floor(cluster, self.knowledge, now=view.taken, reservations=view.reservations)
+        self.on, restore = made, made.saved()
+        self._free: dict[tuple[str, int], FloatArray] = {}  # by class and model: what is free, best first
         standing = [s for mover in movers if (s := self._standing(mover)) is not None]
-        if self.waits:
-            self._make_room(standing)
-        else:
-            self._to_free_gpus(standing)
-        taken = {d.job for d in self.found}
-        self._exchange([s for s in standing if s.job.id not in taken])
+        self._make_room(standing)
+        self._to_free_gpus(self._left(standing))
+        self._exchange(self._left(standing))
+        restore()
         return self.found
+
+    def _left(self, standing: Sequence[RunsNow]) -> list[RunsNow]:
+        taken = {d.job for d in self.found}
+        return [s for s in standing if s.job.id not in taken]
 
     def _standing(self, mover: MayMove) -> RunsNow | None:
         job, cluster = mover.job, self.view.cluster
-        need = self.floor.needs.of(job)
+        need = self.on.needs.of(job)
         if need is None or not need.ways or not set(job.nodes) <= cluster.node_index.keys():
             return None
-        app = self.knowledge.apps.get(job.hint.app, job.user)
+        app = mover.app or self.knowledge.apps.get(job.hint.app)
         gpus = flat(Placement(job.nodes, job.gpus, exact=False), cluster)
         models = {int(cluster.gpu_model.reshape(-1)[g]) for g in gpus}
-        step = self.speeds.step(app, gpus)
-        if len(models) > 1 or step <= 0:
+        now = self.speeds.factors(app, gpus)
+        if len(models) > 1 or now.step_time <= 0:
             return None
-        return RunsNow(mover, app, need, gpus, models.pop(), step, rest_of(job, self.view.taken))
+        return RunsNow(mover, app, need, gpus, models.pop(), now, rest_of(job, self.view.taken, self.of_limit))
 
     def _in_pool(self, s: RunsNow, where: Placement) -> bool:
         """Pools are the assignment's matter: here a job keeps its GPU model."""
@@ -121,116 +153,80 @@ class ByValue:
         said = MoveTerms(s.mover.cost_s, gain, s.step, **terms)
         self.found.append(Decision(s.job.id, None, Action.MOVE, reason, where, step, terms=said))
 
+    # room for who waits
+
+    def _make_room(self, standing: Sequence[RunsNow]) -> None:
+        rooms = Rooms(self.on, self.placer, self.speeds, self.margin, standing)
+        for head in self.waits:
+            need = self.on.needs.of(head.job)
+            app = head.app or self.knowledge.apps.get(head.job.hint.app)
+            if need is None or self.placer.place(head.job, app, self.on) is not None:
+                continue
+            sooner = LEAST_S if head.until is None else min(MOST_S, max(0.0, head.until - self.view.taken))
+            room = rooms.best(need, self.most - len(self.found), sooner * need.shape.least_gpus)
+            if room is not None:
+                saved = sooner * need.shape.least_gpus / sum(len(s.gpus) for s, _, _ in room.moves)
+                for s, where, step in room.moves:
+                    self.on.hold(s.job, where)
+                    self._propose(s, where, s.gain(step) + saved, Reason.MAKES_ROOM, makes_room_for=head.job.id)
+            return
+
     # to free GPUs
 
     def _to_free_gpus(self, standing: Sequence[RunsNow]) -> None:
         """Those that run worst first; what one takes is no longer there for the next."""
-        for s in sorted(standing, key=lambda s: -s.rest_s * s.step / max(self._ideal(s), 1e-12)):
-            if len(self.found) >= self.most:
+        hopes = [(self._hope(s), s) for s in standing]
+        for hope, s in sorted(hopes, key=lambda pair: -pair[0]):
+            if len(self.found) >= self.most or hope <= 0:
                 return
-            where = self.placer.place(s.job, s.app, self.floor)
+            where = self._elsewhere(s)
             if where is None or not self._in_pool(s, where):
                 continue
             gain = s.gain(self.speeds.step(s.app, flat(where, self.view.cluster)))
             if gain > self.margin * s.mover.cost_s:
-                self.floor.take(s.job, where)
+                self.on.hold(s.job, where)
                 self._propose(s, where, gain, Reason.BETTER_GPUS)
 
-    def _ideal(self, s: RunsNow) -> float:
-        values = self.speeds.values(s.app.cls)
-        return float(values.min())
+    def _hope(self, s: RunsNow) -> float:
+        """GPU seconds that it could win at most, what that must pay for taken off."""
+        return len(s.gpus) * (s.could_win(self._best_free(s)) - self.margin * s.mover.cost_s)
+
+    def _best_free(self, s: RunsNow) -> float:
+        """No GPUs that it could have now are better than that; infinity: there are none."""
+        key = (s.app.cls, s.model)
+        if key not in self._free:
+            of_model = self.view.cluster.gpu_model.reshape(-1) == s.model
+            self._free[key] = np.sort(self.speeds.values(s.app.cls)[self.on.free.reshape(-1) & of_model])
+        free, n = self._free[key], len(s.gpus)
+        if n > 1:
+            free = np.sort(np.concatenate([free[:n], self.speeds.values(s.app.cls)[list(s.gpus)]]))
+        return float(free[n - 1]) if len(free) >= n else np.inf
+
+    def _elsewhere(self, s: RunsNow) -> Placement | None:
+        """The best of what is free, its own GPUs among it."""
+        if len(s.gpus) == 1:
+            return self.placer.place(s.job, s.app, self.on)
+        held = Placement(s.job.nodes, s.job.gpus, exact=False)
+        self.on.give(s.job, held)
+        where = self.placer.place(s.job, s.app, self.on)
+        self.on.hold(s.job, held)
+        return where
 
     # two that exchange their GPUs
 
     def _exchange(self, standing: Sequence[RunsNow]) -> None:
-        shapes: dict[tuple[object, ...], list[RunsNow]] = defaultdict(list)
-        for s in standing:
-            if all(gpus == s.job.gpus[0] for gpus in s.job.gpus):  # else it can't be asked for
-                shapes[(s.model, len(s.job.nodes), len(s.job.gpus[0]), s.job.partitions)].append(s)
-        for alike in shapes.values():
-            if len(alike) > 1:
-                self._pairs(alike)
-
-    def _pairs(self, alike: Sequence[RunsNow]) -> None:
-        steps = self._steps(alike)
-        now = np.array([s.step for s in alike])
-        rest, cost = np.array([s.rest_s for s in alike]), np.array([s.mover.cost_s for s in alike])
-        gain = rest[:, None] * (1.0 - steps / now[:, None])  # of i on the GPUs of j
-        worst = np.argsort(-gain.max(axis=1), kind="stable")[:MOST_PAIRS]
-        both = gain[worst] + gain[:, worst].T - self.margin * (cost[worst][:, None] + cost[None, :])
-        both[(gain[worst] < 0) | (gain[:, worst].T < 0)] = -np.inf
-        both[np.arange(len(worst)), worst] = -np.inf
-        for _ in range(8 * self.most):
-            row, j = divmod(int(both.argmax()), len(alike))
-            i = int(worst[row])
-            if both[row, j] <= 0 or len(self.found) + 2 > self.most:
-                return
-            both[row, j] = -np.inf
-            if not self._may_exchange(alike[i], alike[j]):
-                continue
-            both[np.isin(worst, (i, j))] = -np.inf
-            both[:, [i, j]] = -np.inf
-            for one, other, won in ((alike[i], alike[j], gain[i, j]), (alike[j], alike[i], gain[j, i])):
-                where = Placement(other.job.nodes, other.job.gpus, exact=self.view.cluster.slots)
-                self._propose(one, where, float(won), Reason.BETTER_GPUS, partner=other.job.id)
-
-    def _steps(self, alike: Sequence[RunsNow]) -> FloatArray:
-        """Seconds per step of each on the GPUs of each; one row per application is worked out."""
-        rows: dict[int, FloatArray] = {}
-        for s in alike:
-            if id(s.app) not in rows:
-                rows[id(s.app)] = np.array([self.speeds.step(s.app, other.gpus) for other in alike])
-        return np.stack([rows[id(s.app)] for s in alike])
-
-    def _may_exchange(self, one: RunsNow, other: RunsNow) -> bool:
-        """Not where one of them alone is asked first: the other one would stand still until that one has answered."""
-        if bool(one.job.consent.signal) != bool(other.job.consent.signal):
-            return False
-        return _may_have(one, other, self.view) and _may_have(other, one, self.view)
-
-    # room for the head of the queue
-
-    def _make_room(self, standing: Sequence[RunsNow]) -> None:
-        """The head wants GPUs of one node; a job there fits elsewhere, where the head would not."""
-        head = self.waits[0]
-        need = self.floor.needs.of(head)
-        way = next((way for way in need.ways if way[0] == 1), None) if need is not None else None
-        if (
-            way is None
-            or need is None
-            or self.placer.place(head, self.knowledge.apps.get(head.hint.app, head.user), self.floor)
-        ):
-            return
-        offers = sorted(self._rooms(standing, way[1], need), key=lambda offer: offer[0])
-        for loss, s, where in offers[:1]:
-            saved = LEAST_S * way[1]
-            if saved > loss + self.margin * s.mover.cost_s * len(s.gpus):
-                gain = s.gain(self.speeds.step(s.app, flat(where, self.view.cluster))) + saved / len(s.gpus)
-                self._propose(s, where, gain, Reason.MAKES_ROOM, makes_room_for=head.id)
-
-    def _rooms(self, standing: Sequence[RunsNow], gpus: int, need: Need) -> Iterator[tuple[float, RunsNow, Placement]]:
-        """(GPU seconds that it costs the mover, the mover, where it would go)."""
-        index, floor = self.view.cluster.node_index, self.floor
-        for s in standing:
-            row = index[s.job.nodes[0]]
-            allowed = any(area.mask is None or area.mask[row] for area in need.areas)
-            if len(s.job.nodes) != 1 or not allowed or floor.n_free[row] + len(s.gpus) < gpus:
-                continue
-            rest = tuple(int(slot) for slot in np.flatnonzero(floor.free[row]))
-            undo = floor.clear(s.job, Placement(s.job.nodes, (rest,), exact=False)) if rest else None
-            where = self.placer.place(s.job, s.app, floor)
-            if undo is not None:
-                undo()
-            if where is not None and self._in_pool(s, where) and s.job.nodes[0] not in where.nodes:
-                yield -s.gain(self.speeds.step(s.app, flat(where, self.view.cluster))) * len(s.gpus), s, where
-
-
-def _may_have(one: RunsNow, other: RunsNow, view: Snapshot) -> bool:
-    rows = [view.cluster.node_index[name] for name in other.job.nodes]
-    return any(area.mask is None or bool(area.mask[rows].all()) for area in one.need.areas)
+        most = self.most - len(self.found)
+        for one, other, won, lost in exchanges(standing, self.view, self.speeds, self.margin, most):
+            for mover, partner, gain in ((one, other, won), (other, one, lost)):
+                where = Placement(partner.job.nodes, partner.job.gpus, exact=self.view.cluster.slots)
+                self._propose(mover, where, gain, Reason.BETTER_GPUS, partner=partner.job.id)
 
 
 def as_waiting(job: Job) -> Job:
     """A running job as a placer looks at one: by what it asks for, not by where it is."""
     original = job.lease.original if job.lease else job.request
     return replace(job, request=original, required_nodes="", slots=())
+
+
+# Who starts is not its matter: the plan is made without it, and then it looks.
+movings.register("value", lambda _: None)
