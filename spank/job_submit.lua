@@ -36,13 +36,13 @@ function pal.is_app(name)
 	return type(name) == "string" and #name <= 64 and name:find("^[A-Za-z0-9][A-Za-z0-9._+%-]*$") ~= nil
 end
 
--- What may stand behind pal:move=, shared in the same way: SECONDS, or [B:]SIGNAL@SECONDS.
+-- What may stand behind pal:move=, shared in the same way: SECONDS, or [B:]SIGNAL@SECONDS[!].
 function pal.is_move(value)
 	local cost = value:match("^[1-9]%d*$")
 	if cost then
 		return #cost <= 5 and tonumber(cost) <= MOST_COST
 	end
-	local signal, ahead = value:gsub("^B:", ""):gsub("^SIG", ""):match("^(USR[12])@([1-9]%d*)$")
+	local signal, ahead = value:gsub("^B:", ""):gsub("^SIG", ""):match("^(USR[12])@([1-9]%d*)!?$")
 	return signal ~= nil and #ahead <= 4 and tonumber(ahead) <= MOST_AHEAD
 end
 

@@ -5,14 +5,16 @@
 
 #include "move.h"
 
-/* Whole seconds from 1 to most, without a sign, a blank or a leading zero, and nothing behind them. */
-static bool is_seconds(const char *text, long most)
+/* Whole seconds from 1 to most, without a sign, a blank or a leading zero, and nothing behind them but last, once. */
+static bool is_seconds(const char *text, long most, char last)
 {
 	long seconds = 0;
 
-	if (text[0] == '0' || text[0] == '\0')
+	if (text[0] == '0' || text[0] == '\0' || text[0] == last)
 		return (false);
 	for (; *text != '\0'; text++) {
+		if (last != '\0' && text[0] == last && text[1] == '\0')
+			break;
 		if (*text < '0' || *text > '9')
 			return (false);
 		seconds = seconds * 10 + (*text - '0');
@@ -30,7 +32,7 @@ enum pal_move_fault pal_move_check(const char *value)
 		return (PAL_MOVE_FORM);
 	seconds = strchr(value, '@');
 	if (seconds == NULL && strspn(value, "+-0123456789.eE") == strlen(value))
-		return (is_seconds(value, PAL_MOVE_COST) ? PAL_MOVE_OK : PAL_MOVE_COSTS);
+		return (is_seconds(value, PAL_MOVE_COST, '\0') ? PAL_MOVE_OK : PAL_MOVE_COSTS);
 	if (seconds == NULL)
 		return (PAL_MOVE_FORM);
 	if (strncmp(signal, "B:", 2) == 0)
@@ -39,7 +41,7 @@ enum pal_move_fault pal_move_check(const char *value)
 		signal += 3;
 	if (strncmp(signal, "USR1@", 5) != 0 && strncmp(signal, "USR2@", 5) != 0)
 		return (PAL_MOVE_SIGNAL);
-	return (is_seconds(seconds + 1, PAL_MOVE_AHEAD) ? PAL_MOVE_OK : PAL_MOVE_SECONDS);
+	return (is_seconds(seconds + 1, PAL_MOVE_AHEAD, '!') ? PAL_MOVE_OK : PAL_MOVE_SECONDS);
 }
 
 void pal_move_explain(const char *value, char *sentence, size_t size)

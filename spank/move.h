@@ -16,7 +16,7 @@ enum pal_move_fault {
 	PAL_MOVE_SECONDS,
 };
 
-/* Checks value: SECONDS (1 to PAL_MOVE_COST), or [B:]SIGNAL@SECONDS (USR1 or USR2; 1 to PAL_MOVE_AHEAD). */
+/* Checks value: SECONDS (1 to PAL_MOVE_COST), or [B:]SIGNAL@SECONDS[!] (USR1 or USR2; 1 to PAL_MOVE_AHEAD). */
 enum pal_move_fault pal_move_check(const char *value);
 
 /* Writes a sentence about the fault that quotes nothing the user typed. */

@@ -18,7 +18,7 @@ import msgspec
 from pal_slurm.daemon.undo import ours, undo
 from pal_slurm.errors import StoreError
 from pal_slurm.model import EditKind
-from pal_slurm.sim.slurm.manners import Manners
+from pal_slurm.sim.slurm.manners import Manners, requeues
 from pal_slurm.slurm.nodes import ReservationRecord
 from pal_slurm.store import Store, open_store
 from tests.moving import QUICK_MOVES, Wanted, moves_of, there
@@ -32,10 +32,12 @@ RELEASES = ("26.05", "24.11")
 class Mover:
     """A house with one job on its way."""
 
-    def __init__(self, house: House, *, swap: bool = False, asked: bool = False, head: bool = False) -> None:
+    def __init__(
+        self, house: House, *, swap: bool = False, words: str = "pal:move", answers: bool = False, head: bool = False
+    ) -> None:
         self.house, self.other = house, 0
-        words = "pal:move=USR1@60" if asked else "pal:move"
-        self.job = self._run(Manners(term_s=3.0, answer=None), f"--comment={words}", "--gres=gpu:2")
+        manners = Manners(3.0, 20.0, requeues) if answers else Manners(term_s=3.0, answer=None)
+        self.job = self._run(manners, f"--comment={words}", "--gres=gpu:2")
         wanted = Wanted(house)
         if swap:
             self._run(Manners(), "--gres=gpu:2")  # the rest of n1
@@ -76,7 +78,20 @@ class Mover:
 
 
 def warned(house: House) -> Mover:
-    mover = Mover(house, asked=True)
+    """It will save and requeue itself."""
+    return _after_the_signal(Mover(house, words="pal:move=USR1@60", answers=True))
+
+
+def silent(house: House) -> Mover:
+    return _after_the_signal(Mover(house, words="pal:move=USR1@60"))
+
+
+def saving(house: House) -> Mover:
+    """It saves and runs on; its user said that it may then be requeued."""
+    return _after_the_signal(Mover(house, words="pal:move=USR1@60!"))
+
+
+def _after_the_signal(mover: Mover) -> Mover:
     mover.until(lambda: mover.step() is EditKind.WARN)
     return mover
 
@@ -108,7 +123,8 @@ def runs(house: House) -> Mover:
 
 
 STATES: Mapping[str, Callable[[House], Mover]] = {
-    "warned": warned, "ending": ending, "waiting": waiting, "pinned": pinned, "runs": runs,
+    "warned": warned, "silent": silent, "saving": saving, "ending": ending, "waiting": waiting, "pinned": pinned,
+    "runs": runs,
 }  # fmt: skip
 
 

@@ -186,6 +186,10 @@ class SteppingSlurm:
         self._cluster.pass_time()
         return self.inner.apply(edits)
 
+    def lift(self, jobs: Sequence[int]) -> None:
+        self._cluster.pass_time()
+        self.inner.lift(jobs)
+
     def pulse(self) -> Pulse:
         self._cluster.pass_time()
         return self.inner.pulse()

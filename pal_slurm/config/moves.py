@@ -29,6 +29,13 @@ class MovesSection(Section, frozen=True):
     per_user: Annotated[int, why("Moves of one user's jobs in an hour.", ge=0, le=10_000)] = 20
     per_cluster: Annotated[int, why("Moves of all jobs in an hour.", ge=0, le=100_000)] = 60
     at_once: Annotated[int, why("Moves that go on at a time.", ge=1, le=1000)] = 8
+    fence: Annotated[
+        bool,
+        why(
+            "A short reservation keeps jobs that wait without a lease from the GPUs of two that exchange theirs, or of "
+            "one that makes room; without it nobody is moved while such a job waits."
+        ),
+    ] = True
     share: Annotated[
         float, why("Most of all GPUs' time that moves may lose, over the last hour.", "share", ge=0, le=0.5)
     ] = 0.02

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -70,6 +70,7 @@ def _names(config: Config) -> Iterator[tuple[str, str]]:
     if config.classes.default not in classes:
         yield "classes.default", f"{config.classes.default} is none of the classes {', '.join(classes)}"
     for name, entry in config.apps.items():
+        yield from _models(f"apps.{name}.base", entry.base, config.cluster.models)
         if not entry.cls:
             yield f"apps.{name}", "has no class; add `class: " + config.classes.default + "` or another"
         elif entry.cls not in classes:
@@ -79,6 +80,17 @@ def _names(config: Config) -> Iterator[tuple[str, str]]:
         costs = (entry.comm.gpu, entry.comm.node, entry.comm.rack, entry.comm.cluster)
         if list(costs) != sorted(costs):
             yield f"apps.{name}.comm", f"{costs}: distance can't make it faster; order gpu <= node <= rack <= cluster"
+
+
+def _models(key: str, base: Mapping[str, float], models: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Where the models are known, speeds are told of these, and of more than one: else they tell nothing."""
+    for name in base if models else ():
+        if name not in models:
+            near = difflib.get_close_matches(name, models, n=1, cutoff=0.0)
+            yield f"{key}.{name}", f"{name} is none of cluster.models ({', '.join(models)}); did you mean `{near[0]}`?"
+    if len(models) > 1 and len(base) == 1:
+        rest = ", ".join(model for model in models if model not in base)
+        yield key, f"tells of {next(iter(base))} only: tell of {rest} too, or leave `base` out, and it is learned"
 
 
 def _times_said(n: int) -> str:

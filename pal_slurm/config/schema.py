@@ -1,7 +1,7 @@
 """Every key of pal.yaml: type, default, unit and one line of why. In: nothing. Out: `Config` and its sections.
 
-The only place, with `moves.py` and `page.py`, where a key is described: the checker, `palctl config explain`, the
-sample file and its tests all read these annotations.
+The only place, with `moves.py`, `pools.py` and `page.py`, where a key is described: the checker, `palctl config
+explain`, the sample file and its tests all read these annotations.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import msgspec
 
 from pal_slurm.config.moves import MovesSection
 from pal_slurm.config.page import PageSection, UsersSection
+from pal_slurm.config.pools import PoolsSection
 from pal_slurm.config.section import Section, why
 from pal_slurm.model import App, Apps
 
@@ -65,6 +66,13 @@ class PolicySection(Section, frozen=True):
     placement: Annotated[str, why("Which GPUs; lv is the least step time over every span. Empty: as named.")] = ""
     patience: Annotated[
         str, why("Start now or wait for a better span: choosy, value, none, fixed(3600,7200), dally. Empty: as named.")
+    ] = ""
+    pools: Annotated[
+        Literal["", "prices", "fastest"],
+        why(
+            "Which GPU model a job takes: by prices, what it costs those who wait counted too, or whichever is "
+            "fastest for it. Empty: as named; pal goes by prices."
+        ),
     ] = ""
     preemption: Annotated[Literal["", "none"], why("Means nothing any more; kept so that older files are taken.")] = ""
     backfill: Annotated[
@@ -179,7 +187,7 @@ class AppEntry(Section, frozen=True):
     cls: Annotated[str, why("Its class.")] = msgspec.field(default="", name="class")
     base: Annotated[
         dict[str, Annotated[float, msgspec.Meta(gt=0, le=1e6)]],
-        why("Seconds per step on a median GPU of each model; a model that is missing counts as 1.0.", "s"),
+        why("Seconds per step on a median GPU of each model; none: learned, as far as it was seen.", "s"),
     ] = msgspec.field(default_factory=dict)
     comm: Annotated[CommEntry, why("What distance between its GPUs costs it: a factor on the step time.")] = (
         msgspec.field(default_factory=CommEntry)
@@ -265,6 +273,7 @@ class Config(Section, frozen=True):
     cycle: Annotated[CycleSection, why("When pald looks and decides.")] = CycleSection()
     budget: Annotated[BudgetSection, why("How much of slurmctld's time pald may take.")] = BudgetSection()
     moves: Annotated[MovesSection, why("Which running jobs may be moved to better GPUs.")] = MovesSection()
+    pools: Annotated[PoolsSection, why("Which GPU models a job may have, where there are several.")] = PoolsSection()
     leader: Annotated[LeaderSection, why("Only one pald writes.")] = LeaderSection()
     classes: Annotated[ClassesSection, why("Families of applications with the same sensitivity.")] = ClassesSection()
     apps: Annotated[

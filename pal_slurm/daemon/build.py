@@ -219,6 +219,7 @@ def composition_of(config: Config) -> Composition:
         order=p.order,
         placement=p.placement,
         patience=p.patience,
+        pools=p.pools,
         fill="" if p.backfill is None else "easy" if p.backfill else "none",
     )
 

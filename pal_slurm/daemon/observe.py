@@ -60,7 +60,7 @@ class Observer:
         return len(started) + len(ended)
 
     def _outcome(self, job: Job, cluster: Cluster, knowledge: Knowledge, pins: Pins) -> JobOutcome:
-        app = knowledge.apps.get(job.hint.app)
+        app = knowledge.apps.get(job.hint.app, job.user)
         asked, slurm_step_time = pins.get(job.key, (None, None))
         got = Placement(job.nodes, job.gpus, exact=False)
         sat = set(got.nodes) <= set(cluster.node_index)

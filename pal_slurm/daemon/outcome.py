@@ -16,6 +16,7 @@ _DID = {
     EditKind.UNPIN: "undone",
     EditKind.WARN: "asked to save",
     EditKind.REQUEUE: "requeued",
+    EditKind.FENCE: "fenced",
     EditKind.RENICE: "given their nice back",
 }
 

@@ -50,6 +50,11 @@ def undo(slurm: Slurm, jobs: Iterable[Job], now: float) -> list[EditResult]:
     return results
 
 
+def fences(snapshot: Snapshot) -> list[int]:
+    """Reservations of ours, by their jobs: they end by themselves, in a minute or two."""
+    return [r.fenced for r in snapshot.reservations if r.fenced is not None]
+
+
 def seconds_dead(alive_file: Path, now: float) -> float:
     """For how long pald has given no sign of life; for ever, where there is none at all."""
     try:

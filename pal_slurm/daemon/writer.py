@@ -6,6 +6,7 @@ outcomes on disk. Killed between any two of these, the next cycle finds the inte
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 from collections.abc import Sequence
@@ -63,6 +64,12 @@ class Writer:
             round.report.end, round.report.note = "denied", denied
         round.results += results
         return results
+
+    def lift(self, jobs: Sequence[int], round: Round) -> None:
+        """End fences of ours; one that can't be ended now ends by itself."""
+        if jobs and not self._why_not(round):
+            with contextlib.suppress(SlurmUnavailable):
+                self.slurm.lift(jobs)
 
     def _in_batches(self, wishes: Sequence[Wish], round: Round) -> list[EditResult]:
         """Stops, with a note, when we may no longer write on this snapshot's strength."""

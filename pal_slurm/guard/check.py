@@ -14,6 +14,7 @@ from pal_slurm.guard.constraints import (
     check_features,
     check_partition,
     check_reservations,
+    check_types,
     check_words,
 )
 from pal_slurm.guard.running import check_movable, swaps
@@ -183,6 +184,7 @@ class _Batch:
         self._check_slots(rows, placement)
         check_partition(job, placement, cluster)
         check_features(job, placement, cluster)
+        check_types(job, placement, cluster)
         check_excluded(job, placement)
         check_reservations(job, placement, self.snapshot.reservations, self.snapshot.taken)
         self._check_room(job.shape, rows)

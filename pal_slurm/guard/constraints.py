@@ -59,6 +59,17 @@ def check_features(job: Job, placement: Placement, cluster: Cluster) -> None:
             raise No(Cause.FEATURES, f"{node} lacks features that it asks for")
 
 
+def check_types(job: Job, placement: Placement, cluster: Cluster) -> None:
+    """A model that its user named, as Slurm's own types have it."""
+    if not job.types:
+        return
+    for node, slots in zip(placement.nodes, placement.gpus, strict=True):
+        row = cluster.node_index[node]
+        models = {cluster.models[cluster.gpu_model[row, slot]] for slot in slots}
+        if models != set(job.types):
+            raise No(Cause.MODEL, f"{node} has {', '.join(sorted(models))}, and it asks for {', '.join(job.types)}")
+
+
 def check_excluded(job: Job, placement: Placement) -> None:
     if not job.excluded_nodes:
         return

@@ -5,10 +5,13 @@ Whether its target is free and can be asked for is check.py's matter, as for any
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+
 from pal_slurm.guard.verdict import Cause, MoveRules, No, Rules
 from pal_slurm.model import Action, Decision, Given, Job, Snapshot, Waits
 
 MOST_BATCH = 3  # Slurm holds a job at the sixth start that it counts against it
+MOST_FENCED_S = 60  # no longer are whole nodes closed to others because a job saves (P5)
 MOST_AHEAD_S = 600  # no longer do GPUs stand empty because somebody says that he saves (P12)
 KEPT = (Waits.HELD, Waits.BLOCKED, Waits.LIMIT, Waits.NEVER)
 
@@ -35,7 +38,7 @@ def check_movable(job: Job | None, decision: Decision, snapshot: Snapshot, rules
     moves = _check_job(job, snapshot.taken, rules)
     assert job is not None
     _check_budget(job, decision, snapshot, moves, begun)
-    _check_rivals(job, decision, snapshot)
+    _check_rivals(job, decision, snapshot, moves)
 
 
 def _check_job(job: Job | None, now: float, rules: Rules) -> MoveRules:
@@ -113,17 +116,45 @@ def _free_count(job: Job) -> bool:
     return original.min_nodes != (original.max_nodes or max(original.min_nodes, job.ntasks))
 
 
-def _check_rivals(job: Job, decision: Decision, snapshot: Snapshot) -> None:
-    """A job that waits without a lease would take the GPUs the moment that they are free."""
-    cluster = snapshot.cluster
+def _check_rivals(job: Job, decision: Decision, snapshot: Snapshot, moves: MoveRules) -> None:
+    """A job that waits without a lease would take the GPUs the moment that they are free: a fence keeps it out.
+
+    But not for a move to free GPUs: those it may be waiting for itself.
+    """
+    terms = decision.terms
+    rivals = list(unleased(snapshot, around(job, decision)))
+    # It takes no GPU that was free, or what it leaves is theirs.
+    for_them = terms is not None and (terms.partner is not None or terms.makes_room_for in {r.id for r in rivals})
+    for other in rivals:
+        if not moves.fence:
+            raise No(Cause.WOULD_BE_TAKEN, f"job {other.id} waits without a lease and could take its GPUs")
+        if job.consent.ahead_s > MOST_FENCED_S:
+            said = (
+                f"job {other.id} waits without a lease: whole nodes would be closed to it for {job.consent.ahead_s} s"
+            )
+            raise No(Cause.WOULD_BE_TAKEN, said)
+        if other.gpu_job and decision.action is Action.MOVE and not for_them:
+            raise No(
+                Cause.WOULD_BE_TAKEN, f"job {other.id} waits without a lease, maybe for the GPUs that it would get"
+            )
+
+
+def around(job: Job, decision: Decision) -> tuple[str, ...]:
+    """The nodes that it leaves, and those that it takes."""
     target = decision.placement.nodes if decision.placement is not None else ()
-    rows = [cluster.node_index[name] for name in {*job.nodes, *target} if name in cluster.node_index]
+    return tuple(sorted({*job.nodes, *target}))
+
+
+def unleased(snapshot: Snapshot, nodes: Collection[str]) -> Iterator[Job]:
+    """Jobs that Slurm itself may start on these nodes at any moment."""
+    cluster = snapshot.cluster
+    rows = [cluster.node_index[name] for name in nodes if name in cluster.node_index]
     for other in snapshot.pending:
         if other.why in KEPT or other.is_leased(snapshot.taken) or (other.eligible or 0) > snapshot.taken:
             continue
         names = other.partitions or tuple(cluster.partitions)
         if any(cluster.partitions[name][rows].any() for name in names if name in cluster.partitions):
-            raise No(Cause.WOULD_BE_TAKEN, f"job {other.id} waits without a lease and could take its GPUs")
+            yield other
 
 
 def swaps(decision: Decision, decisions: dict[int, Decision]) -> Decision | None:

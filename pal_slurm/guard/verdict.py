@@ -20,6 +20,7 @@ class MoveRules:
     per_user: int = 20  # an hour
     per_cluster: int = 60  # an hour
     at_once: int = 8  # going on at a time
+    fence: bool = True  # a reservation may keep others from the GPUs of a mover
     share: float = 0.02  # of the GPU time of all GPUs that moves may lose, over the last hour
     other_slots: bool = True  # this release can ask for other slots, or nodes, than a job was pinned to before
     of_job: Mapping[int, int] = field(default_factory=dict)  # done so far
@@ -44,6 +45,7 @@ class Rules:
 class Cause(StrEnum):
     """Why a start was refused; stable words for metrics and tests."""
 
+    MODEL = "model"
     NOT_A_START = "not-a-start"
     TWICE = "twice"
     GONE = "gone"

@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pal_slurm.config import Config
+from pal_slurm.learning.rates import complete
 from pal_slurm.model import App, Apps, Cluster, Knowledge, ScoreTable
 from pal_slurm.scores import alike, binned
 from pal_slurm.store import AppRepo, ScoreRepo, Store
@@ -80,7 +81,8 @@ class KnowledgeKeeper:
     _apps: tuple[int, Apps] | None = None
 
     def read(self, cluster: Cluster, now: float) -> Knowledge:
-        return Knowledge(self._scores(cluster, now), self._known_apps())
+        apps = complete(self._known_apps(), cluster.models)
+        return Knowledge(self._scores(cluster, now), apps, self.config.pools.rules())
 
     def forget(self) -> None:
         """The configuration changed: read all anew."""

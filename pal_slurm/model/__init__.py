@@ -1,6 +1,6 @@
 """The nouns, and the one speed equation. Imports numpy and the standard library only."""
 
-from pal_slurm.model.app import APP_NAME, NO_HINT, UNREADABLE, App, Apps, Hint, read_hint
+from pal_slurm.model.app import APP_NAME, NO_HINT, TOLD, UNREADABLE, App, Apps, Hint, RatedApp, Trust, read_hint
 from pal_slurm.model.cluster import BoolArray, Cluster, FloatArray, IntArray, Tier, homogeneous
 from pal_slurm.model.consent import MOVABLE, NO_CONSENT, Consent, Given, consent_of
 from pal_slurm.model.edit import (
@@ -8,6 +8,7 @@ from pal_slurm.model.edit import (
     Edit,
     EditKind,
     EditResult,
+    Fence,
     LeaseAgain,
     OfRunning,
     Outcome,
@@ -23,9 +24,10 @@ from pal_slurm.model.edit import (
 from pal_slurm.model.job import Job, JobRef, JobState, Lease, Request, Shape, Waits
 from pal_slurm.model.move import Ending, Move
 from pal_slurm.model.operation import KIND_OF, STEPS, Intent, NotBegun, OperationKind
-from pal_slurm.model.placement import Action, Decision, MoveTerms, Placement, Reason
+from pal_slurm.model.placement import Action, Decision, MoveTerms, Placement, PoolCost, Reason
+from pal_slurm.model.pools import NO_RULES, Dearer, PoolRules
 from pal_slurm.model.scores import ScoreTable, bins_with_neutral, neutral_scores
-from pal_slurm.model.snapshot import Knowledge, Reservation, Snapshot
+from pal_slurm.model.snapshot import Knowledge, Reservation, Snapshot, fence_of
 from pal_slurm.model.speed import (
     Factors,
     Gpus,
@@ -42,12 +44,13 @@ from pal_slurm.model.speed import (
 )
 
 __all__ = [
-    "APP_NAME", "KIND_OF", "MOVABLE", "NOT_SENT", "NO_CONSENT", "NO_HINT", "STEPS", "UNREADABLE", "Action", "App",
-    "Apps", "BoolArray", "Cluster", "Consent", "Decision", "Edit", "EditKind", "EditResult", "Ending", "Factors",
-    "FloatArray", "Given", "Gpus", "Hint", "IntArray", "Intent", "Job", "JobRef", "JobState", "Knowledge", "Lease",
-    "LeaseAgain", "Move", "MoveTerms", "NotBegun", "OfRunning", "OperationKind", "Outcome", "Pin", "Placement",
-    "Plain", "Reason", "Renew", "Renice", "Request", "Requeue", "Reservation", "ScoreTable", "Shape", "Snapshot",
-    "Speeds", "Tier", "Unpin", "Waits", "Warn", "base_of", "bins_with_neutral", "comm_of", "consent_of", "factors",
-    "flat", "homogeneous", "neutral_scores", "placement_of", "predict", "read_hint", "shared_comm", "speeds_of",
-    "step_time", "until",
+    "APP_NAME", "KIND_OF", "MOVABLE", "NOT_SENT", "NO_CONSENT", "NO_HINT", "NO_RULES", "STEPS", "TOLD", "UNREADABLE",
+    "Action", "App", "Apps", "BoolArray", "Cluster", "Consent", "Dearer", "Decision", "Edit", "EditKind",
+    "EditResult", "Ending", "Factors", "Fence", "FloatArray", "Given", "Gpus", "Hint", "IntArray", "Intent", "Job",
+    "JobRef", "JobState", "Knowledge", "Lease", "LeaseAgain", "Move", "MoveTerms", "NotBegun", "OfRunning",
+    "OperationKind", "Outcome", "Pin", "Placement", "Plain", "PoolCost", "PoolRules", "RatedApp", "Reason", "Renew",
+    "Renice", "Request", "Requeue", "Reservation", "ScoreTable", "Shape", "Snapshot", "Speeds", "Tier", "Trust",
+    "Unpin", "Waits", "Warn", "base_of", "bins_with_neutral", "comm_of", "consent_of", "factors", "fence_of", "flat",
+    "homogeneous", "neutral_scores", "placement_of", "predict", "read_hint", "shared_comm", "speeds_of", "step_time",
+    "until",
 ]  # fmt: skip

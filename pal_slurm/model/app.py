@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from pal_slurm.model.consent import NO_CONSENT, Consent, Given, said_in
 
@@ -23,6 +24,8 @@ class Hint:
     off: bool = False
     dropped: bool = False
     consent: Consent = NO_CONSENT  # to be moved while it runs: what the comment alone says
+    same: bool = False  # pal:same: it stays on the GPU model that it got first
+    dearer: bool = False  # pal:dearer: it may have pools that bill more than what it asked for
 
 
 NO_HINT = Hint()
@@ -39,7 +42,18 @@ def read_hint(comment: str | None) -> Hint:
     named = next((word for word in words if word.startswith("app:")), None)
     fine = named is None or APP_NAME.fullmatch(named, 4) is not None
     consent = said_in(words) if "pal:" in comment.lower() else NO_CONSENT
-    return Hint(named[4:] if named and fine else None, "pal:off" in words, not fine, consent)
+    app = named[4:] if named and fine else None
+    return Hint(app, "pal:off" in words, not fine, consent, "pal:same" in words, "pal:dearer" in words)
+
+
+class Trust(NamedTuple):
+    """How good a base time is."""
+
+    doubt: float  # how far off it may be, as a share
+    source: str  # told, app, class, fleet, none
+
+
+TOLD = Trust(0.0, "told")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +65,20 @@ class App:
     base: Mapping[str, float] = field(default_factory=dict)  # GPU model -> seconds per step on its median GPU
     comm: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)  # factor per tier: gpu, node, rack, cluster
 
+    def trust(self, model: str) -> Trust:
+        """How good its base on that model is."""
+        return TOLD
+
+
+@dataclass(frozen=True, slots=True)
+class RatedApp(App):
+    """One whose base times were learned, or some of them."""
+
+    trusts: Mapping[str, Trust] = field(default_factory=dict)
+
+    def trust(self, model: str) -> Trust:
+        return self.trusts.get(model, TOLD)
+
 
 @dataclass(frozen=True, slots=True)
 class Apps:
@@ -58,6 +86,11 @@ class Apps:
 
     known: Mapping[str, App] = field(default_factory=dict)
     default: App = App("?", "A", comm=(1.0, 1.0, 1.0, 1.0))
+    own: Mapping[tuple[str, str], App] = field(default_factory=dict)  # by user and name: as his own jobs showed it
 
-    def get(self, name: str | None) -> App:
-        return self.default if name is None else self.known.get(name, self.default)
+    def get(self, name: str | None, user: str = "") -> App:
+        """As it counts for a job of that user's."""
+        if name is None:
+            return self.default
+        own = self.own.get((user, name)) if self.own else None
+        return self.known.get(name, self.default) if own is None else own

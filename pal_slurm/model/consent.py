@@ -1,7 +1,8 @@
 """Whether a job may be moved while it runs. In: the words of its comment, what else was said of it. Out: Consent.
 
 A word is `pal:move`, `pal:move=SECONDS` (what a restart costs it), `pal:move=SIGNAL@SECONDS` (what to send it first,
-and how long it then has) or `pal:stay`. C and lua read the same ones: `spank/tests/vectors.txt`.
+and how long it then has to save and to requeue itself; with a `!` behind: it is then
+requeued all the same) or `pal:stay`. C and lua read the same ones: `spank/tests/vectors.txt`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from enum import StrEnum
 
 MOST_COST_S = 86_400
 MOST_AHEAD_S = 3_600
-_VALUE = re.compile(r"([1-9][0-9]{0,4})|(B:)?(?:SIG)?(USR[12])@([1-9][0-9]{0,3})")
+_VALUE = re.compile(r"([1-9][0-9]{0,4})|(B:)?(?:SIG)?(USR[12])@([1-9][0-9]{0,3})(!)?")
 
 
 class Given(StrEnum):
@@ -39,6 +40,7 @@ class Consent:
     signal: str = ""  # to be sent first; none: nothing but what Slurm itself sends
     to_script: bool = False  # to the batch script alone; else to the steps alone
     ahead_s: int = 0  # how long it has to answer the signal
+    unanswered: bool = False  # it has saved by then, and is requeued also where it runs on
 
     @property
     def asked(self) -> bool:
@@ -56,12 +58,13 @@ def read_move(word: str) -> Consent:
     match = _VALUE.fullmatch(word, len("pal:move="))
     if match is None:
         return _UNREAD
-    cost, to_script, signal, ahead = match.groups()
+    cost, to_script, signal, ahead, unanswered = match.groups()
     if cost is not None:
         return Consent(Given.ASKED, cost_s=int(cost)) if int(cost) <= MOST_COST_S else _UNREAD
     if int(ahead) > MOST_AHEAD_S:
         return _UNREAD
-    return Consent(Given.ASKED, signal=signal, to_script=to_script is not None, ahead_s=int(ahead))
+    first = Consent(Given.ASKED, signal=signal, to_script=to_script is not None, ahead_s=int(ahead))
+    return replace(first, unanswered=unanswered is not None)
 
 
 def said_in(words: Iterable[str]) -> Consent:
@@ -83,8 +86,8 @@ def _both(one: Consent, other: Consent) -> Consent:
     if not (one.signal and other.signal):
         loud = one if one.signal else other
         return replace(loud, cost_s=one.cost_s or other.cost_s)
-    same = (one.signal, one.to_script, one.ahead_s) == (other.signal, other.to_script, other.ahead_s)
-    return replace(one, cost_s=one.cost_s or other.cost_s) if same else _UNREAD
+    cost_s = one.cost_s or other.cost_s
+    return replace(one, cost_s=cost_s) if replace(other, cost_s=one.cost_s) == one else _UNREAD
 
 
 def consent_of(said: Consent, *, restarts: bool, asked_first: bool, site: bool, requeue: bool) -> Consent:

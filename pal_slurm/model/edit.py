@@ -21,10 +21,11 @@ class EditKind(StrEnum):
     WARN = "warn"  # the signal that a user named: save
     REQUEUE = "requeue"  # back to the queue, un-pinned and leased, in one request
     RENICE = "renice"  # what got it in front of a waiting head is taken back
+    FENCE = "fence"  # a reservation around what it leaves and takes, so that nobody gets in between
 
     @property
     def needs(self) -> JobState:
-        running = self in (EditKind.WARN, EditKind.REQUEUE, EditKind.RENICE)
+        running = self in (EditKind.WARN, EditKind.REQUEUE, EditKind.RENICE, EditKind.FENCE)
         return JobState.RUNNING if running else JobState.PENDING
 
 
@@ -92,8 +93,17 @@ class Renice(_OfOneJob):
     kind: Literal[EditKind.RENICE] = field(default=EditKind.RENICE, init=False)
 
 
-Edit = Pin | Plain | Renew | LeaseAgain | Unpin | Warn | Requeue | Renice
-OfRunning = Warn | Requeue | Renice
+@dataclass(frozen=True, slots=True)
+class Fence(_OfOneJob):
+    """It ends by itself; sooner, when pald lifts it (`Slurm.lift`)."""
+
+    nodes: tuple[str, ...] = field(kw_only=True)
+    until: int = field(kw_only=True)
+    kind: Literal[EditKind.FENCE] = field(default=EditKind.FENCE, init=False)
+
+
+Edit = Pin | Plain | Renew | LeaseAgain | Unpin | Warn | Requeue | Renice | Fence
+OfRunning = Warn | Requeue | Renice | Fence
 
 
 def until(edit: Edit) -> int | None:

@@ -141,6 +141,7 @@ class Job:
     gpu_job: bool = False
     request: Request = Request()  # as it stands now
     slots: tuple[int, ...] = ()  # that this request names
+    types: tuple[str, ...] = ()  # of GRES that its user named: GPU models
     required_nodes: str = ""
     excluded_nodes: str = ""
     features: str = ""

@@ -39,8 +39,10 @@ class Move:
     signal: str = ""  # sent first
     to_script: bool = False
     ahead_s: int = 0  # what it then has
+    unanswered: bool = False  # its user said that it is requeued also where it does not answer
     nice: int = 0  # as its user has it
     ahead: int | None = None  # the nice that keeps its place in the queue; none: nobody waits
+    fence: tuple[str, ...] = ()  # nodes that are kept from others meanwhile; none: nobody waits who could take its GPUs
     partner: int | None = None  # the job whose GPUs it takes while that one takes its own
     makes_room_for: int | None = None
     cost_s: float = 0.0  # reckoned: what it loses

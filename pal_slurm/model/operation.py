@@ -36,8 +36,15 @@ KIND_OF: Mapping[EditKind, OperationKind] = {
 """Operations of one step."""
 
 STEPS: Mapping[OperationKind, Steps] = {
-    OperationKind.MOVE: (EditKind.WARN, EditKind.REQUEUE, EditKind.RENEW, EditKind.PIN, EditKind.RENICE),
-    OperationKind.STOP: (EditKind.WARN, EditKind.REQUEUE, EditKind.RENEW),
+    OperationKind.MOVE: (
+        EditKind.FENCE,
+        EditKind.WARN,
+        EditKind.REQUEUE,
+        EditKind.RENEW,
+        EditKind.PIN,
+        EditKind.RENICE,
+    ),
+    OperationKind.STOP: (EditKind.FENCE, EditKind.WARN, EditKind.REQUEUE, EditKind.RENEW),
 }
 """Operations of several, as they go where nothing goes wrong; a step may be made again, or another one instead.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,9 @@ class Reason(StrEnum):
     NO_ROOM = "no-room"  # nothing that it may be given is free now
     BEHIND_HEAD = "behind-head"  # it fits, but would delay a job ahead of it
     BETTER_SPAN_SOON = "better-span-soon"  # patience: GPUs closer together are expected
+    BETTER_POOL_SOON = (
+        "better-pool-soon"  # a GPU model that is taken now costs it and the others less, the wait included
+    )
     BETTER_GPUS_SOON = "better-gpus-soon"  # patience: what is free would cost it more than a short wait
     CANT_PIN = "cant-pin"  # heterogeneous, odd shape, own node list ...: released plain in its turn
     REFUSED = "refused"  # a pin of it was refused, or changed what it asks for: released plain at once
@@ -71,6 +75,20 @@ class MoveTerms:
     makes_room_for: int | None = None
 
 
+class PoolCost(NamedTuple):
+    """A pool that was weighed for a job."""
+
+    pool: str
+    step_time: float  # on its median GPUs, by the one equation
+    rate: float  # over that of its best pool
+    doubt: float  # how far off that may be, as a share
+    source: str  # who says so
+    price: float  # what a second there costs those who wait, in seconds
+    cost_s: float  # what the job's run there costs it and the others, and the wait for it
+    wait_s: float  # the part of it that is its wait; 0: it is free
+    free: bool
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     job: int
@@ -84,3 +102,4 @@ class Decision:
     slurm_placement: Placement | None = None  # what Slurm itself would choose, as far as it can be reckoned
     until: float | None = None  # when one that waits will probably start, or takes what it is offered, if that is known
     terms: MoveTerms | None = None  # of MOVE and STOP
+    weighed: tuple[PoolCost, ...] = ()  # where GPU models differ

@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from pal_slurm.model.app import Apps
 from pal_slurm.model.cluster import Cluster
 from pal_slurm.model.job import Job
+from pal_slurm.model.pools import NO_RULES, PoolRules
 from pal_slurm.model.scores import ScoreTable
+from pal_slurm.words import digits
+
+FENCE = "pal-move-"
+
+
+def fence_of(job: int) -> str:
+    """The name of the reservation that keeps others from the GPUs of this job while it moves."""
+    return f"{FENCE}{job}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +27,12 @@ class Reservation:
     end: int
     maintenance: bool = False
     flags: frozenset[str] = frozenset()
+
+    @property
+    def fenced(self) -> int | None:
+        """The job for which we have set it up; None: it is not ours."""
+        rest = self.name.removeprefix(FENCE)
+        return int(rest) if rest != self.name and digits(rest) else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +48,8 @@ class Snapshot:
 
 @dataclass(frozen=True, slots=True)
 class Knowledge:
-    """What the store knows: scores aligned with the snapshot's cluster, and applications."""
+    """What the store knows: scores aligned with the snapshot's cluster, and applications; what the site wants."""
 
     scores: ScoreTable
     apps: Apps = Apps()
+    pools: PoolRules = NO_RULES

@@ -27,6 +27,7 @@ NAMED: dict[str, tuple[str, str, str, str]] = {
     "random": ("slurm", "random", "none", "easy"),
     "dally": ("nw-sens", "packed", "dally", "easy"),
 }
+PRICED = frozenset({"pal"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,7 @@ class Composition:
     fill: Fill
     moving: Moving | None = None
     changing: bool = False  # the order changes while jobs run
+    priced: bool = False  # which GPU model a job takes goes by prices; else whichever is fastest for it, or any
 
 
 def compose(
@@ -48,6 +50,7 @@ def compose(
     patience: str = "",
     fill: str = "",
     moving: str = "none",
+    pools: str = "",
 ) -> Composition:
     """The composition of that name, with the parts that are given put in the place of its own."""
     if name not in NAMED:
@@ -61,4 +64,5 @@ def compose(
         fill=fills.get(fill or parts[3]),
         moving=movings.get(moving),
         changing=(order or parts[0]) in BY_PROGRESS,
+        priced=pools == "prices" or (not pools and name in PRICED),
     )

@@ -50,7 +50,7 @@ class Floor:
         self.nowhere: set[Need] = set()
         # What was found last for a kind of job: after how many changes, by which placer, for which application.
         self.found: dict[Need, tuple[int, object, App, Placement]] = {}
-        self.needs = Needs(cluster, reservations, now)
+        self.needs = Needs(cluster, reservations, now, knowledge.pools)
         self._merits: dict[tuple[str | None, frozenset[str] | None], Merit] = {(None, None): flat_merit(cluster)}
         self._worths: dict[frozenset[str] | None, IntArray] = {}
         self._sorted: dict[int, FloatArray] = {}

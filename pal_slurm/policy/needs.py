@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pal_slurm.model import BoolArray, Cluster, Job, Reservation, Shape, Tier
+from pal_slurm.model import NO_RULES, BoolArray, Cluster, Job, PoolRules, Reservation, Shape, Tier
 from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.policy.features import feature_mask
+from pal_slurm.policy.pools.billing import affordable, only_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,6 +24,7 @@ class Area:
     partition: str | None
     mask: BoolArray | None
     slots: bool = True  # GPUs can be asked for by slot there
+    name: str = ""  # of the partition; none: the job named none
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,8 +56,10 @@ def usual_ways(shape: Shape, width: int, most_nodes: int) -> tuple[tuple[int, in
 class Needs:
     """All kinds of jobs seen so far, for one cluster at one moment."""
 
-    def __init__(self, cluster: Cluster, reservations: Sequence[Reservation], now: float) -> None:
-        self._cluster = cluster
+    def __init__(
+        self, cluster: Cluster, reservations: Sequence[Reservation], now: float, pools: PoolRules = NO_RULES
+    ) -> None:
+        self._cluster, self._pools = cluster, pools
         self._now = now
         self._windows = sorted((r for r in reservations if r.end > now), key=lambda r: (r.start, r.name))
         self._kinds: dict[tuple[object, ...], Need | None] = {}
@@ -65,7 +69,8 @@ class Needs:
         if job.shape is None or job.exclusive:
             return None
         reach = self._reach(job) if self._windows else 0
-        kind = (job.shape, job.partitions, job.features, job.excluded_nodes, job.reservation, reach)
+        words = (job.features, job.excluded_nodes, job.types, job.hint.dearer)
+        kind = (job.shape, job.partitions, words, job.reservation, reach)
         if kind not in self._kinds:
             common = self._common_mask(job)
             self._kinds[kind] = None if common is None else self._work_out(job, job.shape, common)
@@ -74,7 +79,7 @@ class Needs:
     def guess(self, job: Job) -> Need:
         """What Slurm will probably look for, for a job that we don't place: what can't be understood is left out."""
         shape = job.shape or job.roughly
-        kind = ("guess", shape, job.exclusive, *_texts(job), job.reservation, job.partitions, self._reach(job))
+        kind = ("guess", shape, job.exclusive, _texts(job), job.reservation, job.partitions, self._reach(job))
         need = self._kinds.get(kind)
         if need is None:
             common = self._common_mask(job)
@@ -85,6 +90,16 @@ class Needs:
                 common &= np.fromiter((name in own for name in self._cluster.node_names), dtype=np.bool_)
             need = self._kinds[kind] = self._work_out(job, shape, common)
         return need
+
+    def inside(self, need: Need, area: Area, nodes: BoolArray) -> Need | None:
+        """The same kind of job on these nodes of one of its areas only; None: they would never do."""
+        mask = nodes if area.mask is None else area.mask & nodes
+        have = np.where(self._cluster.node_ok & mask, self._cluster.gpus_per_node, 0)
+        ways = tuple(way for way in need.ways if np.count_nonzero(have >= way[1]) >= way[0])
+        if not ways:
+            return None
+        within = _simplify(replace(area, mask=mask))
+        return Need(need.shape, ways, (within,), self._narrowest(ways, (within,)))
 
     def _reach(self, job: Job) -> int:
         """How many reservations begin before the job would end by its limit."""
@@ -103,7 +118,8 @@ class Needs:
             if any(s.mask is not None and bool((s.mask == mask).all()) for s in areas):
                 continue  # the partition named first serves the same nodes
             by_slot = self._cluster.slots and shape.by_slot
-            areas.append(Area(name if len(job.partitions) > 1 else None, mask, by_slot))
+            areas.append(Area(name if len(job.partitions) > 1 else None, mask, by_slot, name))
+        areas = affordable(job, areas, self._cluster, self._pools)
         ways = usual_ways(shape, self._cluster.width, self._cluster.n_nodes)
         return Need(shape, ways, tuple(map(_simplify, areas)), self._narrowest(ways, areas))
 
@@ -129,6 +145,11 @@ class Needs:
             if having is None:
                 return None
             mask &= having
+        if job.types:
+            of_model = only_of(job.types, cluster)
+            if of_model is None:
+                return None
+            mask &= of_model
         closed = expand_hosts(job.excluded_nodes)
         if closed is None:
             return None
@@ -144,8 +165,8 @@ class Needs:
         return mask
 
 
-def _texts(job: Job) -> tuple[str, str, str]:
-    return job.features, job.excluded_nodes, job.required_nodes
+def _texts(job: Job) -> tuple[str, ...]:
+    return job.features, job.excluded_nodes, job.required_nodes, *job.types
 
 
 def _simplify(area: Area) -> Area:

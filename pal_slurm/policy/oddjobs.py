@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pal_slurm.model import Action, App, Decision, Job, JobRef, Placement, Reason, predict
+from pal_slurm.model import Action, App, Decision, Job, JobRef, Placement, PoolCost, Reason, predict
 from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.policy.easy import limit
 from pal_slurm.policy.firstfit import first_fit
@@ -116,7 +116,15 @@ class OddJobs:
         if walk.closed:
             walk.tell(Decision(job.id, waiting, Action.WAIT, Reason.BEHIND_HEAD))
             return False
+        weighed: tuple[PoolCost, ...] = ()
         where = walk.composition.placement.place(job, app, state) if turn is Turn.PLACE else None
+        if where is not None and (need := walk.floor.needs.of(job)) is not None:
+            need, gives_in, weighed = walk.pool_of(job, need, app, state)
+            if need is None:
+                why = Reason.BETTER_POOL_SOON
+                walk.tell(Decision(job.id, waiting, Action.WAIT, why, until=gives_in, weighed=weighed))
+                return False
+            where = walk.where(need, app, state, job)
         if where is None:
             where = first_fit(job, state)
             if where is not None and turn is Turn.PLACE:
@@ -132,9 +140,12 @@ class OddJobs:
             why = Reason.BEHIND_HEAD if fits else Reason.NO_ROOM
             walk.tell(Decision(job.id, waiting, Action.WAIT, why, until=until))
             return False
-        return self._takes(job, app, task, where, turn, reason)
+        return self._takes(job, app, task, where, turn, reason, weighed)
 
-    def _takes(self, job: Job, app: App, task: int | None, where: Placement, turn: Turn, reason: Reason) -> bool:
+    def _takes(
+        self, job: Job, app: App, task: int | None, where: Placement, turn: Turn, reason: Reason,
+        weighed: tuple[PoolCost, ...],
+    ) -> bool:  # fmt: skip
         walk, state = self._walk, self._walk.easy.floor_for(job)
         if turn is Turn.PLACE:
             need = walk.floor.needs.of(job)
@@ -146,7 +157,7 @@ class OddJobs:
                 walk.tell(Decision(job.id, waiting, Action.WAIT, wait.reason, step_time=step, until=wait.until))
                 return False
         action = Action.START if turn is Turn.PLACE else Action.PLAIN
-        walk.start(job, app, where, action, reason, state, task)
+        walk.start(job, app, where, action, reason, state, task, weighed)
         return True
 
     def _starts_soon(self, job: Job) -> bool:

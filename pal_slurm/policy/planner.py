@@ -34,6 +34,7 @@ from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
 from pal_slurm.policy.moves import Moves
 from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.plan import NOTHING_SPECIAL, Circumstances, Plan
+from pal_slurm.policy.pools.choice import PoolMap, PoolOption
 from pal_slurm.policy.ranking import Ranking
 from pal_slurm.policy.seams import Lessons, Offer, Progress, Promised, Studied
 from pal_slurm.policy.waiters import Waiters
@@ -76,11 +77,13 @@ class Planner:
         self.ideal: Floor | None = None  # nothing is taken there, ever
         self.offered: dict[tuple[Need, int], tuple[Placement, Offer]] = {}  # last, by kind of job
         self._best: dict[tuple[Need, int], float] = {}  # by kind of job: its step time there
+        self.pools = PoolMap(cluster) if composition.priced and len(cluster.models) > 1 else None
+        self.options: dict[tuple[Need, int], tuple[PoolOption, ...]] = {}  # the pools of each kind of job
 
     # events
 
     def arrive(self, job: Job, app: App | None = None, progress: Progress | None = None) -> None:
-        app = self.knowledge.apps.get(job.hint.app) if app is None else app
+        app = self.knowledge.apps.get(job.hint.app, job.user) if app is None else app
         if self.moves is not None:
             self.moves.arrive(job, app)
             return
@@ -95,7 +98,7 @@ class Planner:
     def started(self, job: Job, placement: Placement, end: float) -> None:
         """It runs there; most often as we have planned it."""
         if self.moves is not None:
-            self.moves.started(job, self.knowledge.apps.get(job.hint.app), placement, end)
+            self.moves.started(job, self.knowledge.apps.get(job.hint.app, job.user), placement, end)
             return
         self._still = None
         if job.id in self.queue.waiting:
@@ -128,8 +131,8 @@ class Planner:
         self.speeds = speeds_of(self.cluster, knowledge.scores)
         self.floor.learn(knowledge)
         self.ideal = None
-        self.offered.clear()
-        self._best.clear()
+        for kept in (self.offered, self._best, self.options):
+            kept.clear()
         for group in self.queue.groups.values():
             group.ask_all()
 
@@ -148,7 +151,7 @@ class Planner:
         self._save()
         walk = Walk(self)
         made = walk.run()
-        self._still = None if made.starts or walk.offers.habits.changes else (walk, made)
+        self._still = None if made.starts or walk.changes else (walk, made)
         self.queue.newcomers.clear()
         return made
 
@@ -263,9 +266,9 @@ class Planner:
         nearer = bool(self.reservations) and self._planned_for != self.now
         if nearer:
             self._planned_for = self.now
-            self.floor.ask_by(Needs(self.cluster, self.reservations, self.now))
-            self.offered.clear()
-            self._best.clear()
+            self.floor.ask_by(Needs(self.cluster, self.reservations, self.now, self.knowledge.pools))
+            for kept in (self.offered, self._best, self.options):
+                kept.clear()
         if self.queue.turn_over(self.now, anew=nearer):
             self._still = None
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Hashable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from pal_slurm.model import Action, App, Decision, Job, Placement, Reason, predict
+from pal_slurm.model import Action, App, Decision, Job, Placement, PoolCost, Reason, predict
 from pal_slurm.policy.agenda import Agenda
 from pal_slurm.policy.easy import Easy, limit
 from pal_slurm.policy.firstfit import first_fit
@@ -25,6 +25,7 @@ from pal_slurm.policy.needs import Need
 from pal_slurm.policy.oddjobs import OddJobs
 from pal_slurm.policy.offers import Offers
 from pal_slurm.policy.plan import STARTS, Plan, nobody
+from pal_slurm.policy.pools.choice import PoolChoice, PoolTaken
 from pal_slurm.policy.ranking import Ranking
 
 if TYPE_CHECKING:
@@ -41,6 +42,8 @@ class Walk:
         planner.horizon.begin(self.now)
         self.easy = Easy(self.floor, planner.horizon, self.now, self.composition.fill.reserve)
         self.offers = Offers(planner)
+        self.pools = None if planner.pools is None else PoolChoice(planner, planner.pools, planner.options)
+        self.changes = self.offers.habits.changes or self.pools is not None
         self.starts: list[Decision] = []
         self.told: dict[int, list[Decision]] = {}  # by job, who was looked at
         self.closed = False  # strict: behind the first job that waits, nobody starts
@@ -58,7 +61,7 @@ class Walk:
     def run(self) -> Plan:
         planner, alone = self.planner, self.facts.alone
         self.odd.expect()
-        if self._ranking is None or self.facts.rivals is not nobody or self.offers.habits.changes:
+        if self._ranking is None or self.facts.rivals is not nobody or self.changes:
             for group in planner.queue.groups.values():
                 group.ask_all()
         if self._free or not alone:
@@ -107,7 +110,7 @@ class Walk:
         stands = (len(self.floor.changed), len(self.easy.reserved))
         if self._offered.get(group) == stands:  # what was offered since was declined too
             return True
-        where = self._where(group.need, group.app, self.floor)
+        where = self.where(group.need, group.app, self.floor)
         if where is None and self._ranking is not None and self.facts.alone:
             return False  # beside Slurm some of them may still go unevenly
         if where is None or (wants and self.easy.held is not None):
@@ -115,14 +118,14 @@ class Walk:
             return True
         slowdown = self.offers.badness(group.need, group.app, where)
         if self.easy.held is not None:
-            beyond = self._where(group.need, group.app, self.easy.held)
+            beyond = self.where(group.need, group.app, self.easy.held)
             if beyond is not None:
                 slowdown = min(slowdown, self.offers.badness(group.need, group.app, beyond))
         group.ask_again(self.now, slowdown)
         self._offered[group] = stands
         return True
 
-    def _where(self, need: Need, app: App, state: Floor, job: Job | None = None) -> Placement | None:
+    def where(self, need: Need, app: App, state: Floor, job: Job | None = None) -> Placement | None:
         if need.shape.least_gpus > self._free:
             return None
         if self._ranking is not None:
@@ -133,7 +136,13 @@ class Walk:
         """It starts, declines, or has no room."""
         job, app = place.job, group.app
         state = self.easy.floor_for(job)
-        where = self._where(group.need, app, state, job)
+        need, until, weighed = self.pool_of(job, group.need, app, state)
+        if need is None:
+            group.refuse(TurnedDown(place, 0.0, Reason.BETTER_POOL_SOON, until))
+            if not self.facts.alone:
+                self.tell(Decision(job.id, None, Action.WAIT, Reason.BETTER_POOL_SOON, until=until, weighed=weighed))
+            return
+        where = self.where(need, app, state, job)
         if where is None:
             uneven = None if self.facts.alone else first_fit(job, state)
             if uneven is not None:
@@ -142,15 +151,21 @@ class Walk:
             elif not self._sent_away(job):
                 self._no_room(group, place, state)
             return
-        wait = self.offers.declines(job, group.need, app, where)
+        wait = self.offers.declines(job, need, app, where)
         if wait is None:
-            self.start(job, app, where, Action.START, Reason.BEST_SPAN, state)
+            self.start(job, app, where, Action.START, Reason.BEST_SPAN, state, weighed=weighed)
             return
-        slowdown = self.offers.badness(group.need, app, where)
+        slowdown = self.offers.badness(need, app, where)
         group.refuse(TurnedDown(place, slowdown, wait.reason, wait.until))
         if not self.facts.alone:
             step = predict(app, where, self.planner.cluster, self.planner.knowledge.scores)
             self.tell(Decision(job.id, None, Action.WAIT, wait.reason, step_time=step, until=wait.until))
+
+    def pool_of(self, job: Job, need: Need, app: App, state: Floor) -> PoolTaken:
+        """Its pool, where there are several."""
+        if self.pools is None:
+            return PoolTaken(need, math.inf, ())
+        return self.pools.takes(job, need, app, lambda there: self.where(there, app, state, job) is not None)
 
     def _sent_away(self, job: Job) -> bool:
         """By our reckoning it fits nowhere, ever: Slurm may know better."""
@@ -183,8 +198,6 @@ class Walk:
         self._full.add(group)
         self._why.setdefault(group, []).append((key, why))
 
-    # of a walk that is over, and started nobody
-
     def stands(self, now: float) -> bool:
         """Whether it would end alike now, if nothing but the time is another."""
         reserved = self.easy.reserved
@@ -197,7 +210,7 @@ class Walk:
             return False
         if any(self.planner.queue.waiting[r.job].place.key > place.key for r in self.easy.reserved):
             return False
-        return self.closed or self._where(group.need, group.app, self.easy.floor_for(place.job)) is None
+        return self.closed or self.where(group.need, group.app, self.easy.floor_for(place.job)) is None
 
     # what the walk of odd jobs does too
 
@@ -214,11 +227,12 @@ class Walk:
         return None if kept is None or math.isinf(kept.start) else kept.start
 
     def start(
-        self, job: Job, app: App, where: Placement, action: Action, why: Reason, state: Floor, task: int | None = None
-    ) -> None:
+        self, job: Job, app: App, where: Placement, action: Action, why: Reason, state: Floor, task: int | None = None,
+        weighed: tuple[PoolCost, ...] = (),
+    ) -> None:  # fmt: skip
         decision = Decision(job.id, task, action, why, where if action is Action.START else None)
         if not self.facts.alone:
-            decision = self._beside_slurms(decision, job, app, where, state)
+            decision = replace(self._beside_slurms(decision, job, app, where, state), weighed=weighed)
         self.take(job.id if task is None else (job.id, task), job, where)
         self.tell(decision)
         if self.facts.alone:
@@ -253,7 +267,7 @@ class Walk:
     def _plan(self) -> Plan:
         planner = self.planner
         asked = [group.wake_at(self.now) for group in planner.queue.groups.values() if group.refused]
-        wake_at = min([self.offers.soonest, *asked])
+        wake_at = min([self.offers.soonest, math.inf if self.pools is None else self.pools.soonest, *asked])
         if not self.facts.alone:
             planner.heads = self.odd.heads()
         self.offers.learn()

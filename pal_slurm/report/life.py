@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from pal_slurm.model import EditKind, Intent, Move, NotBegun, Outcome, Pin, Placement, Renice, Warn, until
+from pal_slurm.model import EditKind, Fence, Intent, Move, NotBegun, Outcome, Pin, Placement, Renice, Warn, until
 from pal_slurm.report.moves import move_sentences
 from pal_slurm.report.text import clock, fold, shown
 from pal_slurm.report.why import sentences, where
@@ -90,6 +90,7 @@ _TOLD = {
     EditKind.UNPIN: "its original request was given back",
     EditKind.WARN: "asked to save",
     EditKind.REQUEUE: "requeued as it was submitted, to wait for us",
+    EditKind.FENCE: "others kept from its GPUs by a reservation of",
     EditKind.RENICE: "its nice was given back",
 }
 _CAME_OUT = {
@@ -110,6 +111,8 @@ def edit_words(intent: Intent) -> str:
     if isinstance(edit, Pin):
         slots = "" if edit.slots is None else ":" + ",".join(f"g{s}" for s in edit.slots)
         what = f"{what} {fold(edit.nodes)}{slots}"
+    if isinstance(edit, Fence):
+        what = f"{what} {fold(edit.nodes)} until {_clock(edit.until)}"
     if isinstance(edit, Warn):
         what = f"{what} by SIG{edit.signal} to {'its batch script' if edit.to_script else 'its steps'}"
     if isinstance(edit, Renice):

@@ -20,6 +20,7 @@ from pal_slurm.model import (
     Job,
     Knowledge,
     Placement,
+    PoolCost,
     Reason,
     ScoreTable,
     Snapshot,
@@ -28,6 +29,13 @@ from pal_slurm.model import (
 from pal_slurm.report.text import fold, shown
 from pal_slurm.store import Weighed, Why
 
+SOURCES = {
+    "told": "told in pal.yaml",
+    "app": "learned from its own jobs",
+    "class": "learned from its class",
+    "fleet": "measured in the nightly profile",
+    "none": "nothing is known",
+}
 CHOSEN = "chosen"
 SLURM = "Slurm's own choice"
 
@@ -55,7 +63,7 @@ def weigh(what: str, app: App, placement: Placement, cluster: Cluster, scores: S
 
 def why_of(decision: Decision, job: Job, snapshot: Snapshot, knowledge: Knowledge, actuator: str) -> Why:
     """Everything that `sentences` needs later, when the snapshot is long gone."""
-    app = knowledge.apps.get(job.hint.app)
+    app = knowledge.apps.get(job.hint.app, job.user)
     cluster = snapshot.cluster
     looked_at = {CHOSEN: decision.placement, SLURM: decision.slurm_placement}
     return Why(
@@ -88,6 +96,8 @@ REASONS = {
     Reason.NO_ROOM: "Nothing that it may be given was free.",
     Reason.BEHIND_HEAD: "It would fit, but would delay a job that is ahead of it, so it waits.",
     Reason.BETTER_GPUS_SOON: "It could start, but what is free would cost it more than a short wait for better GPUs.",
+    Reason.BETTER_POOL_SOON: "It could start, but on a GPU model that costs it, and those who wait with it, more than "
+    "the wait for another.",
     Reason.BETTER_SPAN_SOON: "It could start, but GPUs closer together are expected soon.",
     Reason.CANT_PIN: "Its request can't be rewritten for chosen GPUs; Slurm places it by itself, in its turn.",
     Reason.REFUSED: "A pin of it was refused, or would have changed what it asks for; Slurm places it by itself.",
@@ -120,6 +130,8 @@ def sentences(why: Why) -> Iterator[str]:
     if why.decision.action is Action.WAIT:
         free, ahead = _were_free(why.free_gpus), _count(why.ahead, "job")
         yield f"{free} in its partitions when the plan began; {ahead} came before it."
+    for pool in sorted(why.decision.weighed, key=lambda pool: pool.cost_s):
+        yield _pool(pool)
     for weighed in why.weighed:
         yield _weighed(weighed)
     if why.decision.action is not Action.PLAIN and (gain := _gain(why)):  # else the choice is Slurm's own
@@ -159,7 +171,8 @@ def _moves(consent: Consent) -> str:
         told.append(f"a restart costs it {consent.cost_s} s")
     if consent.signal:
         whom = "its batch script" if consent.to_script else "its steps"
-        told.append(f"SIG{consent.signal} goes to {whom} first, {consent.ahead_s} s to answer it")
+        then = "it is requeued" if consent.unanswered else "it is left running unless it requeues itself"
+        told.append(f"SIG{consent.signal} goes to {whom} first; after {consent.ahead_s} s {then}")
     return "; ".join(told) + "."
 
 
@@ -194,6 +207,15 @@ def _weighed(w: Weighed) -> str:
     return (
         f"{w.what[0].upper()}{w.what[1:]}: {where(w.placement)}, span {w.tier}: {w.base:.4g} s/step x "
         f"{w.worst_score:.3f} (slowest GPU) x {w.comm:.3f} (span) = {w.step_time:.4g} s/step{told}."
+    )
+
+
+def _pool(pool: PoolCost) -> str:
+    doubt = "" if pool.source == "told" else f" +-{pool.doubt:.0%}"
+    room = "free" if pool.free else f"taken, {pool.wait_s:.0f} s to wait"
+    return (
+        f"Pool {shown(pool.pool)}: {pool.step_time:.4g} s/step, rate {pool.rate:.2f}{doubt} ({SOURCES[pool.source]}); "
+        f"{room}; a second there costs those who wait {pool.price:.2f} s; in all {pool.cost_s:.0f} s."
     )
 
 

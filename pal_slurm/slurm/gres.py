@@ -84,6 +84,12 @@ def slots_in(*texts: str) -> tuple[int, ...]:
     return tuple(sorted(int(kind[1:]) for kind in types if _SLOT.fullmatch(kind)))
 
 
+def types_in(*texts: str) -> tuple[str, ...]:
+    """The types that a request names, slots left out: GPU models."""
+    types = {item.type for text in texts for item in gpus_in(text) if item.n}
+    return tuple(sorted(kind for kind in types if kind and not _SLOT.fullmatch(kind)))
+
+
 def names_slots(*texts: str) -> bool:
     return bool(slots_in(*texts))
 

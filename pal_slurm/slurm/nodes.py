@@ -27,6 +27,7 @@ UNFIT = frozenset({
 })
 # fmt: on
 _SLOT = re.compile(r"g([0-9]{1,3})")
+_WEIGHT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)[KMGTP]?")
 _SUFFIX = "*~#!%$@^-"
 
 
@@ -49,6 +50,7 @@ class PartitionRecord(msgspec.Struct, array_like=True):
     nodes: str
     up: bool = True
     exclusive: bool = False
+    billing: str = ""  # TRESBillingWeights
 
 
 class ReservationRecord(msgspec.Struct, array_like=True):
@@ -142,6 +144,7 @@ def to_cluster(
         mem_free_mb=np.maximum(memory - np.array([node.mem_alloc_mb for node in nodes], dtype=np.int64), 0),
         features=features,
         partitions=_masks(names, partitions),
+        billing={partition.name: _weights(partition.billing) for partition in partitions if partition.billing},
         gpu_exists=exists,
         gpu_free=free,
         gpu_model=model,
@@ -169,8 +172,8 @@ def _may_start(state: str) -> bool:
 
 
 def _closed(names: tuple[str, ...], reservations: Sequence[Reservation], now: float) -> BoolArray:
-    """Nodes that a reservation keeps for others at this moment."""
-    taken = [r.nodes for r in reservations if r.start <= now < r.end]
+    """Nodes that a reservation keeps for others at this moment; movers look beyond their own."""
+    taken = [r.nodes for r in reservations if r.start <= now < r.end and r.fenced is None]
     return np.array([any(name in nodes for nodes in taken) for name in names], dtype=np.bool_)
 
 
@@ -193,6 +196,17 @@ def _numbers(level: list[str | None]) -> IntArray:
 
 def _names_rack(word: str, prefix: str) -> bool:
     return word.startswith(prefix) and digits(word[len(prefix) :])
+
+
+def _weights(text: str) -> dict[str, float]:
+    """`CPU=1.0,GRES/gpu:a100=2` as numbers by TRES in small letters; what is no number tells nothing."""
+    found = {}
+    for item in text.split(","):
+        kind, _, weight = item.partition("=")
+        match = _WEIGHT.fullmatch(weight)
+        if match:
+            found[kind.strip().lower()] = float(match[1])
+    return found
 
 
 def _masks(names: tuple[str, ...], partitions: Sequence[PartitionRecord]) -> dict[str, BoolArray]:

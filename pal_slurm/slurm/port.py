@@ -75,6 +75,9 @@ class Slurm(Protocol):
     def apply(self, edits: Sequence[Edit]) -> list[EditResult]:
         """Write, re-read, compare; one result per edit, in order."""
 
+    def lift(self, jobs: Sequence[int]) -> None:
+        """End the fences of these jobs; one that has ended by itself is no error."""
+
     def pulse(self) -> Pulse: ...
 
     def passes(self) -> Passes: ...

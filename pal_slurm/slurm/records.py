@@ -118,6 +118,7 @@ def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
         gpu_job=asked.gpus,
         request=asked.request,
         slots=asked.slots,
+        types=asked.types,
         required_nodes=record.required_nodes,
         excluded_nodes=record.excluded_nodes,
         features=record.features,

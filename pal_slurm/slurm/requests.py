@@ -42,6 +42,7 @@ class Asked(NamedTuple):
     roughly: Shape  # what Slurm will look for, as far as it can be understood
     gpus: bool  # any at all
     slots: tuple[int, ...]
+    types: tuple[str, ...]  # GPU models
 
 
 @lru_cache(maxsize=8192)
@@ -54,7 +55,9 @@ def asked_of(demand: Demand) -> Asked:
     made = _as_made(request, demand)
     counts = _counts(made)
     shape = _shape(made, counts, demand) if any(counts) else None
-    return Asked(request, shape, shape or _roughly(request), any(counts), gres.slots_in(*texts[:2]))
+    return Asked(
+        request, shape, shape or _roughly(request), any(counts), gres.slots_in(*texts[:2]), gres.types_in(*_texts(made))
+    )
 
 
 def _texts(request: Request) -> tuple[str, str, str, str]:

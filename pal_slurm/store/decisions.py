@@ -127,4 +127,4 @@ def _stored(task: int | None) -> int:
 
 def _mark(why: Why) -> int:
     """Equal when there is nothing new to say: what changes every cycle by itself is left out."""
-    return hash(replace(why, decided_at=0.0, free_gpus=0, ahead=0, decision=replace(why.decision, rank=0)))
+    return hash(replace(why, decided_at=0.0, free_gpus=0, ahead=0, decision=replace(why.decision, rank=0, weighed=())))

@@ -18,6 +18,7 @@ from pal_slurm.model import (
     STEPS,
     Edit,
     EditKind,
+    Fence,
     Intent,
     JobRef,
     LeaseAgain,
@@ -235,14 +236,20 @@ def _step(intent: Intent) -> dict[str, object]:
     original = edit.original if isinstance(edit, Pin | Unpin | Requeue) else None
     nice = edit.nice if isinstance(edit, Unpin | Requeue | Renice) else None
     signal = ("B:" * edit.to_script + edit.signal) if isinstance(edit, Warn) else None
-    what = {"kind": edit.kind.value, "nodes": pin.nodes, "slots": pin.slots, "partition": pin.partition}
+    fence = edit if isinstance(edit, Fence) else None
+    what = {
+        "kind": edit.kind.value,
+        "nodes": fence.nodes if fence else pin.nodes,
+        "slots": pin.slots,
+        "partition": pin.partition,
+    }
     outcome = None if intent.outcome is None else intent.outcome.value
     told = {"number": intent.step, "outcome": outcome, "said": intent.said[:MAX_SAID]}
     return (
         values(intent, *NOT_SAME)
         | what
         | told
-        | {"until": until(edit), "original": original}
+        | {"until": fence.until if fence else until(edit), "original": original}
         | {
             "nice": nice,
             "signal": signal,
@@ -284,6 +291,8 @@ def _edit(row: Row[Any]) -> Edit:
             return Requeue(row.job, row.task, until=int(row.until), original=row.original, nice=row.nice)
         case EditKind.RENICE:
             return Renice(row.job, row.task, nice=int(row.nice))
+        case EditKind.FENCE:
+            return Fence(row.job, row.task, nodes=row.nodes, until=int(row.until))
 
 
 def _chunks(every: Sequence[T], size: int = 500) -> Iterable[Sequence[T]]:

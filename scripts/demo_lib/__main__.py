@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from . import moving, racks, workload
+from . import mixed, moving, racks, workload
 from . import speeds as speeds_of
 from .arms import play
 from .cluster import Arm, Miniclusters, Place
@@ -43,28 +43,33 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--moves", action="store_true", help="pal without and with moves, on jobs that save and resume")
     racks_help = "Slurm with and without --switches, packed, dally and pal, on racks whose distance costs what it costs"
     parser.add_argument("--racks", action="store_true", help=racks_help)
+    parser.add_argument("--mixed", action="store_true", help="three GPU models: stock, packed, pal, pal with moves")
     parser.add_argument("--slurm", default="26.05", choices=["native", "24.11", "26.05"])
     spread_help = "measured: no slow cards; worn: a quarter of the nodes is slow (default with --moves)"
     parser.add_argument("--spread", choices=["cards", "measured", "worn"], help=spread_help)
     parser.add_argument("--profiled", action="store_true", help="scores measured by palctl profile run, not imported")
     parser.add_argument("--in-turn", action="store_true", help="one arm after the other, not side by side")
     parser.add_argument("--jobs", type=int, help="default: 4.5 per node")
-    parser.add_argument("--load", type=float, help="offered while jobs arrive (1.4; --moves 0.9, --racks 0.8)")
+    parser.add_argument(
+        "--load", type=float, help="offered while jobs arrive (1.4; --moves 0.9, --racks 0.8, --mixed 1.2)"
+    )
     parser.add_argument("--mean", type=float, help="mean length of a job in seconds (36; 10 with --here)")
     parser.add_argument("--seed", type=int, default=2)
-    parser.add_argument("--nodes", type=int, default=16)
+    parser.add_argument("--nodes", type=int, help="default: 16; 12 with --mixed")
     parser.add_argument("--gpus", type=int, default=4)
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep pald's logs, its database and the jobs' output")
-    known = sorted({*RUNS, *moving.RUNS, *racks.RUNS})
+    known = sorted({*RUNS, *moving.RUNS, *racks.RUNS, *mixed.RUNS})
     parser.add_argument("--only", choices=known, action="append", help="leave runs out")
     options = parser.parse_args()
-    if options.moves and options.racks:
-        parser.error("--moves and --racks are two stories: choose one")
-    options.runs = moving.RUNS if options.moves else racks.RUNS if options.racks else RUNS
+    if options.moves + options.racks + options.mixed > 1:
+        parser.error("--moves, --racks and --mixed are three stories: choose one")
+    stories = ((options.moves, moving.RUNS), (options.racks, racks.RUNS), (options.mixed, mixed.RUNS))
+    options.runs = next((runs for chosen, runs in stories if chosen), RUNS)
+    options.nodes = options.nodes or (mixed.NODES if options.mixed else 16)
     if wrong := set(options.only or ()) - set(options.runs):
         parser.error(f"--only {wrong.pop()}: the runs are {', '.join(options.runs)}")
-    for word in ("moves", "racks", "profiled"):
+    for word in ("moves", "racks", "mixed", "profiled"):
         if options.here and getattr(options, word):
             parser.error(f"--{word} needs mini-clusters of its own; leave --here out")
     if options.here:
@@ -73,9 +78,9 @@ def arguments() -> argparse.Namespace:
     options.spread = options.spread or ("worn" if options.moves else "cards")
     options.jobs = options.jobs or max(8, round(4.5 * options.nodes))
     if options.load is None:
-        options.load = 0.9 if options.moves else 0.8 if options.racks else 1.4
+        options.load = 0.9 if options.moves else 0.8 if options.racks else 1.2 if options.mixed else 1.4
     if options.mean is None:  # one cluster has to run the arms in turn
-        options.mean = 10.0 if options.here else 60.0 if options.moves else 36.0
+        options.mean = 10.0 if options.here else 60.0 if options.moves else 45.0 if options.mixed else 36.0
     for path in (options.json, options.keep):  # said now, and not when all is done
         if path and not path.absolute().parent.is_dir():
             parser.error(f"{path}: there is no directory {path.absolute().parent}")
@@ -92,7 +97,8 @@ def main() -> int:
     worn = WORN_SHARE if options.spread == "worn" else 0.0
     speeds = speeds_of.make(options.nodes, options.gpus, options.seed, options.spread == "cards", worn)
     gpus = options.nodes * options.gpus
-    jobs = workload.make(options.jobs, gpus, options.seed, options.load, options.mean, options.moves, options.racks)
+    drawn = (options.jobs, gpus, options.seed, options.load, options.mean)
+    jobs = mixed.make(*drawn, options.nodes) if options.mixed else workload.make(*drawn, options.moves, options.racks)
     console.print(_intro(options, speeds, jobs))
     with tempfile.TemporaryDirectory(prefix="pal-demo-", dir="/home" if options.here else None) as directory:
         state = (options.keep or Path(directory)).resolve()
@@ -106,11 +112,16 @@ def main() -> int:
     if options.only:
         console.print({name: f.as_json() for name, f in results.items()})
         return 0
-    table = moving.table if options.moves else racks.table if options.racks else _table
-    console.print(table(results), racks.by_span(results) if options.racks else _by_class(results))
+    if options.mixed:
+        console.print(mixed.table(results), mixed.by_app_and_model(ran, options.nodes))
+    else:
+        table = moving.table if options.moves else racks.table if options.racks else _table
+        console.print(table(results), racks.by_span(results) if options.racks else _by_class(results))
     console.print(work.told(max(f.late for f in results.values())))
     if options.json:
         options.json.write_text(json.dumps({n: f.as_json() for n, f in results.items()}, indent=1) + "\n")
+    if options.mixed:
+        return mixed.verdict(console, results, ran, options.nodes)
     verdict = moving.verdict if options.moves else racks.verdict if options.racks else _verdict
     return verdict(console, results)
 
@@ -120,7 +131,9 @@ def _place(options: argparse.Namespace, state: Path) -> AbstractContextManager[P
     if options.here:
         return standing(options.here, speeds, state / "scores.csv")
     arms: dict[str, Arm] = racks.arms(options.mean) if options.racks else moving.ARMS
-    up = ("--rack-size", str(racks.RACK_SIZE)) if options.racks else ()
+    up: tuple[str, ...] = ("--rack-size", str(racks.RACK_SIZE)) if options.racks else ()
+    if options.mixed:
+        arms, up = mixed.arms(state / "pal.yaml"), mixed.up(options.nodes)
     size = (options.slurm, options.nodes, options.gpus, speeds)
     return nullcontext(Miniclusters(*size, options.profiled, not options.in_turn, arms, up))
 
@@ -135,9 +148,15 @@ def _intro(options: argparse.Namespace, speeds: speeds_of.Speeds, jobs: list[wor
         f"Hidden speeds follow the spread measured on real V100s (between nodes; medians), {cards}:\n"
         f"class A {a[0]:.2f} .. {a[len(a) // 2]:.2f} .. {a[-1]:.2f} of the median's time. "
         f"pald's scores are {'measured by palctl profile run' if options.profiled else 'a perfect profile of them'}.\n"
-        f"{moving.intro() if options.moves else racks.intro() if options.racks else ''}"
+        f"{_story(options)}"
         "The default seed suits placement; `python -m benchmarks.demo_seeds` tells what others show.\n"
     )
+
+
+def _story(options: argparse.Namespace) -> str:
+    if options.mixed:
+        return mixed.intro(options.nodes)
+    return moving.intro() if options.moves else racks.intro() if options.racks else ""
 
 
 def _table(results: dict[str, Figures]) -> Table:

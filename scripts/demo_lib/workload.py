@@ -27,6 +27,8 @@ class DemoJob:
     steps: int
     apart: bool = False  # distance costs it what COMM says; else what palwork has
     saves: bool = False  # it saves when it is told to end, resumes, and says that it may be moved
+    bases: tuple[tuple[str, float], ...] = ()  # seconds per step by GPU model, where they differ
+    says: tuple[str, ...] = ()  # more words of its comment
 
     @property
     def cls(self) -> str:
@@ -34,8 +36,12 @@ class DemoJob:
 
     @property
     def ideal_s(self) -> float:
-        """On median GPUs, alone."""
-        return self.steps * BASE[self.app]
+        """On median GPUs of its best model, alone."""
+        return self.steps * self.base
+
+    @property
+    def base(self) -> float:
+        return min(seconds for _, seconds in self.bases) if self.bases else BASE[self.app]
 
     @property
     def nodes(self) -> int:
@@ -44,11 +50,13 @@ class DemoJob:
     def sbatch(self, directory: str, words: tuple[str, ...] = ()) -> list[str]:
         """What a user would type: the tag is all there is of pal-slurm in it."""
         per_node = min(self.gpus, 4)
-        limit = max(1, math.ceil(self.ideal_s * 2.5 / 60))
-        work = f"srun palwork --app {self.app} --class {self.cls} --steps {self.steps} --base {BASE[self.app]}"
+        slowest = self.steps * max((seconds for _, seconds in self.bases), default=self.base)
+        limit = max(1, math.ceil(slowest * 2.5 / 60))
+        work = f"srun palwork --app {self.app} --class {self.cls} --steps {self.steps} --base {self.base}"
+        work += "".join(f" --base-on {model}={seconds}" for model, seconds in self.bases)
         if self.apart:
             work += "".join(f" --comm-{tier} {cost}" for tier, cost in zip(TIERS, COMM[self.app], strict=True))
-        comment, more = f"app:{self.app}", [*words]
+        comment, more = " ".join((f"app:{self.app}", *self.says)), [*words]
         if self.saves:
             place = f"{directory}/{self.number}"
             work += f" --log {place}.log --checkpoint {place}.saved --on TERM=exit"

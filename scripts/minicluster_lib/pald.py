@@ -96,7 +96,7 @@ users:
 page:  # here everybody may see everything
   listen: 127.0.0.1:{ports.page}
   privacy: open
-{_apps(spec)}{_moves(spec)}"""
+{_apps(spec)}{_moves(spec)}{spec.pal_yaml}"""
 
 
 def _apps(spec: Spec) -> str:

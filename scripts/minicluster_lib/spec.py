@@ -44,6 +44,7 @@ class Spec:
     patience: str = ""
     comm: dict[str, str] = field(default_factory=dict)  # what distance costs an application: NODE/RACK/CLUSTER
     page: bool = False
+    pal_yaml: str = ""  # more sections of it
 
     def __post_init__(self) -> None:
         checks = [

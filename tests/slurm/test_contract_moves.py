@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from pal_slurm.model import Edit, EditResult, Job, JobState, Outcome, Pin, Renew, Renice, Requeue, Unpin, Warn
+from pal_slurm.model import Edit, EditResult, Fence, Job, JobState, Outcome, Pin, Renew, Renice, Requeue, Unpin, Warn
 from pal_slurm.slurm.port import Slurm
 from tests.slurm.backends import LATER, ThroughCli, ThroughPyslurm, asked_for
 from tests.slurm.minicluster import Minicluster
@@ -35,6 +35,29 @@ class MoveEdits:
         assert minicluster.gpu_indices(job) == {"n5": "1,3"}
         assert one(slurm, Renice(job, nice=0)).outcome is Outcome.DONE
         assert running(slurm, job).nice == 0
+
+    def test_a_fence_keeps_others_out_and_nobody_who_runs_there_until_it_is_lifted(
+        self, slurm: Slurm, minicluster: Minicluster
+    ) -> None:
+        job = minicluster.submit("--gres=gpu:2", "-w", "n5")
+        minicluster.wait_state(job, "RUNNING")
+        until = int(time.time()) + 100
+        fence = Fence(job, nodes=("n5", "n6"), until=until, seen=running(slurm, job))
+        assert one(slurm, fence).outcome is Outcome.DONE
+        assert one(slurm, fence).outcome is Outcome.REFUSED, "there is one already"
+        (stands,) = slurm.snapshot().reservations
+        assert stands.fenced == job and stands.nodes == {"n5", "n6"} and abs(stands.end - until) <= 60
+        kept_out = [minicluster.submit("--gres=gpu:1", "-w", name) for name in ("n5", "n6")]
+        let_in = minicluster.submit("--gres=gpu:1", "-w", "n7")
+        minicluster.wait_state(let_in, "RUNNING")
+        assert {minicluster.state(number) for number in kept_out} == {"PENDING"}
+        assert minicluster.state(job) == "RUNNING" and slurm.snapshot().cluster.node_ok[:6].all()
+        for _ in range(2):  # one that is gone is no error
+            slurm.lift([job])
+        assert slurm.snapshot().reservations == ()
+        for number in kept_out:
+            minicluster.wait_state(number, "RUNNING")
+        assert one(slurm, Fence(job, nodes=("n5; id",), until=until)).outcome is Outcome.REFUSED
 
     @pytest.mark.parametrize("form", [("--gres=gpu:2",), ("--gpus=2",)], ids=["per node", "in total"])
     def test_a_job_that_was_never_pinned_moves_to_any_slots(

@@ -38,10 +38,10 @@ done
 """
 
 
-def counting(cluster: Minicluster, log: Path, *options: str) -> int:
+def counting(cluster: Minicluster, log: Path, *options: str, script: str = COUNTS) -> int:
     log.touch()
     log.chmod(0o666)
-    return cluster.submit(*options, wrap=COUNTS.format(log=log))
+    return cluster.submit(*options, wrap=script.format(log=log))
 
 
 def steps(log: Path) -> list[tuple[int, float, str]]:

@@ -52,7 +52,11 @@ def test_a_reader_takes_a_comment_for_the_consent_that_the_vectors_say(
     given: str, cost: str, signal: str, comment: str
 ) -> None:
     consent = read_hint(unescape(comment)).consent
-    told = f"{'B:' * consent.to_script}{consent.signal}@{consent.ahead_s}" if consent.signal else "-"
+    told = (
+        f"{'B:' * consent.to_script}{consent.signal}@{consent.ahead_s}{'!' * consent.unanswered}"
+        if consent.signal
+        else "-"
+    )
     assert (consent.given, str(consent.cost_s or "-"), told) == (given, cost, signal)
 
 

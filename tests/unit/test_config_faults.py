@@ -12,6 +12,7 @@ from pal_slurm.cli.palctl import palctl
 from pal_slurm.config import Config, check, database_url, load, without_password
 from pal_slurm.errors import ConfigError
 
+TWO = "cluster:\n  models: [v100, a100]\napps:\n  bert:\n    class: A\n    "
 # one typo per row: what stands in the file, the line, the key, words of the message
 TYPOS = [
     ("clutser:\n  backend: cli\n", 1, "clutser", "did you mean `cluster`"),
@@ -52,6 +53,25 @@ TYPOS = [
     ("apps:\n  bert:\n    class: A\n    base: {v100: -3}\n", 4, "apps.bert.base.v100", "must be more than 0"),
     ("apps:\n  bert:\n    class: A\n    comm: {rak: 1}\n", 4, "apps.bert.comm.rak", "did you mean `rack`"),
     ("apps:\n  bert:\n    class: A\n    comm: {node: 2}\n", 4, "apps.bert.comm", "distance can't make it faster"),
+    ("apps:\n  bert:\n    class: A\n    base: {v100: 0}\n", 4, "apps.bert.base.v100", "must be more than 0"),
+    ("apps:\n  bert:\n    class: A\n    base: {v100: .nan}\n", 4, "apps.bert.base.v100", "out of range"),
+    (
+        "apps:\n  bert:\n    class: A\n    base: {v100: 1000000001.0}\n",
+        4,
+        "apps.bert.base.v100",
+        "must be at most 1e+06",
+    ),
+    (
+        TWO + "base: {v10: 1, a100: 2}\n",
+        6,
+        "apps.bert.base.v10",
+        "none of cluster.models (v100, a100); did you mean `v100`",
+    ),
+    (TWO + "base: {v100: 1}\n", 6, "apps.bert.base", "tells of v100 only: tell of a100 too"),
+    ("pools:\n  dearer: maybe\n", 2, "pools.dearer", "none of never, ask, ok"),
+    ("pools:\n  billing: {h100: -1}\n", 2, "pools.billing.h100", "must be at least 0"),
+    ("pools:\n  wait_s: .nan\n", 2, "pools.wait_s", "out of range"),
+    ("policy:\n  pools: price\n", 2, "policy.pools", "did you mean `prices`"),
     ("metrics:\n  listen: 9752\n", 2, "metrics.listen", "put it in quotes"),
     ("metrics:\n  listen: localhost\n", 2, "metrics.listen", "ADDRESS:PORT"),
     ("metrics:\n  listen: '127.0.0.1:²'\n", 2, "metrics.listen", "ADDRESS:PORT"),

@@ -57,8 +57,24 @@ def test_a_signal_goes_first_and_the_jobs_own_requeue_is_waited_for(home: House)
     assert the_move(home, job).ending is Ending.MOVED
 
 
-def test_a_job_that_runs_on_after_its_signal_is_requeued_when_its_time_is_up(home: House) -> None:
+def test_a_job_that_does_not_answer_its_signal_is_left_running_and_not_asked_again_on_that_day(home: House) -> None:
     job = running(home, "--comment=pal:move=USR1@30", "--gres=gpu:2", manners=Manners(0.5, 0.0, None))
+    for _ in range(3):
+        Wanted(home).move(job, there("n4", 0, 1))
+        home.live(100)
+    assert kinds(home, job) == [EditKind.WARN] and the_move(home, job).ending is Ending.STAYED
+    assert home.job(job).record.restarts == 0 and home.state(job) == "RUNNING"
+
+
+def test_who_saves_a_little_late_is_still_pinned(home: House) -> None:
+    job = running(home, "--comment=pal:move=USR1@30", "--gres=gpu:2", manners=Manners(0.5, 45.0, requeues))
+    Wanted(home).move(job, there("n4", 0, 1))
+    home.live(60)
+    assert home.where(job) == {"n4": (0, 1)} and kinds(home, job)[-1] is EditKind.PIN
+
+
+def test_a_job_whose_user_said_so_is_requeued_when_its_time_to_save_is_up(home: House) -> None:
+    job = running(home, "--comment=pal:move=USR1@30!", "--gres=gpu:2", manners=Manners(0.5, 0.0, None))
     Wanted(home).move(job, there("n4", 0, 1))
     home.live(28)
     assert home.state(job) == "RUNNING" and home.job(job).record.restarts == 0
@@ -167,11 +183,11 @@ def test_a_job_that_takes_the_signal_for_its_end_has_ended(home: House) -> None:
 
 
 MANNERS: dict[str, tuple[Manners, str]] = {
-    "ignores it": (Manners(0.5, 0.0, None), "there"),
-    "ignores SIGTERM too": (Manners(1e9, 0.0, None), "there"),
+    "ignores it": (Manners(0.5, 0.0, None), "stays"),
+    "ignores SIGTERM too": (Manners(1e9, 0.0, None), "stays"),
     "dies of it": (Manners(0.5, 0.1, dies), "FAILED"),
     "takes it for its end": (Manners(0.5, 0.1, exits), "COMPLETED"),
-    "saves too slowly": (Manners(0.5, 300.0, requeues), "there"),
+    "saves too slowly": (Manners(0.5, 250.0, requeues), "stays"),
     "requeues itself": (Manners(0.5, 5.0, requeues), "there"),
     "asks for another node": (Manners(0.5, 5.0, asks_for_less), "n4"),
 }
@@ -186,6 +202,11 @@ def test_a_job_of_ill_manners_is_not_lost_by_us(make_house: Make, manner: str) -
     house.live(300)
     if comes in ("FAILED", "COMPLETED"):
         assert house.controller.ended[job] == comes and the_move(house, job).ending is Ending.ENDED
+        return
+    if comes == "stays":
+        assert the_move(house, job).ending is Ending.STAYED
+        house.live(200)  # one that requeues itself much later is a job like any that does
+        assert house.state(job) == "RUNNING"
         return
     where = {"n3": (1, 3)} if comes == "there" else None
     assert house.state(job) == "RUNNING" and (where is None or house.where(job) == where), house.where(job)

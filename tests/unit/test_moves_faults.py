@@ -42,7 +42,10 @@ def written() -> dict[tuple[str, str], str]:
 @pytest.mark.parametrize(("state", "fault", "release"), CELLS)
 def test_a_mover_is_never_lost_and_the_page_says_what_becomes_of_it(state: str, fault: str, release: str) -> None:
     said = cell(state, fault, release)
-    ends = {"user cancels": "cancelled", "job ends": "completed" if state in ("warned", "runs") else "runs"}
+    ends = {
+        "user cancels": "cancelled",
+        "job ends": "completed" if state in ("warned", "silent", "saving", "runs") else "runs",
+    }
     assert said.startswith(ends.get(fault, "runs"))
     assert said == written()[state, fault]
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from pal_slurm.daemon.moves.machine import LONG_S, Do, Later, Over, Scene, next_step
+from pal_slurm.daemon.moves.machine import next_step
+from pal_slurm.daemon.moves.scene import LONG_S, Do, Later, Over, Scene
 from pal_slurm.model import (
     Consent,
     EditKind,
@@ -70,7 +71,7 @@ def test_a_running_job_that_is_held_is_not_moved_for_it_would_not_start_again(ma
 
 def test_a_job_that_is_held_after_it_was_asked_to_save_runs_on(make_house: Make) -> None:
     house = make_house(**QUICK_MOVES)
-    job = running(house, "--comment=pal:move=USR1@30", "--gres=gpu:2", manners=Manners(0.5, 0.0, None))
+    job = running(house, "--comment=pal:move=USR1@30!", "--gres=gpu:2", manners=Manners(0.5, 0.0, None))
     Wanted(house).move(job, there("n3", 1, 3))
     house.live(5)
     hold_as_it_runs(house, job)
@@ -165,7 +166,7 @@ def test_a_requeue_of_which_nobody_knows_is_made_again_within_minutes_not_hours(
 
 def test_who_takes_his_word_back_after_the_signal_runs_on(make_house: Make) -> None:
     house = make_house(**QUICK_MOVES)
-    job = running(house, "--comment=pal:move=USR1@30", "--gres=gpu:2", manners=Manners(0.5, 0.0, None))
+    job = running(house, "--comment=pal:move=USR1@30!", "--gres=gpu:2", manners=Manners(0.5, 0.0, None))
     Wanted(house).move(job, there("n3", 1, 3))
     house.live(5)
     house.user_edits(job, comment="pal:stay")
@@ -176,7 +177,7 @@ def test_who_takes_his_word_back_after_the_signal_runs_on(make_house: Make) -> N
 @pytest.mark.parametrize("outcome", [None, Outcome.UNKNOWN, Outcome.DONE])
 def test_who_was_maybe_not_asked_to_save_is_not_requeued(outcome: Outcome | None) -> None:
     """pald died before the signal was sent, or slurmctld gave no answer to it."""
-    move, asked = replace(MOVE, signal="USR1", ahead_s=30), [a_step(Warn(7, signal="USR1"), outcome)]
+    move, asked = replace(MOVE, signal="USR1", ahead_s=30, unanswered=True), [a_step(Warn(7, signal="USR1"), outcome)]
     assert isinstance(next_step(move, asked, RUNS, Scene(1010.0)), Later)
     step = next_step(move, asked, RUNS, Scene(1031.0))
     assert isinstance(step, Do if outcome is Outcome.DONE else Over)

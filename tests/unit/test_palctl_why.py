@@ -82,7 +82,7 @@ def test_why_and_jobs_tell_whether_it_may_be_moved() -> None:
     all_told = replace(why(), consent=Consent(Given.ASKED, 120, "USR1", to_script=True, ahead_s=60))
     assert list(sentences(all_told))[-1] == (
         "It may be moved while it runs, for its comment says pal:move; a restart costs it 120 s; SIGUSR1 goes to its "
-        "batch script first, 60 s to answer it."
+        "batch script first; after 60 s it is left running unless it requeues itself."
     )
 
 

@@ -248,6 +248,29 @@ def test_typed_gpus_are_no_slots_and_name_their_model() -> None:
     assert cluster.gpu_free[0].tolist() == [True, False, True]
 
 
+def test_what_a_partition_bills_is_told_by_tres() -> None:
+    weights = "CPU=1.0,Mem=0.25G,GRES/gpu=1,GRES/gpu:H100=4.5,License/x=nonsense,,=3"
+    cluster = to_cluster([node("n1")], [PartitionRecord("gpu", "n1", billing=weights), PartitionRecord("old", "n1")])
+    told = {"cpu": 1.0, "mem": 0.25, "gres/gpu": 1.0, "gres/gpu:h100": 4.5, "": 3.0}
+    assert cluster.billing == {"gpu": told}
+
+
+@pytest.mark.parametrize(
+    ("texts", "types"),
+    [
+        (("gres/gpu:2",), ()),
+        (("gres/gpu:a100:2",), ("a100",)),
+        (("gres:gpu:a100",), ("a100",)),
+        (("gres/gpu:g0:1,gres/gpu:g3:1",), ()),  # a pin of ours
+        (("gres/gpu:a100:2,gres/gpu:v100:1",), ("a100", "v100")),
+        (("", "gres/gpu:v100=2"), ("v100",)),
+        (("gres/gpu:a100:0", "gres/shard:x:2"), ()),
+    ],
+)
+def test_the_models_that_a_request_names_are_known(texts: tuple[str, ...], types: tuple[str, ...]) -> None:
+    assert gres.types_in(*texts) == types
+
+
 def test_a_reservation_closes_its_nodes_while_it_lasts() -> None:
     maintenance = to_reservation(ReservationRecord("m", "n1", 100, 200, ["MAINT", "SPEC_NODES"]))
     assert maintenance.maintenance

@@ -14,7 +14,9 @@ from pal_slurm.cli.numbers import Number, Whole
 from pal_slurm.cli.say import say
 
 if TYPE_CHECKING:
-    from pal_slurm.model import Snapshot
+    from collections.abc import Sequence
+
+    from pal_slurm.model import Job, Snapshot
 
 
 @click.command()
@@ -36,7 +38,7 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
     """
     if (job is None) == (not everything):
         raise click.UsageError("name a job, or say --all")
-    from pal_slurm.daemon.undo import one, ours, seconds_dead, undo
+    from pal_slurm.daemon.undo import fences, one, ours, seconds_dead, undo
     from pal_slurm.model import Outcome
 
     if dead_s is not None:
@@ -47,14 +49,14 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
     with ctl.slurm() as slurm:
         snapshot = _with_users_begins(ctl, slurm.snapshot())
         jobs = ours(snapshot) if job is None else one(snapshot, job)
+        closed = fences(snapshot) if everything else []
         if dry_run:
-            for found in jobs:
-                where = f" (pinned to {found.required_nodes})" if found.required_nodes else ""
-                say(f"would undo job {found.id}{where}")
-            if not jobs:
-                click.echo("nothing of ours is in the queue")
+            _say_what_would_be(jobs, closed)
             return
         results = undo(slurm, jobs, snapshot.taken)
+        if closed:
+            slurm.lift(closed)
+            click.echo(f"{len(closed)} reservations of moves are ended")
     fine = sum(r.outcome in (Outcome.DONE, Outcome.STARTED, Outcome.GONE) for r in results)
     for r in results:
         if r.outcome is Outcome.PARTIAL:
@@ -64,6 +66,16 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
     click.echo(f"{fine} of {len(results)} jobs are as they were" if results else "nothing of ours is in the queue")
     if any(r.outcome in (Outcome.REFUSED, Outcome.UNKNOWN) for r in results):
         sys.exit(75)
+
+
+def _say_what_would_be(jobs: Sequence[Job], closed: Sequence[int]) -> None:
+    for found in jobs:
+        where = f" (pinned to {found.required_nodes})" if found.required_nodes else ""
+        say(f"would undo job {found.id}{where}")
+    for number in closed:
+        say(f"would end the reservation around the move of job {number}")
+    if not (jobs or closed):
+        click.echo("nothing of ours is in the queue")
 
 
 def _with_users_begins(ctl: Palctl, snapshot: Snapshot) -> Snapshot:

@@ -36,6 +36,7 @@ def rules_of_moves(
         per_user=keys.per_user,
         per_cluster=keys.per_cluster,
         at_once=keys.at_once,
+        fence=keys.fence,
         share=keys.share,
         other_slots=caps.repin,
         of_job=of_job,

@@ -12,8 +12,25 @@ Whatever goes wrong, the job is left running, or waiting un-pinned under a lease
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from pal_slurm.daemon.moves.scene import (
+    FENCE_S,
+    GRACE_S,
+    LATE_S,
+    LEASE_S,
+    LONG_S,
+    MOST_LIVES,
+    MOST_TRIES,
+    PARTNER_S,
+    RENEW_S,
+    SAFE_S,
+    UNSURE_S,
+    Do,
+    Later,
+    Next,
+    Over,
+    Scene,
+)
 from pal_slurm.daemon.moves.signs import bears_our_nice, changed, first_sign, made_of, still_pinned, was_requeued
 from pal_slurm.daemon.reconcile import Fate
 from pal_slurm.model import (
@@ -21,6 +38,7 @@ from pal_slurm.model import (
     Edit,
     EditKind,
     Ending,
+    Fence,
     Intent,
     Job,
     JobState,
@@ -35,54 +53,6 @@ from pal_slurm.model import (
     Waits,
     Warn,
 )
-
-LEASE_S = 30  # of a job between its runs: should pald die, it waits no longer for us
-RENEW_S = 12.0  # before its end it is renewed
-SAFE_S = 3.0  # a lease that ends sooner may start it before a pin arrives
-UNSURE_S = 5.0  # an edit without an answer, or that seems to have been forgotten, is made again only after this
-MOST_TRIES = 3  # of one kind of step
-MOST_LIVES = 3  # a job that goes back to the queue more often than this goes its own way
-LONG_S = 600.0  # old nodes that are not done with it for so long are Slurm's matter
-LATE_S = 120.0  # after its time to save was up: it is not requeued any more
-PARTNER_S = 120.0  # beyond what the other one of a swap has to answer in
-
-
-@dataclass(frozen=True, slots=True)
-class Do:
-    """This is its next step. `handed`: from then on the planner finds its place."""
-
-    edit: Edit
-    handed: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Later:
-    """Nothing to do but look again. `handed`: as above, and no edit is needed for it."""
-
-    why: str
-    handed: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Over:
-    ending: Ending
-    said: str = ""
-
-
-Next = Do | Later | Over
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    """What stands around the job."""
-
-    now: float
-    blocked: str = ""  # why its target can't be had, whatever time goes by
-    partner_there: bool = False  # the other one of a swap still holds the target
-    pin: Fate | None = None  # of the newest step, where that is a pin and the job waits
-    pin_said: str = ""
-    same_second: bool = False  # this Slurm may start a job in the second in which its last run ended
-    allowed: bool = True  # moves are switched on
 
 
 def next_step(move: Move, steps: Sequence[Intent], job: Job | None, scene: Scene) -> Next:
@@ -120,18 +90,42 @@ def _not_yet(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Nex
         if waited < UNSURE_S:
             return Later("slurmctld may have forgotten its requeue")
         return _requeue(move, steps, job, scene, "slurmctld forgot its requeue, again and again")
-    if last.edit.kind is EditKind.WARN:
-        if last.outcome in (Outcome.REFUSED, Outcome.GONE):
-            return Over(Ending.STAYED, f"it could not be asked to save: {last.said}")
-        # Sent, or maybe sent: never twice.
-        if waited > move.ahead_s + LATE_S:
-            return Over(Ending.STAYED, "pald was away when its time was up: what it saved is old by now")
-        if waited < move.ahead_s:
-            return Later("it has time to save")
-        if last.outcome is not Outcome.DONE:
-            return Over(Ending.STAYED, "whether it was asked to save is not known")
-        return _requeue(move, steps, job, scene, "")
-    return _unanswered(move, steps, job, scene)
+    if isinstance(last.edit, Fence):
+        return _fenced(move, last, job, scene)
+    return _asked(move, steps, job, scene) if isinstance(last.edit, Warn) else _unanswered(move, steps, job, scene)
+
+
+def _asked(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
+    """To save; its own requeue is its answer."""
+    last = steps[-1]
+    waited = scene.now - last.written_at
+    if last.outcome in (Outcome.REFUSED, Outcome.GONE):
+        return Over(Ending.STAYED, f"it could not be asked to save: {last.said}")
+    # Sent, or maybe sent: never twice.
+    if waited > move.ahead_s + LATE_S:
+        return Over(Ending.STAYED, "pald was away when its time was up: what it saved is old by now")
+    if waited < move.ahead_s:
+        return Later("it has time to save")
+    if not move.unanswered:  # who does not answer has not said that he saved (P10)
+        stayed = Over(Ending.STAYED, f"it did not requeue itself within {move.ahead_s} s")
+        return stayed if waited > move.ahead_s + GRACE_S else Later("it saves")
+    if last.outcome is not Outcome.DONE:
+        return Over(Ending.STAYED, "whether it was asked to save is not known")
+    return _requeue(move, steps, job, scene, "")
+
+
+def _fenced(move: Move, last: Intent, job: Job, scene: Scene) -> Next:
+    """Nobody is asked to go before it is seen that others are kept out."""
+    if scene.left_alone:
+        return Over(Ending.STAYED, "the other job stays where it is")
+    waited = scene.now - last.written_at
+    if scene.fenced and waited < UNSURE_S:
+        return Do(_ask(move, job, scene.now))
+    if last.outcome in (Outcome.REFUSED, Outcome.GONE):
+        return Over(Ending.STAYED, f"others can't be kept from its GPUs: {last.said}")
+    return (
+        Later("its fence is set up") if waited < UNSURE_S else Over(Ending.STAYED, "others were not kept from its GPUs")
+    )
 
 
 def _unanswered(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
@@ -168,6 +162,12 @@ def _requeue(move: Move, steps: Sequence[Intent], job: Job, scene: Scene, given_
 
 def first_step(move: Move, job: Job, now: float) -> Edit:
     """Of a move that is just being begun."""
+    if move.fence:
+        return Fence(job.id, nodes=move.fence, until=int(now + move.ahead_s + GRACE_S + FENCE_S), seen=job)
+    return _ask(move, job, now)
+
+
+def _ask(move: Move, job: Job, now: float) -> Edit:
     if move.signal:
         return Warn(job.id, signal=move.signal, to_script=move.to_script, seen=job)
     return Requeue(job.id, until=int(now) + LEASE_S, original=move.original, nice=move.ahead, seen=job)
@@ -184,7 +184,7 @@ def _between(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Nex
         return Later("its old nodes are not done with it", handed="its old nodes are not done with it")
     if move.handed or (theirs := changed(move, steps, job)):
         return Later(move.handed or theirs, handed=move.handed or theirs)
-    if job.required_nodes or steps[-1].edit.kind is EditKind.WARN:
+    if job.required_nodes or steps[-1].edit.kind in (EditKind.WARN, EditKind.FENCE):
         if made_of(steps, EditKind.UNPIN) >= MOST_TRIES:
             return Later("it can't be un-pinned while its old run ends")
         return Do(Unpin(job.id, None, _lease(scene), move.original, move.ahead, between=True, seen=job))
@@ -220,6 +220,8 @@ def _pin(move: Move, where: Placement, steps: Sequence[Intent], job: Job, scene:
     last = steps[-1]
     if scene.blocked or made_of(steps, EditKind.PIN) >= MOST_TRIES:
         return _hand_over(move, job, scene, scene.blocked or "it could not be pinned")
+    if scene.partner_there and scene.left_alone:
+        return _hand_over(move, job, scene, "the other job stays where it is")
     if scene.partner_there and scene.now - first_sign(steps) > move.ahead_s + PARTNER_S:
         return _hand_over(move, job, scene, "the other job is still there")
     if _unsure(last, scene):

@@ -13,10 +13,12 @@ import numpy as np
 from pal_slurm.config.moves import MovesSection
 from pal_slurm.daemon.moves.budget import WEEK_S, losing
 from pal_slurm.daemon.moves.costs import Costs
-from pal_slurm.daemon.moves.machine import Do, Later, Next, Over, Scene, first_step, next_step
+from pal_slurm.daemon.moves.fences import fence_for, over
+from pal_slurm.daemon.moves.machine import first_step, next_step
 from pal_slurm.daemon.moves.measuring import measured
 from pal_slurm.daemon.moves.place import ahead_of_all, holds
-from pal_slurm.daemon.reconcile import View, judge_pin
+from pal_slurm.daemon.moves.scene import UNSURE_S, Do, Later, Next, Over, Scene
+from pal_slurm.daemon.reconcile import Fate, View, judge_pin
 from pal_slurm.daemon.round import Round, Wish
 from pal_slurm.daemon.writer import Writer
 from pal_slurm.guard import Cause, Refusal, Rules, check
@@ -104,7 +106,7 @@ class Movers:
     def tend(self, round: Round, rules: Rules, caps: Capabilities) -> None:
         """Each move's next step, written."""
         found = {move.operation: move for move in self.going.values()}
-        if not found or round.report.shadow:
+        if round.report.shadow:
             return
         steps = self.ledger.steps_of(found)
         jobs = {job.id: job for job in (*round.snapshot.pending, *round.snapshot.running)}
@@ -123,7 +125,9 @@ class Movers:
         self.repo.keep(list(changed.values()))
         round.report.moved.update(move.ending.value for move in changed.values() if move.ending is not None)
         self.going = {m.job: m for m in (changed.get(n, m) for n, m in found.items()) if m.ending is None}
-        self.writer.write(wishes, round)
+        results = self.writer.write(wishes, round)
+        newest = {move.job: steps[number][-1] for number, move in found.items()}
+        self.writer.lift(over(round.snapshot.reservations, self.going, newest, results), round)
 
     def _scene(
         self,
@@ -136,14 +140,21 @@ class Movers:
         caps: Capabilities,
     ) -> Scene:
         scene = Scene(round.now, same_second=caps.same_second, allowed=rules.moves is not None)
+        partner = jobs.get(move.partner) if move.partner is not None else None
+        there = partner is not None and not partner.pending and move.target and holds(partner, move.target)
+        standing = {reservation.fenced for reservation in round.snapshot.reservations}
+        fences = {move.job, move.partner or move.job} if move.fence else set()
+        alone = bool(there) and move.partner not in self.going
+        scene = replace(scene, fenced=bool(fences) and fences <= standing, left_alone=alone)
         if job is None or not job.pending or move.target is None or move.handed:
             return scene
         last = steps[-1]
         if isinstance(last.edit, Pin):
             pin = judge_pin(last, last.edit, job, _view(job, round))
-            return replace(scene, pin=pin.fate, pin_said=pin.cause)
-        partner = jobs.get(move.partner) if move.partner is not None else None
-        if partner is not None and not partner.pending and holds(partner, move.target):
+            soon = fences & standing or (move.fence and round.now < last.written_at + UNSURE_S)
+            fate = Fate.WAITING if soon and pin.fate is Fate.UNDO else pin.fate  # its own fence is still in its way
+            return replace(scene, pin=fate, pin_said=pin.cause)
+        if there:
             return replace(scene, partner_there=True)
         return replace(scene, blocked=self._blocked(move, job, round.snapshot, rules))
 
@@ -151,7 +162,9 @@ class Movers:
         """What the guard says against its pin, as against any start."""
         asks = replace(job, request=move.original, required_nodes="", slots=())
         others = {m.job: m.target for m in self.going.values() if m.target and not m.handed and m.job != job.id}
-        view = replace(snapshot, pending=tuple(asks if j.id == job.id else j for j in snapshot.pending))
+        pending = tuple(asks if j.id == job.id else j for j in snapshot.pending)
+        foreign = tuple(r for r in snapshot.reservations if r.fenced not in (move.job, move.partner or move.job))
+        view = replace(snapshot, pending=pending, reservations=foreign)
         start = Decision(job.id, job.array_task, Action.START, Reason.BETTER_GPUS, move.target)
         (verdict,) = check([start], view, rules, others)
         return verdict.said if isinstance(verdict, Refusal) and verdict.reason not in WAITS_ONLY else ""
@@ -216,8 +229,10 @@ def _move(decision: Decision, job: Job, round: Round) -> Move:
         signal=job.consent.signal,
         to_script=job.consent.to_script,
         ahead_s=job.consent.ahead_s,
+        unanswered=job.consent.unanswered,
         nice=job.nice,
         ahead=ahead_of_all(job, round.snapshot),
+        fence=fence_for(job, decision, round.view),
         partner=terms.partner if terms else None,
         makes_room_for=terms.makes_room_for if terms else None,
         cost_s=terms.cost_s if terms else 0.0,

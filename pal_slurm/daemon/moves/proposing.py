@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 
 from pal_slurm.config import Config
 from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.round import Round
 from pal_slurm.guard import Rules
-from pal_slurm.guard.running import movable
+from pal_slurm.guard.running import movable, unleased
 from pal_slurm.model import Action, Decision, Reason
 from pal_slurm.policy import Composition
 from pal_slurm.policy.moving.value import ByValue, ForRoom, MayMove
@@ -36,6 +37,10 @@ def proposals(
     waiting = {job.id: job for job in round.view.pending}
     kept = sorted((d for d in decisions if d.action is Action.WAIT and d.reason in WAITING), key=number)
     heads = tuple(ForRoom(waiting[d.job], d.until) for d in kept[:1] if d.job in waiting)
+    if not heads:
+        where = {name for job in jobs for name in job.nodes}
+        theirs = (job for job in unleased(round.view, where) if job.gpu_job)
+        heads = tuple(map(ForRoom, islice(theirs, 1)))
     margin = config.moves.margin * costs.doubt
     look = ByValue(round.view, round.knowledge, composition.placement, margin, room, heads, of_limit)
     return look.moves([MayMove(job, costs.of(job, round.view.cluster)) for job in jobs])

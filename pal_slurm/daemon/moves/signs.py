@@ -18,7 +18,7 @@ def was_requeued(steps: Sequence[Intent]) -> bool:
 
 
 def first_sign(steps: Sequence[Intent]) -> float:
-    later = (i.written_at for i in steps if i.edit.kind is not EditKind.WARN)
+    later = (i.written_at for i in steps if i.edit.kind not in (EditKind.WARN, EditKind.FENCE))
     return next(later, steps[-1].written_at)
 
 

@@ -59,7 +59,7 @@ def _pairs(alike: Sequence[RunsNow], view: Snapshot, speeds: Speeds, margin: flo
         if both[row, j] <= 0:
             return
         both[row, j] = -np.inf
-        if _may_have(alike[i], alike[j], view) and _may_have(alike[j], alike[i], view):
+        if _may_exchange(alike[i], alike[j], view):
             both[np.isin(worst, (i, j))] = -np.inf
             both[:, [i, j]] = -np.inf
             most -= 1
@@ -73,6 +73,13 @@ def _steps(alike: Sequence[RunsNow], speeds: Speeds) -> FloatArray:
         if id(s.app) not in rows:
             rows[id(s.app)] = np.array([speeds.step(s.app, other.gpus) for other in alike])
     return np.stack([rows[id(s.app)] for s in alike])
+
+
+def _may_exchange(one: RunsNow, other: RunsNow, view: Snapshot) -> bool:
+    """Not where one of them alone is asked first: the other one would stand still until that one has answered."""
+    if bool(one.job.consent.signal) != bool(other.job.consent.signal):
+        return False
+    return _may_have(one, other, view) and _may_have(other, one, view)
 
 
 def _may_have(one: RunsNow, other: RunsNow, view: Snapshot) -> bool:

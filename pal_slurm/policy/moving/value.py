@@ -135,7 +135,7 @@ class ByValue:
         need = self.on.needs.of(job)
         if need is None or not need.ways or not set(job.nodes) <= cluster.node_index.keys():
             return None
-        app = mover.app or self.knowledge.apps.get(job.hint.app)
+        app = mover.app or self.knowledge.apps.get(job.hint.app, job.user)
         gpus = flat(Placement(job.nodes, job.gpus, exact=False), cluster)
         models = {int(cluster.gpu_model.reshape(-1)[g]) for g in gpus}
         now = self.speeds.factors(app, gpus)
@@ -159,7 +159,7 @@ class ByValue:
         rooms = Rooms(self.on, self.placer, self.speeds, self.margin, standing)
         for head in self.waits:
             need = self.on.needs.of(head.job)
-            app = head.app or self.knowledge.apps.get(head.job.hint.app)
+            app = head.app or self.knowledge.apps.get(head.job.hint.app, head.job.user)
             if need is None or self.placer.place(head.job, app, self.on) is not None:
                 continue
             sooner = LEAST_S if head.until is None else min(MOST_S, max(0.0, head.until - self.view.taken))

@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from pal_slurm.errors import SlurmUnavailable
-from pal_slurm.model import Cluster, Edit, EditResult, Job, JobState, Snapshot
+from pal_slurm.model import Cluster, Edit, EditResult, Job, JobState, Snapshot, fence_of
 from pal_slurm.sim.slurm.controller import Controller
 from pal_slurm.sim.slurm.machine import Node
 from pal_slurm.sim.slurm.trouble import AnswerFate, Trouble
-from pal_slurm.sim.slurm.updates import signal, update
+from pal_slurm.sim.slurm.updates import fence, signal, update
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.edits.apply import Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
@@ -69,6 +69,11 @@ class SimSlurm:
 
     def apply(self, edits: Sequence[Edit]) -> list[EditResult]:
         return apply(edits, self, EDITS_AT_ONCE) if edits else []
+
+    def lift(self, jobs: Sequence[int]) -> None:
+        self._ask("lift", 0)
+        for job in jobs:
+            self.controller.unreserve(fence_of(job))
 
     def able(self) -> tuple[Capabilities, bool]:
         self._ask("apply", 0)
@@ -134,6 +139,8 @@ class SimSlurm:
         self.edits += 1
         if item.asked.signal:
             return signal(c, item.target, item.asked)
+        if item.asked.fence:
+            return fence(c, item.before.id, item.asked)
         said = update(c, item.target, item.asked, half=fate is AnswerFate.HALF)
         return update(c, item.target, item.asked) if fate is AnswerFate.TWICE else said
 

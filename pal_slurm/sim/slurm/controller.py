@@ -14,6 +14,7 @@ from heapq import heappop, heappush
 from itertools import count
 
 from pal_slurm.sim.slurm import passes
+from pal_slurm.sim.slurm.forgetful import forget
 from pal_slurm.sim.slurm.jobs import Lasts, SimJob
 from pal_slurm.sim.slurm.machine import Node, Part, detail
 from pal_slurm.sim.slurm.manners import PLAIN_MANNERS, Manners
@@ -172,14 +173,14 @@ class Controller:
 
     def end(self, job: SimJob, run: int, state: str) -> None:
         if job.starts == run and job.running:
-            self._free(job)
+            self.free(job)
             self._gone(job, state)
 
     def cancel(self, number: int) -> None:
         """scancel: an array with all its tasks."""
         for job in self.family(number):
             if job.running:
-                self._free(job)
+                self.free(job)
             self._gone(job, "CANCELLED")
 
     def requeue(self, number: int) -> None:
@@ -196,7 +197,7 @@ class Controller:
 
     def _requeued(self, job: SimJob, run: int) -> None:
         if job.record.id in self.running and job.back and job.starts == run:
-            self._free(job)
+            self.free(job)
             del self.running[job.record.id]
             job.waits_again(self.now)
             if parse_release(self.setup.release) >= KEEPS_PRIORITY and job.record.priority:
@@ -221,7 +222,7 @@ class Controller:
         job.changed()
         self.version += 1
 
-    def _free(self, job: SimJob) -> None:
+    def free(self, job: SimJob) -> None:
         for part in job.parts:
             self.nodes[part.row].hold(part, -1)
             self.touched.add(part.row)
@@ -259,8 +260,6 @@ class Controller:
     def set_node(self, name: str, state: str) -> None:
         """`DRAIN`, `DOWN`, or "" for well again. Jobs on a node that is down are requeued, or end."""
         self.nodes[self.row[name]].said(state)
-        self.found_rows.clear()
-        self.machine += 1
         if state == "DOWN":
             for job in list(self.running.values()):
                 if self.row[name] in {part.row for part in job.parts}:
@@ -268,30 +267,25 @@ class Controller:
                         self.requeue(job.record.id)
                     else:
                         self.end(job, job.starts, "NODE_FAIL")
-        self.stir()
+        self._nodes_changed()
 
-    def reserve(self, record: ReservationRecord) -> None:
-        self.reservations.append(record)
+    def _nodes_changed(self) -> None:
         self.found_rows.clear()
         self.machine += 1
         self.stir()
 
+    def reserve(self, record: ReservationRecord) -> None:
+        self.reservations.append(record)
+        self.at(record.end, lambda: self.unreserve(record.name))
+        self._nodes_changed()
+
+    def unreserve(self, name: str) -> None:
+        self.reservations = [record for record in self.reservations if record.name != name]
+        self._nodes_changed()
+
     def kill(self) -> None:
         """SIGKILL, and slurmctld anew: what it had not written down yet never was."""
-        for job in (*self.running.values(), *self.pending.values()):
-            if job.told_to_end <= self.now - SAVED_S or job.ran is None or job.empty:
-                continue
-            if not job.back:  # its nodes were done with it; should it run again, that is forgotten too
-                self._free(job)
-                if any(part.slots & ~self.nodes[part.row].free.slots for part in job.last):
-                    continue
-                for part in job.last:
-                    self.nodes[part.row].hold(part)
-                    self.touched.add(part.row)
-                self.pending.pop(job.record.id, None)
-                self.running[job.record.id] = job
-            job.starts += 1
-            job.forgets()
+        forget(self, SAVED_S)
         self.restart()
 
     def restart(self) -> None:

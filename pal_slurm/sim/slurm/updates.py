@@ -9,12 +9,14 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from pal_slurm.model import fence_of
 from pal_slurm.sim.slurm.controller import Controller
 from pal_slurm.sim.slurm.jobs import SimJob
 from pal_slurm.slurm import gres
 from pal_slurm.slurm.capabilities import capabilities_of, parse_release
 from pal_slurm.slurm.edits.rewrite import Rewrite
-from pal_slurm.slurm.nodeset import expand
+from pal_slurm.slurm.nodes import ReservationRecord
+from pal_slurm.slurm.nodeset import expand, fold
 from pal_slurm.slurm.records import read_tasks
 
 _TARGET = re.compile(r"([0-9]+)(?:_([0-9]+|\[[0-9,-]+\]))?")
@@ -45,6 +47,17 @@ def signal(c: Controller, target: str, asked: Rewrite) -> str:
     for job in jobs:
         c.signal(job.record.id, asked.signal, to_script=asked.to_script)
     return "" if jobs else "Job/step already completing or completed"
+
+
+def fence(c: Controller, job: int, asked: Rewrite) -> str:
+    """scontrol create reservation; it ends by itself."""
+    name, end = fence_of(job), asked.begin or 0
+    if any(found.name == name for found in c.reservations):
+        return "Requested reservation name is in use"
+    if not set(asked.fence) <= c.row.keys():
+        return "Requested nodes are not known"
+    c.reserve(ReservationRecord(name, fold(asked.fence), int(c.now), end, ["IGNORE_JOBS", "OVERLAP"]))
+    return ""
 
 
 def _requeue(c: Controller, job: SimJob) -> str:

@@ -13,7 +13,7 @@ from pal_slurm.slurm.commands.cluster import QUESTIONS, read_config, read_machin
 from pal_slurm.slurm.commands.columns import Layout, rows
 from pal_slurm.slurm.commands.read import QueueReader
 from pal_slurm.slurm.commands.run import Commands
-from pal_slurm.slurm.commands.write import BATCH, send
+from pal_slurm.slurm.commands.write import BATCH, lift, send
 from pal_slurm.slurm.edits.apply import Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords
@@ -66,6 +66,9 @@ class CliSlurm:
 
     def send(self, ready: Sequence[Ready]) -> list[Heard]:
         return send(self._commands, ready)
+
+    def lift(self, jobs: Sequence[int]) -> None:
+        lift(self._commands, jobs)
 
     def now(self) -> float:
         return time.time()

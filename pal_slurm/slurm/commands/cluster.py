@@ -63,6 +63,7 @@ def _partition(keys: dict[str, str]) -> PartitionRecord:
         nodes=_text(keys.get("Nodes")),
         up=keys.get("State") == "UP",
         exclusive=keys.get("OverSubscribe") == "EXCLUSIVE" or keys.get("Exclusive", "NO") not in ("NO", ""),
+        billing=_text(keys.get("TRESBillingWeights")),
     )
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 
+from pal_slurm.model import fence_of
 from pal_slurm.slurm.commands.columns import Layout, rows
 from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.slurm.edits.apply import Heard
@@ -71,9 +72,25 @@ def started_often(commands: Commands, ready: Sequence[Ready]) -> dict[int, Heard
     return {number: Heard(f"Slurm counts {flag} starts of it and may hold it soon") for number, flag in often.items()}
 
 
+def fence_line(ready: Ready) -> str:
+    """A reservation that keeps everybody out who does not run there yet, whatever else is reserved."""
+    asked = ready.asked
+    when = f"StartTime=now EndTime=uts{asked.begin}"
+    who = f"ReservationName={fence_of(ready.before.id)} {when} Users=root Nodes={','.join(asked.fence)}"
+    return f"create reservation {who} Flags=IGNORE_JOBS,OVERLAP"
+
+
+def lift(commands: Commands, jobs: Sequence[int]) -> None:
+    """Delete the fences of these jobs; one that has ended meanwhile is gone."""
+    lines = "".join(f"delete ReservationName={fence_of(job)}\n" for job in jobs)
+    commands.ask("scontrol", (), lines.encode("ascii"))
+
+
 def update_line(ready: Ready) -> str:
     """What scontrol is told to make this edit. `incomplete`: a job that has ended meanwhile is not run again."""
     asked = ready.asked
+    if asked.fence:
+        return fence_line(ready)
     first = f"requeue incomplete {ready.target}\n" if asked.requeue else ""
     parts = [f"{first}update JobId={ready.target}"]
     parts += [f"{_FIELDS[name]}={text}" for name, text in asked.texts.items()]

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from pal_slurm.model import Edit, Job, Pin, Renice, Request, Requeue, Unpin, Warn, until
+from pal_slurm.model import Edit, Fence, Job, Pin, Renice, Request, Requeue, Unpin, Warn, until
 from pal_slurm.slurm import gres
 from pal_slurm.slurm.port import Capabilities
 
@@ -37,6 +37,7 @@ class Rewrite:
     requeue: bool = False  # first
     signal: str = ""  # nothing but this is sent
     to_script: bool = False
+    fence: tuple[str, ...] = ()  # nodes; nothing but this reservation is made, for this job, until `begin`
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +54,9 @@ def rewrite(edit: Edit, job: Job, caps: Capabilities) -> Rewrite | CantEdit:
         if not _SIGNAL.fullmatch(edit.signal):
             return CantEdit(f"no signal that is ever sent: {edit.signal!r}")
         return Rewrite(begin=None, signal=edit.signal, to_script=edit.to_script)
+    if isinstance(edit, Fence):
+        good = edit.nodes and all(map(_NODE.fullmatch, edit.nodes))
+        return Rewrite(begin=edit.until, fence=edit.nodes) if good else CantEdit("not a list of nodes")
     if isinstance(edit, Renice):
         return Rewrite(begin=None, nice=edit.nice) if _in_range(edit.nice) else CantEdit(f"no nice: {edit.nice}")
     end = until(edit)

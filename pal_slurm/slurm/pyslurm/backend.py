@@ -17,10 +17,10 @@ import msgspec
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Edit, EditResult, Job, JobState, OfRunning, Snapshot
 from pal_slurm.slurm.capabilities import capabilities_of
-from pal_slurm.slurm.commands.cluster import read_topology
+from pal_slurm.slurm.commands.cluster import billing_weights, read_topology
 from pal_slurm.slurm.commands.run import Commands
+from pal_slurm.slurm.commands.write import lift, started_often
 from pal_slurm.slurm.commands.write import send as by_command
-from pal_slurm.slurm.commands.write import started_often
 from pal_slurm.slurm.edits.apply import Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.nodes import PLAIN_WORDS, Machine, SiteWords
@@ -73,6 +73,7 @@ class PyslurmSlurm:
         self._commands = commands or Commands(None, deadline_s)
         self._clock = clock
         self._setup: tuple[int, float, Setup] | None = None  # which worker told it, when, and what
+        self._billing: tuple[float, Mapping[str, str]] | None = None  # when, and what
 
     def capabilities(self) -> Capabilities:
         return capabilities_of(self._told().release)
@@ -104,6 +105,8 @@ class PyslurmSlurm:
         if not machine:
             raise SlurmUnavailable("the pyslurm worker sent a snapshot without nodes")
         machine[0].topology = topology
+        for partition in machine[0].partitions:
+            partition.billing = self._weights().get(partition.name, "")
         return to_snapshot(machine[0], jobs, self._site, rest.unread)
 
     def jobs(self, ids: Sequence[int]) -> dict[int, Job]:
@@ -115,6 +118,9 @@ class PyslurmSlurm:
 
     def able(self) -> tuple[Capabilities, bool]:
         return self.capabilities(), self.setup().disable_job_shrink
+
+    def lift(self, jobs: Sequence[int]) -> None:
+        lift(self._commands, jobs)
 
     def now(self) -> float:
         return self._clock()
@@ -171,6 +177,17 @@ class PyslurmSlurm:
             told = read(SETUP, self._call("setup"))
             self._setup = (self.worker.starts, now, told)
         return self._setup[2]
+
+    def _weights(self) -> Mapping[str, str]:
+        """TRESBillingWeights, which pyslurm does not tell; none where no command answers."""
+        now = self._clock()
+        if self._billing is None or not 0 <= now - self._billing[0] < SETUP_AGE_S:
+            try:
+                told = billing_weights(self._commands.read("scontrol", ("show", "partition", "-o", "-a")))
+            except SlurmUnavailable:
+                told = {}
+            self._billing = (now, told)
+        return self._billing[1]
 
     def _call(
         self,

@@ -1,0 +1,60 @@
+"""Which pools a request may have by what they bill. In: a job, its areas, the site's rules. Out: areas, none dearer.
+
+What a user named he asked for: partitions, models as types of GRES, models in a constraint. Beyond that a GPU that
+bills more than the request would by itself is dearer; a request that names no model would be billed as the cheapest
+that it could get.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence, Set
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pal_slurm.model import BoolArray, Cluster, Job, PoolRules
+
+if TYPE_CHECKING:
+    from pal_slurm.policy.needs import Area
+
+AS_MUCH = 1e-9
+
+
+def only_of(types: Sequence[str], cluster: Cluster) -> BoolArray | None:
+    """Nodes that have GPUs of that model only; None: it is none, or several in one request."""
+    if len(types) != 1 or types[0] not in cluster.models:
+        return None
+    other = cluster.gpu_exists & (cluster.gpu_model != cluster.models.index(types[0]))
+    return np.asarray((cluster.gpus_per_node > 0) & ~other.any(axis=1))
+
+
+def weight(cluster: Cluster, partition: str, model: str, rules: PoolRules) -> float:
+    """What a GPU of that model bills there beyond what any GPU does."""
+    told = cluster.billing.get(partition, {}).get(f"gres/gpu:{model.lower()}")
+    return rules.billing.get(model, 0.0) if told is None else told
+
+
+def affordable(job: Job, areas: Sequence[Area], cluster: Cluster, rules: PoolRules) -> list[Area]:
+    """The areas without nodes of dearer models."""
+    free = rules.dearer == "ok" or (rules.dearer == "ask" and job.hint.dearer)
+    if free or len(cluster.models) == 1 or job.types or not (rules.billing or cluster.billing):
+        return list(areas)
+    named = set(re.split(r"[&|,]", job.features))
+    return [_within(area, named, cluster, rules) for area in areas]
+
+
+def _within(area: Area, named: Set[str], cluster: Cluster, rules: PoolRules) -> Area:
+    weights = np.array([weight(cluster, area.name, model, rules) for model in cluster.models])
+    each = np.where(cluster.gpu_exists, weights[cluster.gpu_model], -np.inf).max(axis=1)  # of a node's dearest GPU
+    here = cluster.gpus_per_node > 0
+    here = here if area.mask is None else here & area.mask
+    if not here.any():
+        return area
+    most = float(each[here].min())
+    asked_for = [i for i, model in enumerate(cluster.models) if model in named]
+    dearer = (each > most + AS_MUCH) & ~(np.isin(cluster.gpu_model, asked_for) & cluster.gpu_exists).any(axis=1)
+    if not (dearer & here).any():
+        return area
+    return replace(area, mask=~dearer if area.mask is None else area.mask & ~dearer)

@@ -1,0 +1,212 @@
+"""Which pool a waiting job takes, where it is not moved later. In: kinds of jobs, who waits and runs. Out: its pool.
+
+A job that can't be moved keeps its pool until it ends. So it goes by prices (pricing.py): what a GPU's second costs it
+and, where others wait, costs them. It takes the free pool that is cheapest, or waits for a cheaper one that is taken,
+for a bounded time. When nobody else waits, the cheapest is the fastest.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from pal_slurm.model import TOLD, App, BoolArray, Cluster, Job, PoolCost, Trust, comm_of, step_time
+from pal_slurm.policy.needs import Need, Needs
+from pal_slurm.policy.patience.choosy import MOST_OF_WAIT, SHARE
+from pal_slurm.policy.pools.pricing import CROWD, NEARLY, shadow_prices
+
+if TYPE_CHECKING:
+    from pal_slurm.policy.planner import Planner
+
+MOST_KINDS = 256  # of speeds: the rest of a mixture is small
+UNKNOWN_S = 3600.0  # of a job without a limit
+
+
+@dataclass(frozen=True, slots=True)
+class PoolOption:
+    """A pool that a kind of job may have."""
+
+    pool: int
+    need: Need  # the same kind of job, there only
+    step: float  # on median GPUs, by the equation
+    trust: Trust = TOLD
+
+
+class PoolTaken(NamedTuple):
+    """What a job does."""
+
+    need: Need | None  # where it may start now; None: it waits
+    until: float  # at latest
+    weighed: tuple[PoolCost, ...]
+
+
+class PoolMap:
+    """The pools of a cluster, and what kinds of jobs may have of them."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        usable = cluster.gpu_exists & cluster.node_ok[:, None]
+        kinds: dict[tuple[int, ...], list[int]] = {}
+        for row in np.flatnonzero(cluster.gpus_per_node).tolist():
+            kinds.setdefault(tuple(np.unique(cluster.gpu_model[row][cluster.gpu_exists[row]]).tolist()), []).append(row)
+        self._models: list[tuple[int, ...]] = list(kinds)  # a node of several models is a pool of its own
+        self._nodes: list[BoolArray] = []
+        for rows in kinds.values():
+            mask = np.zeros(cluster.n_nodes, dtype=np.bool_)
+            mask[rows] = True
+            self._nodes.append(mask)
+        self._pool: dict[tuple[str, int], int] = {}
+        self.names: list[str] = []
+        self.gpus: list[int] = []
+        found: dict[bytes, int] = {}
+        for name, part in {**cluster.partitions, "": np.ones(cluster.n_nodes, dtype=np.bool_)}.items():
+            for kind, nodes in enumerate(self._nodes):
+                mask = part & nodes
+                if not mask.any():
+                    continue
+                if mask.tobytes() not in found:
+                    found[mask.tobytes()] = len(self.names)
+                    model = "+".join(cluster.models[m] for m in self._models[kind])
+                    self.names.append(f"{name}/{model}" if name else model)
+                    self.gpus.append(int(usable[mask].sum()))
+                self._pool[name, kind] = found[mask.tobytes()]
+
+    def options(self, need: Need, app: App, needs: Needs) -> tuple[PoolOption, ...]:
+        """Pools whose speed is known for it; none: it is told nothing of models, or has no choice."""
+        if not app.base:
+            return ()
+        found: dict[int, PoolOption] = {}
+        for area in need.areas:
+            for kind, nodes in enumerate(self._nodes):
+                pool = self._pool.get((area.name, kind))
+                inside = None if pool is None or pool in found else needs.inside(need, area, nodes)
+                bases = [app.base.get(self._cluster.models[m]) for m in self._models[kind]]
+                if pool is None or inside is None or None in bases:
+                    continue
+                slowest = max(base for base in bases if base is not None)
+                trusts = [app.trust(self._cluster.models[m]) for m in self._models[kind]]
+                step = step_time(slowest, 1.0, float(comm_of(app, inside.narrowest)))
+                found[pool] = PoolOption(pool, inside, step, max(trusts))
+        return tuple(found.values()) if len(found) > 1 else ()
+
+
+class PoolChoice:
+    """In one plan: prices as of its beginning, and who has chosen to wait for what."""
+
+    def __init__(
+        self, planner: Planner, pools: PoolMap, options: dict[tuple[Need, int], tuple[PoolOption, ...]]
+    ) -> None:
+        self._planner, self._pools, self._options = planner, pools, options
+        self._prices: Sequence[float] | None = None
+        self._ahead = [0] * len(pools.names)
+        self.soonest = math.inf  # when the first of those who wait gives in
+
+    def of(self, need: Need, app: App) -> tuple[PoolOption, ...]:
+        key = (need, id(app))
+        if key not in self._options:
+            self._options[key] = self._pools.options(need, app, self._planner.floor.needs)
+        return self._options[key]
+
+    def takes(self, job: Job, need: Need, app: App, fits: Callable[[Need], bool]) -> PoolTaken:
+        """`fits`: whether there is room now. Where it has no choice, or no pool has room, nothing is chosen."""
+        planner, options = self._planner, self.of(need, app)
+        free = [fits(option.need) for option in options]
+        if not any(free):
+            return PoolTaken(need, math.inf, ())
+        if self._prices is None:
+            self._prices = self._price()
+        gpus, best = job.shape.least_gpus if job.shape else 1, min(option.step for option in options)
+        runs_s = self._runs_s(job)
+        costs, waits = [], []
+        for option, there in zip(options, free, strict=True):
+            ahead = 0.0 if there else (self._ahead[option.pool] + gpus) / max(1, self._pools.gpus[option.pool])
+            waits.append(ahead * self._usual_s)
+            costs.append(runs_s * option.step / best * (1.0 + self._prices[option.pool]) + waits[-1])
+        weighed = tuple(
+            PoolCost(
+                self._pools.names[o.pool], o.step, best / o.step, *o.trust, self._prices[o.pool], cost, wait, there
+            )
+            for o, cost, wait, there in zip(options, costs, waits, free, strict=True)
+        )
+        wanted = min(range(len(options)), key=costs.__getitem__)
+        now = min((i for i in range(len(options)) if free[i]), key=costs.__getitem__)
+        if costs[now] <= costs[wanted] * (1 + NEARLY):
+            near = [i for i in range(len(options)) if free[i] and costs[i] <= costs[wanted] * (1 + NEARLY)]
+            return PoolTaken(options[self._of_equals(options, near)].need, math.inf, weighed)
+        since, until = self._until(job)
+        if until <= planner.now or planner.facts.rivals(job, since):
+            return PoolTaken(options[now].need, math.inf, weighed)
+        planner.declining[job.key] = since
+        self._ahead[options[wanted].pool] += gpus
+        self.soonest = min(self.soonest, until)
+        return PoolTaken(None, until, weighed)
+
+    def _of_equals(self, options: Sequence[PoolOption], near: Sequence[int]) -> int:
+        """Of pools that cost about the same the one that others want least, where the job itself hardly minds."""
+        assert self._prices is not None
+        prices, fastest = self._prices, min(options[i].step for i in near)
+        mild = [i for i in near if options[i].step <= fastest * (1 + NEARLY)]
+        return min(mild, key=lambda i: (prices[options[i].pool], options[i].step))
+
+    def _until(self, job: Job) -> tuple[float, float]:
+        """Since when it declines what is free, and until when at most."""
+        planner = self._planner
+        since = planner.declines_since(job)
+        since = planner.now if since is None else since
+        most_s = max(planner.knowledge.pools.wait_s, MOST_OF_WAIT * (since - job.submit))
+        return since, since + (most_s if job.time_limit_s is None else min(most_s, SHARE * job.time_limit_s))
+
+    def _runs_s(self, job: Job) -> float:
+        """On its best GPUs, as far as its limit tells."""
+        of_limit = self._planner.facts.of_limit
+        return (job.time_limit_s or UNKNOWN_S) * (SHARE if of_limit is None else of_limit)
+
+    def _price(self) -> list[float]:
+        """Of a GPU's second in each pool, in seconds of those who wait."""
+        planner = self._planner
+        kinds: Counter[tuple[float, ...]] = Counter()
+        waiting, work_s, many = 0, 0.0, 0
+        for group in planner.queue.groups.values():
+            waiting += len(group.line)
+            rates = self._rates(group.need, group.app)
+            if rates is not None:
+                kinds[rates] += len(group.line) * group.gpus
+                work_s += self._runs_s(group.line[0].job) * len(group.line)
+                many += len(group.line)
+        for entry in planner.queue.odd.values():
+            tasks = len(entry.place.job.array_tasks) or 1
+            need = planner.floor.needs.of(entry.place.job) if entry.place.job.gpu_job else None
+            rates = None if need is None else self._rates(need, entry.app)
+            waiting += tasks if need is not None else 0
+            if need is not None and rates is not None:
+                kinds[rates] += tasks * need.shape.least_gpus
+        for job, where in planner.running.values():
+            need = planner.floor.needs.of(job)
+            rates = None if need is None else self._rates(need, planner.knowledge.apps.get(job.hint.app, job.user))
+            if rates is not None:
+                kinds[rates] += where.n_gpus
+        self._usual_s = work_s / many if many else UNKNOWN_S * SHARE
+        gpus = np.array(self._pools.gpus, dtype=float)
+        total = max(1.0, float(planner.floor.usable.sum()))
+        crowd = CROWD * max(0, waiting - 1) / total
+        if not crowd or not kinds:
+            return [0.0] * len(gpus)
+        most = kinds.most_common(MOST_KINDS)
+        shadow = shadow_prices(np.array([kind for kind, _ in most]), np.array([float(n) for _, n in most]), gpus)
+        return [float(price) for price in crowd * shadow]
+
+    def _rates(self, need: Need, app: App) -> tuple[float, ...] | None:
+        """By pool, over its best."""
+        options = self.of(need, app)
+        if not options:
+            return None
+        best = min(option.step for option in options)
+        rates = [0.0] * len(self._pools.names)
+        for option in options:
+            rates[option.pool] = round(best / option.step, 6)
+        return tuple(rates)

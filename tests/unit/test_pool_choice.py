@@ -1,0 +1,187 @@
+"""Which GPU model a waiting job takes where it won't be moved: by prices, for a bounded time, none unasked dearer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pal_slurm.guard import Cause, Refusal, Rules, check
+from pal_slurm.model import (
+    Action,
+    App,
+    Apps,
+    Cluster,
+    Decision,
+    Hint,
+    Job,
+    Knowledge,
+    Placement,
+    PoolRules,
+    Reason,
+    neutral_scores,
+)
+from pal_slurm.policy import Circumstances, compose, plan
+from pal_slurm.policy.plan import NOTHING_SPECIAL
+from pal_slurm.sim.clusters import parse_cluster
+from tests.builders import NOW, leased, running, snapshot
+
+SLOW, FAST = "n1", "n2"
+CLUSTER = parse_cluster("slow:1x2+fast:1x2")
+FUSSY, EASY = App("fussy", "A", {"slow": 10.0, "fast": 1.0}), App("easy", "A", {"slow": 1.1, "fast": 1.0})
+APPS = Apps({"fussy": FUSSY, "easy": EASY})
+HOUR_S = 3600
+
+
+def knows(rules: PoolRules | None = None, cluster: Cluster = CLUSTER) -> Knowledge:
+    return Knowledge(neutral_scores(cluster), APPS, rules or PoolRules("ok"))
+
+
+def asks(number: int, app: str | None, gpus: int = 1, /, **facts: Any) -> Job:
+    told = {"partitions": ("gpu",), "time_limit_s": 100 * HOUR_S, "hint": Hint(app), **facts}
+    return leased(number, gpus, **told)
+
+
+def decided(
+    *jobs: Job, cluster: Cluster = CLUSTER, rules: PoolRules | None = None, now: float = NOW,
+    facts: Circumstances = NOTHING_SPECIAL, policy: str = "pal",
+) -> Mapping[int, Decision]:  # fmt: skip
+    busy = cluster.gpu_free.copy()
+    for job in jobs:
+        for node, slots in zip(job.nodes, job.gpus, strict=True):
+            busy[cluster.node_index[node], list(slots)] = False
+    seen = snapshot(*jobs, cluster=replace(cluster, gpu_free=busy), now=now)
+    return {d.job: d for d in plan(seen, knows(rules, cluster), compose(policy), facts).decisions}
+
+
+def nodes(made: Mapping[int, Decision]) -> dict[int, str | None]:
+    return {job: d.placement.nodes[0] if d.placement else None for job, d in made.items()}
+
+
+def test_the_only_one_that_waits_takes_what_is_fastest_for_it() -> None:
+    assert nodes(decided(asks(1, "easy"))) == {1: FAST}
+    assert nodes(decided(asks(1, "fussy"))) == {1: FAST}
+
+
+def test_who_hardly_minds_leaves_the_fast_ones_to_those_behind_who_do() -> None:
+    made = decided(asks(1, "easy"), asks(2, "easy"), asks(3, "fussy"), asks(4, "fussy"))
+    assert nodes(made) == {1: SLOW, 2: SLOW, 3: FAST, 4: FAST}
+    blind = decided(asks(1, "fussy"), asks(2, "fussy"), asks(3, "easy"), asks(4, "easy"), policy="packed")
+    assert nodes(blind) == {1: SLOW, 2: SLOW, 3: FAST, 4: FAST}
+
+
+BUSY = running(9, {FAST: (0, 1)}, end=NOW + HOUR_S, partitions=("gpu",), hint=Hint("fussy"))
+
+
+def test_who_minds_waits_for_the_fast_ones_and_says_what_each_pool_would_cost() -> None:
+    made = decided(BUSY, asks(1, "fussy"))[1]
+    assert (made.action, made.reason) == (Action.WAIT, Reason.BETTER_POOL_SOON)
+    costs = {cost.pool: cost for cost in made.weighed}
+    assert set(costs) == {"gpu/slow", "gpu/fast"}
+    assert costs["gpu/slow"].free and not costs["gpu/fast"].free
+    assert costs["gpu/slow"].step_time == 10.0 and costs["gpu/fast"].step_time == 1.0
+    assert costs["gpu/slow"].cost_s > costs["gpu/fast"].cost_s > costs["gpu/fast"].wait_s > 0
+
+
+def test_it_waits_for_so_long_as_the_site_says_and_then_takes_what_there_is() -> None:
+    new = asks(1, "fussy")
+    assert decided(BUSY, new, rules=PoolRules("ok", wait_s=600.0))[1].until == new.submit + 600.0
+    none = decided(BUSY, asks(1, "fussy"), rules=PoolRules("ok", wait_s=0.0))
+    assert nodes(none) == {1: SLOW}
+    long_ago = asks(1, "fussy", submit=NOW - 10 * HOUR_S)  # a tenth of its wait in the queue counts too
+    assert decided(BUSY, long_ago, rules=PoolRules("ok", wait_s=0.0))[1].action is Action.START
+
+
+def test_a_short_job_waits_for_no_more_than_half_of_its_limit() -> None:
+    made = decided(BUSY, asks(1, "fussy", time_limit_s=600))[1]
+    assert made.action is Action.START or (made.until is not None and made.until <= NOW + 300)
+
+
+def test_it_does_not_wait_where_somebody_who_asks_nobody_would_take_what_it_leaves() -> None:
+    rivals = Circumstances(rivals=lambda job, since: True)
+    assert nodes(decided(BUSY, asks(1, "fussy"), facts=rivals)) == {1: SLOW}
+
+
+def test_an_application_of_which_nothing_is_known_waits_for_no_pool() -> None:
+    made = decided(BUSY, asks(1, None))[1]
+    assert made.action is Action.START and made.weighed == ()
+
+
+def test_with_one_model_nothing_is_weighed() -> None:
+    alone = parse_cluster("fast:2x2")
+    made = decided(asks(1, "fussy"), asks(2, "easy"), cluster=alone)
+    assert all(d.action is Action.START and d.weighed == () for d in made.values())
+
+
+def test_tasks_of_an_array_wait_for_a_pool_like_other_jobs() -> None:
+    array = asks(1, "fussy", array_id=1, array_tasks=(4,))
+    made = decided(BUSY, array)[1]
+    assert (made.action, made.reason) == (Action.WAIT, Reason.BETTER_POOL_SOON)
+    assert nodes(decided(array))[1] in (FAST, SLOW)
+
+
+# dearer pools
+
+DEAR = PoolRules("never", {"fast": 2.0, "slow": 1.0})
+SAYS = Hint("fussy", dearer=True)
+
+
+@pytest.mark.parametrize(
+    ("rules", "facts", "node"),
+    [
+        (DEAR, {}, SLOW),
+        (DEAR, {"hint": SAYS}, SLOW),
+        (replace(DEAR, dearer="ask"), {}, SLOW),
+        (replace(DEAR, dearer="ask"), {"hint": SAYS}, FAST),
+        (replace(DEAR, dearer="ok"), {}, FAST),
+        (DEAR, {"features": "fast|slow"}, FAST),  # he named both
+        (DEAR, {"features": "fast"}, FAST),
+        (DEAR, {"types": ("fast",)}, FAST),
+        (PoolRules("never", {"fast": 1.0, "slow": 1.0}), {}, FAST),
+        (PoolRules("never"), {}, FAST),  # nobody said what anything bills
+    ],
+)
+def test_a_dearer_model_is_given_to_those_who_asked_for_it(
+    rules: PoolRules, facts: dict[str, Any], node: str
+) -> None:  # fmt: skip
+    featured = replace(CLUSTER, features=(frozenset({"slow"}), frozenset({"fast"})))
+    assert nodes(decided(asks(1, "fussy", **facts), cluster=featured, rules=rules)) == {1: node}
+
+
+def test_weights_of_the_partition_win_over_those_of_pal_yaml() -> None:
+    cluster = replace(CLUSTER, billing={"gpu": {"gres/gpu:slow": 3.0, "gres/gpu:fast": 1.0}})
+    assert nodes(decided(asks(1, None), cluster=cluster, rules=DEAR)) == {1: FAST}
+
+
+def test_each_partition_that_a_user_names_he_asks_for() -> None:
+    masks = {"old": np.array([True, False]), "new": np.array([False, True])}
+    cluster = replace(CLUSTER, partitions=masks, billing={"new": {"gres/gpu:fast": 9.0}, "old": {"gres/gpu:slow": 1.0}})
+    rules = PoolRules("never")
+    both = asks(1, "fussy", partitions=("old", "new"))
+    assert nodes(decided(both, cluster=cluster, rules=rules)) == {1: FAST}
+    assert nodes(decided(replace(both, partitions=("old",)), cluster=cluster, rules=rules)) == {1: SLOW}
+
+
+def test_nobody_gets_a_dear_model_while_it_waits_for_the_cheap_one() -> None:
+    taken = running(9, {SLOW: (0, 1)}, end=NOW + HOUR_S, partitions=("gpu",))
+    assert decided(taken, asks(1, "fussy"), rules=DEAR)[1].action is Action.WAIT
+
+
+# types of GRES
+
+
+def test_a_model_that_a_request_names_as_a_type_is_kept_by_plan_and_guard() -> None:
+    job = asks(1, "fussy", types=("slow",))
+    assert nodes(decided(job)) == {1: SLOW}
+    wrong = Decision(1, None, Action.START, Reason.BEST_SPAN, Placement((FAST,), ((0,),), True))
+    (verdict,) = check([wrong], snapshot(job, cluster=CLUSTER), Rules(disable_job_shrink=True))
+    assert isinstance(verdict, Refusal) and verdict.reason is Cause.MODEL
+
+
+@pytest.mark.parametrize("types", [("nosuch",), ("fast", "slow")])
+def test_types_that_are_no_single_model_of_ours_are_left_to_slurm(types: tuple[str, ...]) -> None:
+    made = decided(asks(1, "fussy", types=types))[1]
+    assert (made.action, made.reason) == (Action.PLAIN, Reason.CANT_PIN)
