@@ -21,7 +21,7 @@ from pal_slurm.policy.seams import (
 
 # name -> order, placement, patience, fill; nothing is moved unless that is asked for
 NAMED: dict[str, tuple[str, str, str, str]] = {
-    "pal": ("slurm", "thrift", "choosy", "easy"),
+    "pal": ("slurm", "thrift", "value", "easy"),
     "pm-first": ("slurm", "pm-first", "none", "easy"),
     "packed": ("slurm", "packed", "none", "easy"),
     "random": ("slurm", "random", "none", "easy"),

@@ -66,8 +66,8 @@ class Easy:
         """Whether the next of this queue that does not fit gets a reservation."""
         return self._count.get(partitions, 0) < self._most
 
-    def _note(self) -> None:
-        """The next reservation is made beside those that there are; mostly there is none."""
+    def note(self) -> None:
+        """The next reservation, and a forecast, is made beside those that there are; mostly there is none."""
         for job, spots, end in self._unnoted:
             self._horizon.keep(job, spots, end)
         self._unnoted.clear()
@@ -79,7 +79,7 @@ class Easy:
         """Keep room for a job that does not fit; None: it can't run here as things are. `plain`: Slurm's choice."""
         if need in self._hopeless:
             return None
-        self._note()
+        self.note()
         odd = job.exclusive or not need.ways
         spot = self._horizon.earliest_odd(job) if odd or (plain and job.shape is None) else self._horizon.earliest(need)
         if spot is None and not odd:
@@ -98,7 +98,7 @@ class Easy:
         if job.lease is not None:
             self._counts(job)  # one of ours that was let go: it heads the queue still
         if rows:
-            self._note()
+            self.note()
             have = self.floor.usable.sum(axis=1)
             self._keep(job, (max(start, self.now), {row: min(gpus, int(have[row])) for row in rows}))
 

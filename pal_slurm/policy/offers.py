@@ -9,6 +9,7 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from pal_slurm.model import App, Job, Placement, Reason, comm_of, flat
+from pal_slurm.policy.easy import Easy
 from pal_slurm.policy.forecast import better_than
 from pal_slurm.policy.needs import Need
 from pal_slurm.policy.patience.none import NoPatience
@@ -26,8 +27,8 @@ class Declines(NamedTuple):
 class Offers:
     """In one plan."""
 
-    def __init__(self, planner: Planner) -> None:
-        self._planner = planner
+    def __init__(self, planner: Planner, easy: Easy) -> None:
+        self._planner, self._easy = planner, easy
         self.soonest = math.inf  # when the first of those who declined gives in
         c = planner.composition
         self._patience, self.habits = c.patience, c.patience.habits
@@ -84,6 +85,7 @@ class Offers:
     def _asked(self, job: Job, need: Need, app: App, offer: Offer, since: float) -> Declines | None:
         planner, patience = self._planner, self._patience
         if self.habits.forecasts:
+            self._easy.note()
             better = better_than(offer, need, app, planner)
             offer = offer._replace(of_limit=planner.facts.of_limit, better=better)
         wait = patience.waits(job, offer)

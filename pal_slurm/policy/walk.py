@@ -41,7 +41,7 @@ class Walk:
         self.composition, self.floor = planner.composition, planner.floor
         planner.horizon.begin(self.now)
         self.easy = Easy(self.floor, planner.horizon, self.now, self.composition.fill.reserve)
-        self.offers = Offers(planner)
+        self.offers = Offers(planner, self.easy)
         self.pools = None if planner.pools is None else PoolChoice(planner, planner.pools, planner.options)
         self.changes = self.offers.habits.changes or self.pools is not None
         self.starts: list[Decision] = []

@@ -257,7 +257,7 @@ class InPlannerTwice(InPlanner):
         free = replace(cluster, gpu_free=floor.free, cpus_free=floor.cpus_free, mem_free_mb=floor.mem_free)
         seen = Snapshot(now, free, tuple(pending), tuple(running))
         mine = super().plan(now)
-        fresh = plan(seen, known, composition, Circumstances(alone=True), self.memory)
+        fresh = plan(seen, known, composition, self._planner.facts, self.memory)
         assert [(d.job, d.placement) for d in mine.starts] == [(d.job, d.placement) for d in fresh.starts]
         assert [(r.job, r.start) for r in mine.reserved] == [(r.job, r.start) for r in fresh.reserved]
         permitted(fresh.starts, seen)

@@ -63,7 +63,7 @@ def test_a_job_without_a_limit_is_not_kept_waiting() -> None:
 def test_a_job_that_can_get_nothing_better_does_not_wait_for_it() -> None:
     cluster = homogeneous(1, 2)
     whole = replace(JOB, shape=Shape(gpus_per_node=2))
-    made = plan(Snapshot(100.0, cluster, (whole,)), known(cluster, 1.5), compose("pal"))
+    made = plan(Snapshot(100.0, cluster, (whole,)), known(cluster, 1.5), compose("pal", patience="choosy"))
     assert made.decisions[0].action is Action.START
 
 
@@ -85,11 +85,14 @@ def test_a_job_that_fits_on_one_node_waits_for_one_and_a_larger_one_does_not() -
         (pair, Action.WAIT, Reason.BETTER_SPAN_SOON),
         (three, Action.START, Reason.BEST_SPAN),
     ):
-        made = plan(Snapshot(100.0, cluster, (job,)), known, compose("pal"))
+        made = plan(Snapshot(100.0, cluster, (job,)), known, compose("pal", patience="choosy"))
         assert [(d.action, d.reason) for d in made.decisions] == [(action, reason)]
     late = Memory(0.0, {pair.key: 100.0 - SHARE * 1000 * (1 - 1 / 1.7)})
     assert (
-        plan(Snapshot(100.0, cluster, (pair,)), known, compose("pal"), memory=late).decisions[0].action is Action.START
+        plan(Snapshot(100.0, cluster, (pair,)), known, compose("pal", patience="choosy"), memory=late)
+        .decisions[0]
+        .action
+        is Action.START
     )
 
 
@@ -122,7 +125,7 @@ def test_the_gpu_that_one_job_declines_goes_to_one_that_does_not_mind() -> None:
     free = np.array([[False, True]])  # only the slow one
     other = replace(JOB, id=2, time_limit_s=None)
     snapshot = Snapshot(100.0, replace(cluster, gpu_free=free), (JOB, other))
-    made = plan(snapshot, known(cluster, 1.5), compose("pal"))
+    made = plan(snapshot, known(cluster, 1.5), compose("pal", patience="choosy"))
     assert [(d.job, d.action, d.reason) for d in made.decisions] == [
         (1, Action.WAIT, Reason.BETTER_GPUS_SOON),
         (2, Action.START, Reason.BEST_SPAN),
@@ -134,17 +137,17 @@ def test_the_daemon_remembers_since_when_a_job_declines() -> None:
     job = replace(JOB, submit=100)
     snapshot = Snapshot(100.0, replace(cluster, gpu_free=np.array([[False, True]])), (job,))
     none = replace(snapshot, pending=())
-    memory = plan(none, known(cluster, 1.5), compose("pal")).memory  # it led before the job came
+    memory = plan(none, known(cluster, 1.5), compose("pal", patience="choosy")).memory  # it led before the job came
     assert memory == Memory(100.0)
     actions = []
     for now in (100.0, 150.0, 266.0, 267.0):  # 0.5 * 1000 s * (1 - 1/1.5) = 166.7 s
         view = replace(snapshot, taken=now)
-        made = plan(view, known(cluster, 1.5), compose("pal"), memory=memory)
+        made = plan(view, known(cluster, 1.5), compose("pal", patience="choosy"), memory=memory)
         memory = memory_of(json.loads(json.dumps(made.memory.plain())))
         assert memory == made.memory
         actions.append(made.decisions[0].action)
     assert actions == [Action.WAIT, Action.WAIT, Action.WAIT, Action.START]
-    assert plan(none, known(cluster, 1.5), compose("pal"), memory=memory).memory.declining == {}
+    assert plan(none, known(cluster, 1.5), compose("pal", patience="choosy"), memory=memory).memory.declining == {}
 
 
 @pytest.mark.parametrize("text", ["null", "7", "[]", "{}", '{"version": 2}', '{"version": 1, "begun": 0}', NAN])
@@ -157,7 +160,7 @@ def test_a_job_is_not_kept_longer_however_often_pald_starts_anew() -> None:
     snapshot = Snapshot(0.0, replace(cluster, gpu_free=np.array([[False, True]])), (replace(JOB, submit=100),))
     actions = []
     for now in (150.0, 200.0, 266.0, 267.0):
-        made = plan(replace(snapshot, taken=now), known(cluster, 1.5), compose("pal"))
+        made = plan(replace(snapshot, taken=now), known(cluster, 1.5), compose("pal", patience="choosy"))
         actions.append(made.decisions[0].action)
     assert actions == [Action.WAIT, Action.WAIT, Action.WAIT, Action.START]
 
@@ -168,13 +171,16 @@ def test_nobody_waits_for_what_no_free_gpu_could_give() -> None:
     scores = 1.0 + 0.1 * (np.arange(64).reshape(1, 16, 4) % 7)
     table = ScoreTable(("A",), scores, np.rint(scores * 10).astype(np.int16), np.ones_like(scores, dtype=bool))
     wide = replace(JOB, shape=Shape(1, 16, gpus=32))
-    made = plan(Snapshot(100.0, cluster, (wide,)), Knowledge(table), compose("pal"))
+    made = plan(Snapshot(100.0, cluster, (wide,)), Knowledge(table), compose("pal", patience="choosy"))
     assert [d.action for d in made.decisions] == [Action.START]
 
 
 def test_nobody_declines_what_jobs_that_are_not_leased_would_take() -> None:
     cluster = replace(homogeneous(1, 2), gpu_free=np.array([[False, True]]))
     snapshot = Snapshot(100.0, cluster, (JOB,))
-    assert plan(snapshot, known(cluster, 1.5), compose("pal")).decisions[0].action is Action.WAIT
+    assert plan(snapshot, known(cluster, 1.5), compose("pal", patience="choosy")).decisions[0].action is Action.WAIT
     beside = Circumstances(rivals=lambda job, since: True)
-    assert plan(snapshot, known(cluster, 1.5), compose("pal"), beside).decisions[0].action is Action.START
+    assert (
+        plan(snapshot, known(cluster, 1.5), compose("pal", patience="choosy"), beside).decisions[0].action
+        is Action.START
+    )

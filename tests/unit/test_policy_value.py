@@ -24,7 +24,7 @@ from pal_slurm.model import (
 from pal_slurm.policy import Circumstances, Plan, compose, plan
 from pal_slurm.policy.memory import Memory
 from pal_slurm.policy.patience.choosy import MOST_S
-from pal_slurm.policy.patience.value import BOUND_S, GROW, LEAST, SHRINK, Value, size_class
+from pal_slurm.policy.patience.value import BOUND_S, FORECAST, KEPT, Value, size_class
 from pal_slurm.policy.seams import Better, Offer, Promised, Settled, Wait, patiences
 from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.sim.compare import compare
@@ -49,10 +49,10 @@ def near(node_s: float, rack_s: float) -> Offer:
 @pytest.mark.parametrize(
     ("node_s", "rack_s", "most_s"),
     [
-        (19_999.0, 1e9, 10_000.0),  # half of what it brings
-        (20_000.0, 1e9, None),  # not worth it
-        (1e9, 14_999.0, 7_500.0),  # 15,000 s by a rack
-        (0.0, 0.0, 10_000.0),
+        (39_999.0, 1e9, 40_000.0),  # what it brings, and as much to those who wait for its GPUs
+        (40_000.0, 1e9, None),  # not worth it
+        (1e9, 29_999.0, 30_000.0),  # 15,000 s by a rack
+        (0.0, 0.0, 40_000.0),
         (np.inf, np.inf, None),
     ],
 )
@@ -79,27 +79,40 @@ def test_slow_gpus_are_declined_as_choosy_declines_them_and_a_flat_cost_is_nothi
     assert RULE.waits(JOB, FAR._replace(slowdown=1.0, span_cost=1.0)) is None
 
 
-def test_forecasts_that_proved_wrong_make_waits_of_that_size_shorter_and_good_ones_longer_again() -> None:
-    promised = Promised(100.0, 3.0, Reason.BETTER_SPAN_SOON)
-    late, soon = Settled(JOB, FAR, 100.0, promised), Settled(JOB, FAR, 99.0, promised)
-    rule = Value(BOUND_S, 50)
-    lessons = rule.learns((), [late])
-    assert lessons == ((size_class(4), SHRINK),)
-    shorter = rule.waits(JOB, near(0.0, 0.0)._replace(lessons=lessons))
-    assert shorter and shorter.most_s == pytest.approx(SHRINK * 10_000.0)
+def test_waits_that_were_in_vain_leave_only_those_of_that_size_waiting_for_whom_more_is_at_stake() -> None:
+    promised = Promised(40_000.0, 3.0, Reason.BETTER_SPAN_SOON)
+    vain = Settled(JOB, FAR._replace(declined_s=40_000.0), 40_000.0, promised)
+    well = Settled(JOB, FAR._replace(declined_s=4_000.0), 4_000.0, promised)
+    rule = Value(BOUND_S, 200)
+    lessons = rule.learns((), [vain])
+    assert lessons == ((size_class(4), 40_000.0, 0.0),)
+    assert (
+        rule.waits(JOB, near(0.0, 0.0)._replace(lessons=lessons)) is not None
+    )  # 20,000 s are expected, 40,000 at stake
+    lessons = rule.learns(lessons, [vain, vain])
+    [(_, waited_s, _)] = lessons
+    assert waited_s / FORECAST == pytest.approx(20_000.0 * (1 + KEPT + KEPT**2)) and waited_s / FORECAST > 40_000.0
+    assert rule.waits(JOB, near(0.0, 0.0)._replace(lessons=lessons)) is None
+    longer = replace(JOB, time_limit_s=40_000)
+    assert rule.waits(longer, near(0.0, 0.0)._replace(lessons=lessons)) == Wait(Reason.BETTER_SPAN_SOON, 80_000.0)
     assert rule.waits(JOB, near(0.0, 0.0)._replace(lessons=lessons, gpus=8)) == rule.waits(JOB, near(0.0, 0.0))
-    for _ in range(50):
-        lessons = rule.learns(lessons, [late])
-    assert lessons == ((size_class(4), LEAST),)
-    assert rule.learns(lessons, [soon]) == ((size_class(4), LEAST * GROW),)
+    for _ in range(60):
+        lessons = rule.learns(lessons, [well])
+    [(_, waited_s, ended_well)] = lessons
+    assert waited_s / ended_well == pytest.approx(4_000.0, rel=0.1)
+    assert rule.waits(JOB, near(1e9, 50_000.0)._replace(lessons=lessons)) == Wait(Reason.BETTER_SPAN_SOON, 30_000.0)
+
+
+def test_lessons_of_settled_jobs_that_waited_for_no_span_or_that_are_absurd_are_none() -> None:
+    rule, promised = Value(BOUND_S, 200), Promised(100.0, 3.0, Reason.BETTER_SPAN_SOON)
     unasked = [
         Settled(JOB, FAR, 100.0, None),
         Settled(JOB, FAR, 100.0, promised._replace(reason=Reason.BETTER_GPUS_SOON)),
     ]
     assert rule.learns((), unasked) == ()
-    assert (
-        rule.waits(JOB, near(0.0, 0.0)._replace(lessons=((2.0, float("-inf")), (1.0,)))) is not None
-    )  # absurd: neutral
+    absurd = ((2.0, 0.5), (1.0,), (2.0, np.nan, 1.0), (2.0, np.inf, 1.0), (2.0, 1e9, -1.0), (2.0, 1.0, 1e9))
+    for row in absurd:
+        assert rule.waits(JOB, near(0.0, 0.0)._replace(lessons=(row,))) == rule.waits(JOB, near(0.0, 0.0))
 
 
 def two_racks(end: int) -> tuple[Snapshot, Knowledge]:
@@ -112,35 +125,35 @@ def two_racks(end: int) -> tuple[Snapshot, Knowledge]:
     return Snapshot(1000.0, cluster, (replace(pair, partitions=("gpu",)),), tuple(held)), known
 
 
-@pytest.mark.parametrize(("end", "action"), [(4900, Action.WAIT), (9100, Action.START)])
+@pytest.mark.parametrize(("end", "action"), [(16_900, Action.WAIT), (17_100, Action.START)])
 def test_the_forecast_comes_from_the_limits_of_what_runs_and_the_share_of_them_that_is_used(
     end: int, action: Action
 ) -> None:
-    """It would run 4,000 s on a node, as much longer across racks: half of (end - now) is to be less than 4,000."""
+    """It would run 4,000 s on a node and 8,000 across racks: half of (end - now) is less than twice the difference."""
     seen, known = two_racks(end)
     composition, facts = compose("packed", patience="value"), Circumstances(of_limit=0.5)
     made = plan(seen, known, composition, facts, Memory(0.0))
     assert made.decisions[0].action is action
     if action is Action.WAIT:
-        assert made.wake_at == 1000 + 2000.0 and made.decisions[0].until == made.wake_at
-        assert list(made.memory.promised.values()) == [Promised(3000.0, 2.0, Reason.BETTER_SPAN_SOON)]
+        assert made.wake_at == 1000 + 8000.0 and made.decisions[0].until == made.wake_at
+        assert list(made.memory.promised.values()) == [Promised(9000.0, 2.0, Reason.BETTER_SPAN_SOON)]
 
 
 def test_its_word_stands_whatever_is_forecast_later_until_then_and_not_longer() -> None:
-    seen, known = two_racks(4900)
+    seen, known = two_racks(16_900)
     composition, facts = compose("packed", patience="value"), Circumstances(of_limit=0.5)
     memory = plan(seen, known, composition, facts, Memory(0.0)).memory
     worse = two_racks(99_000)[0]
-    for now, action in ((2999.0, Action.WAIT), (3000.0, Action.START)):
+    for now, action in ((8999.0, Action.WAIT), (9000.0, Action.START)):
         made = plan(replace(worse, taken=now), known, composition, facts, memory)
         assert made.decisions[0].action is action
-        assert made.memory.lessons == (() if action is Action.WAIT else ((1.0, SHRINK),))
+        assert made.memory.lessons == (() if action is Action.WAIT else ((1.0, 8000.0, 0.0),))
     free = seen.cluster.gpu_free.copy()
     free[0] = True
     better = replace(seen, taken=1500.0, cluster=replace(seen.cluster, gpu_free=free), running=seen.running[1:])
     made = plan(better, known, composition, facts, memory)
     assert made.decisions[0].placement == Placement(("n1",), ((0, 1),), True, None)
-    assert made.memory.lessons == ((1.0, 1.0),)
+    assert made.memory.lessons == ((1.0, 500.0, 1.0),)
 
 
 def starts(policy: str, patience: str, comm: str) -> list[tuple[float, ...]]:
@@ -188,8 +201,8 @@ def test_in_fourfold_overload_nobody_waits_past_his_bound_and_no_bound_grows() -
     outcome = Engine(cluster, drawn.truth, drawn.load, watched, ClusterRules()).run()
     assert len(watched.most) > 10
     works = {work.id: work for work in drawn.load.works}
-    for job, bidden in watched.most.items():  # half of what a span of 8 instead of 1 would cost, by the whole limit
-        assert bidden <= 0.5 * 7.0 * (works[job].limit_s or 0.0)
+    for job, bidden in watched.most.items():  # twice what a span of 8 instead of 1 would cost, by the whole limit
+        assert bidden <= 2.0 * 7.0 * (works[job].limit_s or 0.0)
     ends = dict(zip(outcome.job_ids.tolist(), outcome.start_s.tolist(), strict=True))
     order = sorted(watched.most, key=lambda job: ends[job])
     early, late = order[: len(order) // 2], order[len(order) // 2 :]
