@@ -51,6 +51,10 @@ class AppShown(Shown):
     apart: Annotated[Figure, Meta(description="Step time on several nodes over that on one, as its jobs show")] = UNSET
     apart_doubt: Figure = UNSET
     apart_jobs: Whole = UNSET
+    model: Annotated[Text, Meta(description="With --rates: a GPU model")] = UNSET
+    rate: Annotated[Figure, Meta(description="Speed on its median GPU, over that on the best model")] = UNSET
+    doubt: Annotated[Figure, Meta(description="How far off the rate may be, as a share")] = UNSET
+    seconds: Annotated[Figure, Meta(description="Per step, as plans count it; null: nothing is known")] = UNSET
 
 
 class FaultShown(Shown):

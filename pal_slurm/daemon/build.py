@@ -158,7 +158,7 @@ def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
             switches=Switches(store),
             observer=Observer(outcomes),
             forgetter=Forgetter(store, name, decisions, faults),
-            knowledge=KnowledgeKeeper(store, config),
+            knowledge=KnowledgeKeeper(store, config, cluster=name),
             learner=Learner(store, config, name, faults),
             memory=Remembering(MemoryRepo(store, name)),
         )

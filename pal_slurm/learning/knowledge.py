@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from pal_slurm.config import Config
+from pal_slurm.learning.rate_evidence import evidence_of
 from pal_slurm.learning.rates import complete
 from pal_slurm.model import App, Apps, Cluster, Knowledge, ScoreTable
 from pal_slurm.scores import alike, binned
@@ -18,6 +19,7 @@ from pal_slurm.store.learned import AppFeatures, LearnedRepo
 from pal_slurm.store.retention import Keep
 
 DAY_S = 86_400.0
+RATES_S = 60.0  # what jobs showed of GPU models is looked up this often
 REFRESH_S = 600.0  # scores age: a table that nobody changed is still rebuilt this often
 
 
@@ -79,20 +81,31 @@ class KnowledgeKeeper:
     _made_at: float = 0.0
     _table: ScoreTable | None = None
     _apps: tuple[int, Apps] | None = None
+    _rates: tuple[Apps, tuple[str, ...], float, Apps] | None = None
+    cluster: str = ""  # whose jobs' outcomes tell of GPU models
 
     def read(self, cluster: Cluster, now: float) -> Knowledge:
-        apps = complete(self._known_apps(), cluster.models)
-        return Knowledge(self._scores(cluster, now), apps, self.config.pools.rules())
+        return Knowledge(self._scores(cluster, now), self.rated(cluster, now), self.config.pools.rules())
 
     def forget(self) -> None:
         """The configuration changed: read all anew."""
-        self._table = self._apps = None
+        self._table = self._apps = self._rates = None
 
     def _known_apps(self) -> Apps:
         revision = AppRepo(self.store).revision()
         if self._apps is None or self._apps[0] != revision:
             self._apps = revision, known_apps(self.store, self.config)
         return self._apps[1]
+
+    def rated(self, cluster: Cluster, now: float) -> Apps:
+        """With a speed on each GPU model, where there are several."""
+        apps, last = self._known_apps(), self._rates
+        if len(cluster.models) < 2:
+            return apps
+        if last is None or last[0] is not apps or last[1] != cluster.models or not 0 <= now - last[2] < RATES_S:
+            evidence = evidence_of(self.store, cluster, self.cluster, now)
+            self._rates = last = (apps, cluster.models, now, complete(apps, cluster.models, evidence))
+        return last[3]
 
     def _scores(self, cluster: Cluster, now: float) -> ScoreTable:
         made_of = (ScoreRepo(self.store).revision(), cluster.node_names, cluster.width)

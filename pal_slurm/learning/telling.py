@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pal_slurm.config import Config
 from pal_slurm.learning.distance import apart
 from pal_slurm.learning.from_jobs import shapes_told
 from pal_slurm.learning.knowledge import SeenApp, seen_apps
-from pal_slurm.model import Tier
+from pal_slurm.learning.rates import NOTHING
+from pal_slurm.model import Apps, Tier
 from pal_slurm.report.text import Value
 from pal_slurm.store import Store
 
@@ -14,6 +17,22 @@ from pal_slurm.store import Store
 def app_rows(store: Store, config: Config) -> list[dict[str, Value]]:
     """Every application that was described or seen, by name."""
     return [app_row(seen) for seen in seen_apps(store, config)]
+
+
+def rate_rows(apps: Apps, models: Sequence[str], user: str = "") -> list[dict[str, Value]]:
+    """How fast every application is on each model, as it counts for a user's jobs; none where there is one model."""
+    named = [(name, apps.get(name, user)) for name in sorted(apps.known)]
+    rows: list[dict[str, Value]] = []
+    for name, app in [*named, (apps.default.name, apps.default)] if len(models) > 1 else ():
+        best = min(app.base.values(), default=1.0)
+        for model in models:
+            trust = app.trust(model) if app.base else NOTHING
+            seconds = app.base[model] if app.base else None
+            rows.append({
+                "app": name, "class": app.cls, "model": model, "rate": round(best / seconds, 4) if seconds else 1.0,
+                "doubt": trust.doubt, "source": trust.source, "seconds": seconds and round(seconds, 6),
+            })  # fmt: skip
+    return rows
 
 
 def app_row(seen: SeenApp) -> dict[str, Value]:

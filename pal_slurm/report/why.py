@@ -32,6 +32,7 @@ from pal_slurm.store import Weighed, Why
 SOURCES = {
     "told": "told in pal.yaml",
     "app": "learned from its own jobs",
+    "runs": "learned from how long its own jobs ran",
     "class": "learned from its class",
     "fleet": "measured in the nightly profile",
     "none": "nothing is known",

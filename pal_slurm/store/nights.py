@@ -46,6 +46,14 @@ class NightRow(NamedTuple):
     score: float | None = None
 
 
+class ModelLevel(NamedTuple):
+    cls: str
+    app: str
+    scope: str
+    model: str
+    seconds: float
+
+
 @dataclass(frozen=True, slots=True)
 class ProfiledScore:
     """A score made of nights."""
@@ -135,6 +143,18 @@ class NightRepo:
         query = select(nights.c.cls, nights.c.app, nights.c.scope).where(nights.c.night >= first).distinct()
         with self._store.reading() as db:
             return [KernelKey(*row) for row in db.execute(query)]
+
+    def by_model(self, first: int) -> list[ModelLevel]:
+        """What each kernel took on each GPU model since that night, the mean."""
+        c = nights.c
+        query = (
+            select(c.cls, c.app, c.scope, gpus.c.model, func.avg(c.seconds))
+            .join_from(nights, gpus)
+            .where(c.night >= first)
+            .group_by(c.cls, c.app, c.scope, gpus.c.model)
+        )
+        with self._store.reading() as db:
+            return [ModelLevel(*row) for row in db.execute(query)]
 
     def newest(self) -> int:
         """The newest night that is known; 0: none."""

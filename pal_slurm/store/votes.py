@@ -74,6 +74,12 @@ class VoteRepo:
         with self._store.reading() as db:
             return {app.user: app for app in (UserApp(*row) for row in db.execute(query))}
 
+    def every_app(self) -> list[UserApp]:
+        """All applications of all users."""
+        query = select(*columns(UserApp, user_apps)).order_by(user_apps.c.app, user_apps.c.user)
+        with self._store.reading() as db:
+            return [UserApp(*row) for row in db.execute(query)]
+
     def put_app(self, given: UserApp) -> None:
         mine = (user_apps.c.app == given.app) & (user_apps.c.user == given.user)
         with self._store.writing() as db:

@@ -12,23 +12,31 @@ from pal_slurm.errors import BadInput
 
 SHOWN = ("app", "class", "source", "jobs", "sure", "compute", "memory", "noise")
 COMM = ("app", "node", "rack", "cluster", "comm_source", "apart", "apart_doubt", "apart_jobs")
+RATES = ("app", "class", "model", "rate", "doubt", "source", "seconds")
 FIELDS = (*SHOWN, "base", "comm", "measured_base", *COMM[1:])
 
 
 @click.group(name="apps", invoke_without_command=True, short_help="Applications and their classes.")
 @click.option("--comm", is_flag=True, help="What distance costs each, who says so, and what its jobs show.")
+@click.option("--rates", is_flag=True, help="How fast each is on each GPU model, how sure that is, and who says so.")
+@click.option("--user", default="", metavar="NAME", help="With --rates: as they count for that user's jobs.")
+@output_options
 @click.pass_context
-def command(ctx: click.Context, comm: bool) -> None:
+def command(ctx: click.Context, comm: bool, rates: bool, user: str, as_json: bool, fields: str) -> None:
     """Applications and their classes; without a command: list them."""
     if ctx.invoked_subcommand is None:
-        ctx.invoke(list_apps, comm=comm)
+        ctx.invoke(list_apps, as_json=as_json, fields=fields, comm=comm, rates=rates, user=user)
 
 
 @command.command(name="list")
 @click.option("--comm", is_flag=True, help="What distance costs each, who says so, and what its jobs show.")
+@click.option("--rates", is_flag=True, help="How fast each is on each GPU model, how sure that is, and who says so.")
+@click.option("--user", default="", metavar="NAME", help="With --rates: as they count for that user's jobs.")
 @output_options
 @pass_palctl
-def list_apps(palctl: Palctl, as_json: bool = False, fields: str = "", comm: bool = False) -> None:
+def list_apps(
+    palctl: Palctl, as_json: bool = False, fields: str = "", comm: bool = False, rates: bool = False, user: str = ""
+) -> None:
     """Every application that was described or seen; pal.yaml wins over the database.
 
     --comm: NODE, RACK and CLUSTER are the factors that placements count with (COMM_SOURCE says whose; none: nobody said
@@ -36,7 +44,14 @@ def list_apps(palctl: Palctl, as_json: bool = False, fields: str = "", comm: boo
 
     COMPUTE and MEMORY are its utilisations (0 to 1) over JOBS jobs; SURE is the probability that its class is right, as
     far as those tell; NOISE is how much step times differ (log) between its jobs.
+
+    --rates: RATE is the speed on a model's median GPU over that on its best model; DOUBT is how far off it may be, as a
+    share. SOURCE: told (pal.yaml), app or runs (its own jobs' step times, or how long they ran), class, fleet (the
+    nightly profile), none. ? is an application of which nothing is known.
     """
+    if rates or user:
+        _rates(palctl, user, as_json, fields)
+        return
     from pal_slurm.learning.telling import app_rows
 
     if palctl.asks_pald:
@@ -48,6 +63,26 @@ def list_apps(palctl: Palctl, as_json: bool = False, fields: str = "", comm: boo
     columns = choose(fields, FIELDS, FIELDS if as_json else COMM if comm else SHOWN)
     empty = f"no application is known; each counts as class {default}. Say more with: palctl apps set NAME=CLASS"
     print_rows(rows, columns, as_json=as_json, empty=empty)
+
+
+def _rates(palctl: Palctl, user: str, as_json: bool, fields: str) -> None:
+    from pal_slurm.errors import SlurmUnavailable
+    from pal_slurm.learning.knowledge import KnowledgeKeeper
+    from pal_slurm.learning.telling import rate_rows
+    from pal_slurm.store.clusters import known_clusters
+
+    columns = choose(fields, RATES, RATES)
+    if palctl.asks_pald:
+        raise BadInput("--rates is for who may read pal.yaml")
+    try:
+        with palctl.slurm() as slurm:
+            cluster, name = slurm.snapshot().cluster, slurm.setup().cluster_name
+    except SlurmUnavailable:
+        names = known_clusters(palctl.store)
+        cluster, name = palctl.placed()[1], palctl.cluster if names else ""
+    apps = KnowledgeKeeper(palctl.store, palctl.config, cluster=name).rated(cluster, time.time())
+    empty = f"there is one GPU model, {cluster.models[0]}: all rates are 1"
+    print_rows(rate_rows(apps, cluster.models, user), columns, as_json=as_json, empty=empty)
 
 
 @command.command(name="set")

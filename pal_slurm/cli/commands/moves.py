@@ -55,7 +55,7 @@ def _what_if(palctl: Palctl, as_json: bool, fields: str) -> None:
     with palctl.slurm() as slurm:
         snapshot, setup = slurm.snapshot(), slurm.setup()
         rules, caps = rules_of(config, slurm, setup), slurm.capabilities()
-    knowledge = KnowledgeKeeper(palctl.store, config).read(snapshot.cluster, snapshot.taken)
+    knowledge = KnowledgeKeeper(palctl.store, config, cluster=setup.cluster_name).read(snapshot.cluster, snapshot.taken)
     week = MoveRepo(palctl.store, setup.cluster_name).since(snapshot.taken - WEEK_S)
     found = what_if(snapshot, knowledge, composition_of(config), config, rules, week, caps)
     rows = would_rows([(one.job, one.decision, one.said) for one in found])

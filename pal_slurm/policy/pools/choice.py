@@ -138,6 +138,9 @@ class PoolChoice:
         if costs[now] <= costs[wanted] * (1 + NEARLY):
             near = [i for i in range(len(options)) if free[i] and costs[i] <= costs[wanted] * (1 + NEARLY)]
             return PoolTaken(options[self._of_equals(options, near)].need, math.inf, weighed)
+        doubt = max(options[now].trust.doubt, options[wanted].trust.doubt)  # nobody waits for what may be no better
+        if costs[now] <= costs[wanted] * (1 + NEARLY) * (1 + doubt):
+            return PoolTaken(options[now].need, math.inf, weighed)
         since, until = self._until(job)
         if until <= planner.now or planner.facts.rivals(job, since):
             return PoolTaken(options[now].need, math.inf, weighed)

@@ -1,0 +1,110 @@
+"""What jobs and nights showed of GPU models. In: the store, which model sits where. Out: RateEvidence.
+
+Step times of pal-probe first: usual paces by user and shape, held against each other where GPUs and nodes are as many.
+Where an application tells no steps: run times of a user's repeated jobs of as many GPUs, with the doubt they deserve.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from math import log
+from statistics import median
+
+from pal_slurm.learning.rates import (
+    FLEET_VAR,
+    LEAST_RUNS,
+    RUN_VAR,
+    STEP_VAR,
+    Edge,
+    RateEvidence,
+    RatesShown,
+    edges_between,
+)
+from pal_slurm.model import Cluster
+from pal_slurm.store import GpuRepo, JobOutcome, OutcomeRepo, Stay, Store
+from pal_slurm.store.nights import NightRepo
+from pal_slurm.store.votes import UserApp, VoteRepo
+
+DAY_S = 86_400.0
+RUNS_S, NIGHTS = 30 * DAY_S, 30  # as far back
+LEAST_S = 60.0  # a shorter run was a test, or failed
+
+
+def evidence_of(store: Store, cluster: Cluster, name: str, now: float) -> RateEvidence:
+    """`name`: of the cluster, whose outcomes count."""
+    names = model_names(GpuRepo(store).current(), cluster)
+    jobs: dict[str, dict[str, RatesShown]] = defaultdict(dict)
+    for mine in VoteRepo(store).every_app():
+        jobs[mine.app][mine.user] = _by_steps(mine, names)
+    for (app, user), shown in _by_runs(OutcomeRepo(store, name).since(now - RUNS_S), cluster).items():
+        jobs[app][user] = _both(jobs[app].get(user, RatesShown()), shown)
+    return RateEvidence(jobs, _by_nights(store, names))
+
+
+def model_names(stays: Iterable[Stay], cluster: Cluster) -> Mapping[str, str]:
+    """What cards call themselves, to what the site calls the GPUs in their slots."""
+    seen: dict[str, Counter[str]] = defaultdict(Counter)
+    for stay in stays:
+        row = cluster.node_index.get(stay.node)
+        if row is not None and stay.slot < cluster.width and cluster.gpu_exists[row, stay.slot]:
+            seen[stay.model][cluster.models[cluster.gpu_model[row, stay.slot]]] += 1
+    return {card: names.most_common(1)[0][0] for card, names in seen.items()}
+
+
+def _by_steps(mine: UserApp, names: Mapping[str, str]) -> RatesShown:
+    """Of all shapes the models that were seen with as many GPUs and nodes."""
+    alike: dict[str, dict[str, tuple[float, float]]] = defaultdict(dict)
+    for shape, base in mine.base.items():
+        model, _, rest = shape.partition("|")
+        alike[rest][names.get(model, model)] = (base.mean, base.var + STEP_VAR / max(base.jobs, 1))
+    edges = [edge for levels in alike.values() for edge in edges_between(levels, "app")]
+    most = max(alike.values(), key=len, default={})
+    return RatesShown(tuple(edges), {model: mean for model, (mean, _) in most.items()})
+
+
+def _by_runs(outcomes: Sequence[JobOutcome], cluster: Cluster) -> Mapping[tuple[str, str], RatesShown]:
+    times: dict[tuple[str, str], dict[tuple[int, int], dict[str, list[float]]]] = defaultdict(lambda: defaultdict(dict))
+    for o in outcomes:
+        model = _model_of(o, cluster)
+        if model and o.app and o.user and o.end is not None and o.end - o.start >= LEAST_S:
+            shape = (sum(map(len, o.gpus)), len(o.nodes))
+            times[o.app, o.user][shape].setdefault(model, []).append(log(o.end - o.start))
+    found = {}
+    for key, shapes in times.items():
+        edges: list[Edge] = []
+        for models in shapes.values():
+            levels = {m: (median(of), RUN_VAR / len(of)) for m, of in models.items() if len(of) >= LEAST_RUNS}
+            edges += edges_between(levels, "runs")
+        found[key] = RatesShown(tuple(edges))
+    return found
+
+
+def _both(steps: RatesShown, runs: RatesShown) -> RatesShown:
+    """Run times count only where no step times do."""
+    known = {edge.models for edge in steps.edges}
+    return RatesShown((*steps.edges, *(edge for edge in runs.edges if edge.models not in known)), steps.levels)
+
+
+def _model_of(o: JobOutcome, cluster: Cluster) -> str:
+    """ "" where it ran on several, or on what is no longer there."""
+    models: set[int] = set()
+    for node, slots in zip(o.nodes, o.gpus, strict=True):
+        row = cluster.node_index.get(node)
+        if row is None or any(slot >= cluster.width for slot in slots):
+            return ""
+        models.update(int(cluster.gpu_model[row, slot]) for slot in slots)
+    return cluster.models[models.pop()] if len(models) == 1 else ""
+
+
+def _by_nights(store: Store, names: Mapping[str, str]) -> Mapping[str, tuple[Edge, ...]]:
+    """The same kernel on GPUs of each model."""
+    nights = NightRepo(store)
+    kernels: dict[tuple[str, str, str], dict[str, tuple[float, float]]] = defaultdict(dict)
+    for cls, app, scope, model, seconds in nights.by_model(nights.newest() - NIGHTS):
+        if seconds > 0:
+            kernels[cls, app, scope][names.get(model, model)] = (log(seconds), FLEET_VAR / 2)
+    edges: dict[str, list[Edge]] = defaultdict(list)
+    for (cls, _, _), levels in kernels.items():
+        edges[cls] += edges_between(levels, "fleet")
+    return {cls: tuple(found) for cls, found in edges.items()}
