@@ -87,7 +87,7 @@ def up(spec: Spec, speeds: Speeds, until_gone: int | None = None) -> None:
     if layout.dir.exists():
         print(f"minicluster: removing what an earlier {spec.name} left", file=sys.stderr)
         _sweep(layout)
-    chosen, port_holders = ports.reserve(spec.nodes, spec.port)
+    chosen, port_holders = ports.reserve(spec.nodes + bool(spec.hollow), spec.port)
     try:
         setup.make(layout, spec, chosen, speeds, root, owner)
         files_done = time.monotonic() - begun

@@ -1,5 +1,6 @@
 """Slurm's configuration files: Spec, ports, paths -> text. docs/minicluster.md says why each setting is as it is."""
 
+from . import hollow
 from .layout import Layout
 from .ports import Ports
 from .spec import Spec
@@ -29,7 +30,7 @@ def _node_lines(spec: Spec, ports: Ports) -> list[str]:
             f"NodeName={name} NodeHostname=localhost NodeAddr=127.0.0.1 Port={ports.slurmd(i)}{gres} "
             f"Features={spec.model_of(i)},{spec.rack_of(i)}"
         )
-    return lines
+    return lines + hollow.node_lines(spec, ports, f" Gres={_gres(spec, 1)}" if spec.gpus else "")
 
 
 def _accounting(spec: Spec, ports: Ports, layout: Layout) -> list[str]:
@@ -91,27 +92,29 @@ def slurm_conf(spec: Spec, ports: Ports, layout: Layout) -> str:
         *_accounting(spec, ports, layout),
         *(line for file, line in _LUA.items() if (layout.etc / file).exists()),
     ]
-    lines += [f"{key}={value}" for key, value in spec.settings.items()]
-    taken = {key.lower() for key in spec.settings}
-    first = len(lines) - len(spec.settings)
+    settings = {**(hollow.SETTINGS if spec.hollow else {}), **spec.settings}
+    lines += [f"{key}={value}" for key, value in settings.items()]
+    taken = {key.lower() for key in settings}
+    first = len(lines) - len(settings)
     lines = [line for i, line in enumerate(lines) if i >= first or line.partition("=")[0].lower() not in taken]
     lines += _node_lines(spec, ports)
     lines.append("PartitionName=DEFAULT MaxTime=UNLIMITED DefaultTime=01:00:00 State=UP")
-    lines.append(f"PartitionName=gpu Nodes=n[1-{spec.nodes}] Default=YES")
+    lines.append(f"PartitionName=gpu Nodes=n[1-{spec.nodes}]{hollow.nodes(spec)} Default=YES")
     lines += [f"PartitionName={name} Nodes={nodes}" for name, nodes in spec.partitions.items()]
     return "\n".join(lines) + "\n"
 
 
 def gres_conf(spec: Spec, layout: Layout) -> str:
     """Every node shares the same device files: nobody opens them."""
-    nodes = f"n[1-{spec.nodes}]"
+    nodes = f"n[1-{spec.nodes}]{hollow.nodes(spec)}"
     lines = ["AutoDetect=off"] if spec.gpus else []
     if spec.gres == "slots":
         lines += [f"NodeName={nodes} Name=gpu Type=g{i} File={layout.dev}/gpu{i}" for i in range(spec.gpus)]
     elif spec.gpus:
         for i, name in enumerate(spec.node_names, 1):
             model = f" Type={spec.model_of(i)}" if spec.gres == "typed" else ""
-            lines.append(f"NodeName={name} Name=gpu{model} File={layout.dev}/gpu[0-{spec.gpus - 1}]")
+            some = name + hollow.nodes(spec) if i == 1 else name
+            lines.append(f"NodeName={some} Name=gpu{model} File={layout.dev}/gpu[0-{spec.gpus - 1}]")
     return "\n".join(lines) + "\n"
 
 
@@ -120,7 +123,10 @@ def topology_conf(spec: Spec) -> str:
     for i in range(1, spec.nodes + 1):
         racks.setdefault(spec.rack_of(i), []).append(i)
     lines = [f"SwitchName={rack} Nodes=n[{members[0]}-{members[-1]}]" for rack, members in racks.items()]
-    lines.append(f"SwitchName=spine Switches=rack[1-{len(racks)}]")
+    hollow_racks = hollow.racks(spec)
+    lines += [f"SwitchName={rack} Nodes={nodes}" for rack, nodes in hollow_racks.items()]
+    beside = f",hrack[1-{len(hollow_racks)}]" if hollow_racks else ""
+    lines.append(f"SwitchName=spine Switches=rack[1-{len(racks)}]{beside}")
     return "\n".join(lines) + "\n"
 
 

@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from . import daemons, pal, pald
+from . import daemons, hollow, pal, pald
 from .children import Children
 from .control import Control
 from .errors import MiniclusterError
@@ -31,6 +31,7 @@ from .spec import Spec
 from .world import Outside, change_root, enter
 
 _STEP_SECONDS = 30.0
+_HOLLOW_SECONDS = 600.0
 
 
 class Keeper:
@@ -106,6 +107,8 @@ class Keeper:
         for node in self.spec.node_names:
             self.children.spawn(daemons.slurmd(self.layout, node))
         self._wait_idle()
+        if self.spec.hollow:
+            self._start_hollow()
         if self.spec.dbd:
             self._add_users()
         self._mark_time("nodes", begun)
@@ -204,6 +207,12 @@ class Keeper:
         except subprocess.TimeoutExpired:
             return {}
         return dict(line.split(None, 1) for line in done.stdout.splitlines() if " " in line)
+
+    def _start_hollow(self) -> None:
+        self._say({"say": f"{self.spec.hollow} hollow nodes register, which takes a minute per 10,000"})
+        self.children.spawn(hollow.daemon(self.layout, self.spec))
+        said = self.layout.log / f"{hollow.FIRST}.out"
+        self._wait(hollow.FIRST, lambda: "registered" in said.read_text(errors="replace"), _HOLLOW_SECONDS)
 
     def _add_users(self) -> None:
         """An account and users, so that fair share has something to share."""

@@ -9,7 +9,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-from . import config, database, pal, pald, users, wrappers
+from . import config, database, hollow, pal, pald, users, wrappers
 from .errors import MiniclusterError
 from .layout import PROJECT, Layout, cache, home
 from .ports import Ports
@@ -67,6 +67,9 @@ def make(
     for node in spec.node_names:
         (layout.spool / node).mkdir()
     _make_devices(layout, spec)
+    if spec.hollow:
+        (layout.spool / hollow.FIRST).mkdir()
+        shutil.copy(hollow.SOURCE, layout.run)
     pal.prepare(layout, spec)
     _write_config(layout, spec, ports)
     if spec.dbd:

@@ -13,6 +13,7 @@ ACTUATORS = ("pin", "move", "shadow")
 PROFILES = ("perfect", "none", "measured")
 MAX_NODES = 512
 MAX_GPUS = 16
+MAX_HOLLOW = 20_000
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
 _PATIENCE = re.compile(r"[a-z]+(\([0-9]+(,[0-9]+)*\))?")
 _COMM = re.compile(r"[0-9.]+/[0-9.]+/[0-9.]+")
@@ -45,6 +46,7 @@ class Spec:
     comm: dict[str, str] = field(default_factory=dict)  # what distance costs an application: NODE/RACK/CLUSTER
     page: bool = False
     pal_yaml: str = ""  # more sections of it
+    hollow: int = 0
 
     def __post_init__(self) -> None:
         checks = [
@@ -52,6 +54,7 @@ class Spec:
             (self.release in RELEASES, f"--slurm {self.release!r}: choose one of {', '.join(RELEASES)}"),
             (1 <= self.nodes <= MAX_NODES, f"--nodes {self.nodes}: must be 1 to {MAX_NODES}"),
             (0 <= self.gpus <= MAX_GPUS, f"--gpus {self.gpus}: must be 0 to {MAX_GPUS} per node"),
+            (0 <= self.hollow <= MAX_HOLLOW, f"--hollow {self.hollow}: must be 0 to {MAX_HOLLOW}"),
             (self.gres in GRES_KINDS, f"--gres {self.gres!r}: choose one of {', '.join(GRES_KINDS)}"),
             (self.rack_size >= 1, f"--rack-size {self.rack_size}: must be at least 1"),
             (self.actuator in ACTUATORS, f"--actuator {self.actuator!r}: choose one of {', '.join(ACTUATORS)}"),
