@@ -1,7 +1,8 @@
 /* One slurmd speaks for many nodes. Loaded into the slurmd of node h1, it registers h2 to hN as well, once.
  *
- * In: HOLLOW_NODES=N. It needs two names that slurmd shows to its plugins: `conf` and `send_registration_msg`. Where
- * the node's name stands in `conf` differs between releases, so it is looked for.
+ * In: HOLLOW_NODES=N; HOLLOW_GO, a file that is there once slurmctld knows h1. It needs two names that slurmd shows to
+ * its plugins: `conf` and `send_registration_msg`. Where the node's name stands in `conf` differs between releases, so it
+ * is looked for.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -34,9 +35,8 @@ static void *speak(void *unused)
 		fprintf(stderr, "hollow: this slurmd does not show what is needed\n");
 		return unused;
 	}
-	while (!*conf || !find_name(*conf))
-		sleep(1);
-	sleep(4); /* it has registered itself by then */
+	while (access(getenv("HOLLOW_GO"), F_OK) || !find_name(*conf))
+		usleep(100000);
 	char name[16], **field = find_name(*conf), *own = *field;
 	int sent = 0, count = atoi(getenv("HOLLOW_NODES"));
 	for (int i = 2; i <= count; i++) {

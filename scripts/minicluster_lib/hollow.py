@@ -35,6 +35,11 @@ def node_lines(spec: Spec, ports: Ports, gres: str) -> list[str]:
     return [f"NodeName={some} {where}{gres} Features={spec.model_of(1)},{rack}" for rack, some in racks(spec).items()]
 
 
+def go(layout: Layout) -> Path:
+    """The file that tells h1's slurmd to register the others."""
+    return layout.run / "hollow.go"
+
+
 def daemon(layout: Layout, spec: Spec) -> Daemon:
     """Compiles what makes a slurmd speak for others, and says how to start it."""
     library = layout.run / "hollow.so"
@@ -44,6 +49,6 @@ def daemon(layout: Layout, spec: Spec) -> Daemon:
     )  # fmt: skip
     if done.returncode != 0:
         raise MiniclusterError(f"{SOURCE.name} does not compile:\n{done.stderr[-2000:]}")
-    extra = {"LD_PRELOAD": str(library), "HOLLOW_NODES": str(spec.hollow)}
+    extra = {"LD_PRELOAD": str(library), "HOLLOW_NODES": str(spec.hollow), "HOLLOW_GO": str(go(layout))}
     argv = ["slurmd", "-D", "-N", FIRST]
     return Daemon(FIRST, argv, layout.log / f"slurmd.{FIRST}.log", environment=environment(layout) | extra)

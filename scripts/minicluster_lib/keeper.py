@@ -212,6 +212,8 @@ class Keeper:
         self._say({"say": f"{self.spec.hollow} hollow nodes register, which takes a minute per 10,000"})
         self.children.spawn(hollow.daemon(self.layout, self.spec))
         said = self.layout.log / f"{hollow.FIRST}.out"
+        self._wait(hollow.FIRST, lambda: self._node_states().get(hollow.FIRST) == "idle", _HOLLOW_SECONDS)
+        hollow.go(self.layout).touch()
         self._wait(hollow.FIRST, lambda: "registered" in said.read_text(errors="replace"), _HOLLOW_SECONDS)
 
     def _add_users(self) -> None:
