@@ -1,8 +1,8 @@
-/* One slurmd speaks for many nodes. Loaded into the slurmd of node h1, it registers h2 to hN as well, once.
+/* One slurmd speaks for many nodes. Loaded into the slurmd of node h1, it registers h2 to hN as well.
  *
- * In: HOLLOW_NODES=N; HOLLOW_GO, a file that is there once slurmctld knows h1. It needs two names that slurmd shows to
- * its plugins: `conf` and `send_registration_msg`. Where the node's name stands in `conf` differs between releases, so it
- * is looked for.
+ * In: HOLLOW_NODES=N; HOLLOW_GO, a file: while it is there, all are registered again and again (slurmctld may lose one
+ * that it asked for its state at the same time). It needs two names that slurmd shows to its plugins: `conf` and
+ * `send_registration_msg`. Where the node's name stands in `conf` differs between releases, so it is looked for.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -38,14 +38,16 @@ static void *speak(void *unused)
 	while (access(getenv("HOLLOW_GO"), F_OK) || !find_name(*conf))
 		usleep(100000);
 	char name[16], **field = find_name(*conf), *own = *field;
-	int sent = 0, count = atoi(getenv("HOLLOW_NODES"));
-	for (int i = 2; i <= count; i++) {
-		snprintf(name, sizeof(name), "h%d", i);
-		*field = name;
-		sent += !send_registration(0);
+	int count = atoi(getenv("HOLLOW_NODES"));
+	while (!access(getenv("HOLLOW_GO"), F_OK)) {
+		for (int i = 2; i <= count; i++) {
+			snprintf(name, sizeof(name), "h%d", i);
+			*field = name;
+			send_registration(0);
+		}
+		*field = own;
+		sleep(2);
 	}
-	*field = own;
-	fprintf(stderr, "hollow: %d of %d registered\n", sent + 1, count);
 	return unused;
 }
 

@@ -36,7 +36,7 @@ def node_lines(spec: Spec, ports: Ports, gres: str) -> list[str]:
 
 
 def go(layout: Layout) -> Path:
-    """The file that tells h1's slurmd to register the others."""
+    """While this file is there, h1's slurmd registers the others."""
     return layout.run / "hollow.go"
 
 

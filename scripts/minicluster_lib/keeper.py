@@ -211,10 +211,14 @@ class Keeper:
     def _start_hollow(self) -> None:
         self._say({"say": f"{self.spec.hollow} hollow nodes register, which takes a minute per 10,000"})
         self.children.spawn(hollow.daemon(self.layout, self.spec))
-        said = self.layout.log / f"{hollow.FIRST}.out"
         self._wait(hollow.FIRST, lambda: self._node_states().get(hollow.FIRST) == "idle", _HOLLOW_SECONDS)
         hollow.go(self.layout).touch()
-        self._wait(hollow.FIRST, lambda: "registered" in said.read_text(errors="replace"), _HOLLOW_SECONDS)
+        self._wait(hollow.FIRST, self._hollow_idle, _HOLLOW_SECONDS)
+        hollow.go(self.layout).unlink()
+
+    def _hollow_idle(self) -> bool:
+        self._turn(0.5)
+        return sum(state == "idle" for state in self._node_states().values()) == self.spec.nodes + self.spec.hollow
 
     def _add_users(self) -> None:
         """An account and users, so that fair share has something to share."""
