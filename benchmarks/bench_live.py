@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.slurm.backends import backend_of
+from tests.slurm.measured import rpc_us, shipped, show
 from tests.slurm.minicluster import RELEASES, Minicluster
-from tests.slurm.pald import Pald
 
 TIMES_STOCK = 1.10  # 1,000 one-second jobs, with pald against without
 ADDED_WAIT_S = 1.0  # median, on an idle cluster
@@ -53,15 +53,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     return 0 if kept else 1
 
 
-def daemon(cluster: Minicluster, home: Path) -> Pald:
-    """pald as it is shipped, but for where things are."""
-    shipped = {"cycle.interval_s": 5, "budget.read_share": 0.05, "lease.let_through": True}
-    return Pald(cluster, home, {**shipped, "budget.edits_per_s": 200})
-
-
 def throughput(cluster: Minicluster, home: Path, jobs: int) -> bool:
     stock = drain(cluster, jobs)
-    with daemon(cluster, home / "throughput") as pald:
+    with shipped(cluster, home / "throughput") as pald:
         pald.start()
         ours = drain(cluster, jobs)
         cycles = pald.said().count(" pending")
@@ -94,7 +88,7 @@ def drain(cluster: Minicluster, jobs: int) -> float:
 def wait(cluster: Minicluster, home: Path, times: int = 21) -> bool:
     """From before sbatch until the script runs, one job at a time on an idle cluster."""
     stock = [one_wait(cluster) for _ in range(times)]
-    with daemon(cluster, home / "wait") as pald:
+    with shipped(cluster, home / "wait") as pald:
         pald.start()
         ours = [one_wait(cluster) for _ in range(times)]
     added = statistics.median(ours) - statistics.median(stock)
@@ -121,7 +115,7 @@ def load(cluster: Minicluster, home: Path, pending: int = 2000, seconds: float =
     """sdiag before and after: what our questions and edits took of slurmctld's time, with a long queue."""
     for _ in range(16 * 4):
         cluster.submit("--gres=gpu:1", wrap="sleep 3600")
-    with daemon(cluster, home / "load") as pald:
+    with shipped(cluster, home / "load") as pald:
         pald.start()
         script = cluster.dir / "run" / "second"
         script.write_text("#!/bin/sh\nsleep 1\n")
@@ -143,17 +137,6 @@ def load(cluster: Minicluster, home: Path, pending: int = 2000, seconds: float =
     )
     cluster.client("scancel", "--user=root")
     return share <= LOAD_SHARE
-
-
-def rpc_us(cluster: Minicluster) -> int:
-    """Time that slurmctld spent on RPCs of root: here these are pald's, and the nodes' own."""
-    text = cluster.client("sdiag")
-    user = text.partition("statistics by user")[2]
-    return next(int(line.rpartition("total_time:")[2]) for line in user.splitlines() if line.split()[:1] == ["root"])
-
-
-def show(what: str, figure: str, told: str) -> None:
-    print(f"{what:<24} {figure:>14}   {told}", flush=True)
 
 
 if __name__ == "__main__":

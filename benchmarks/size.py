@@ -23,9 +23,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.bench_live import daemon, rpc_us, show
-from benchmarks.soak import PAGE_MB, below
 from pal_slurm.model import EditKind
+from tests.slurm.measured import below, rpc_us, rss_mb, shipped, show
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Pald
 
@@ -53,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         f"size{os.getpid()}", options.release, "--nodes", "2", "--gpus", "4", "--hollow", str(options.nodes), *words
     )
     try:
-        with tempfile.TemporaryDirectory() as directory, daemon(cluster, Path(directory)) as pald:
+        with tempfile.TemporaryDirectory() as directory, shipped(cluster, Path(directory)) as pald:
             hold(cluster, options.nodes)
             pald.configure({"cluster.timeout_s": 60})
             scores(pald, cluster, options.nodes)
@@ -124,7 +123,7 @@ def reading(pald: Pald, cluster: Minicluster, seconds: float = 120.0) -> bool:
 def memory(pald: Pald) -> bool:
     assert pald.process is not None
     family = [pald.process.pid, *below(pald.process.pid)]
-    held = [int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * PAGE_MB for pid in family]
+    held = [rss_mb(pid) for pid in family]
     own = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{family[0]}/status").read_text())
     assert own
     peak = int(own[1]) / 1000

@@ -15,7 +15,6 @@ import csv
 import os
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -24,12 +23,11 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
-from benchmarks.bench_live import daemon
+from tests.slurm.measured import below, rss_mb, shipped
 from tests.slurm.minicluster import RELEASES, Minicluster
 from tests.slurm.pald import Pald
 
 GROWN = 1.10  # the median of the last quarter, over that of the second eighth
-PAGE_MB = os.sysconf("SC_PAGE_SIZE") / 1e6
 APPS = ("resnet", "bert", "gpt", "dlrm")
 
 
@@ -58,7 +56,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.error("--minutes: what grows can't be told from fewer than 16")
     cluster = Minicluster.up(f"soak{os.getpid()}", options.release, "--nodes", "16", "--gpus", "4")
     try:
-        with tempfile.TemporaryDirectory() as directory, daemon(cluster, Path(directory)) as pald:
+        with tempfile.TemporaryDirectory() as directory, shipped(cluster, Path(directory)) as pald:
             pald.start()
             jobs = Jobs(cluster, options.rate)
             seen = list(watch(pald, jobs, options.minutes, options.table))
@@ -123,24 +121,18 @@ def watch(pald: Pald, jobs: Jobs, minutes: int, table: Path | None) -> Iterator[
 
 def look(pald: Pald, jobs: Jobs, minute: int) -> Minute:
     assert pald.process is not None and pald.process.poll() is None, "pald has ended"
-    family = [Path(f"/proc/{pid}") for pid in (pald.process.pid, *below(pald.process.pid))]
+    pids = [pald.process.pid, *below(pald.process.pid)]
+    family = [Path(f"/proc/{pid}") for pid in pids]
     return Minute(
         minute=minute,
         jobs=jobs.submitted,
         waiting=jobs.waiting(),
-        rss_mb=round(sum(int((p / "statm").read_text().split()[1]) for p in family) * PAGE_MB, 1),
+        rss_mb=round(sum(map(rss_mb, pids)), 1),
         descriptors=sum(len(list((p / "fd").iterdir())) for p in family),
         threads=sum(len(list((p / "task").iterdir())) for p in family),
         wal_mb=size_mb(pald.database.with_name(pald.database.name + "-wal")),
         database_mb=size_mb(pald.database),
     )
-
-
-def below(pid: int) -> list[int]:
-    """Its children and theirs."""
-    found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
-    own = [int(word) for word in found.stdout.split()]
-    return [*own, *(deeper for child in own for deeper in below(child))]
 
 
 def size_mb(path: Path) -> float:
