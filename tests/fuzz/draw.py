@@ -7,6 +7,7 @@ for the budgets. Jobs are rows of the table of shapes (tests/slurm/shapes) that 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from random import Random
 
@@ -22,6 +23,8 @@ OWN = (
     "-a 0-3 --gpus=1", "-a 0-2%1 --gres=gpu:2", "--gres=gpu:1 --comment=pal:off", "--gpus=2 -x n1", "--gpus=1 -w n2",
     "--gpus=2 --begin=now+40", "--gpus=1 -H", "-N2 --gres=gpu:4", "--gpus=1 -p gpu,rest", "--gpus=2 -p rest",
     "-n2 --gpus-per-task=1", "--gpus=4 -N1-2", "-N3 --gres=gpu:4", "--gpus=1 --no-requeue", "-n3 -c2",
+    "-a 0-3%2 --gpus=1", "--gpus=2 --comment=pal:off", "--gres=gpu:2 -w n3", "--gpus=2 -x n1,n2",
+    "-N2 -w n1,n2 --gres=gpu:1",
 )  # fmt: skip
 HOSTILE = (
     "--comment=app:x;rm -rf /", "--comment=pal1{b=9999999999;n=gpu:9}", "--comment=app:$(id) pal:off;", "-J \x1b[2J",
@@ -63,7 +66,14 @@ def draw(seed: int) -> Script:
 def _calm(rng: Random, setting: dict[str, str]) -> Script:
     """Nothing goes wrong: what pald costs, and that absurd scores cost nothing."""
     setting["scores"] = rng.choice(["none", "good", "absurd", "absurd"])
-    return Script(_jobs(rng, rng.randint(4, 9), 120.0, setting["release"]), (), setting)
+    jobs = _jobs(rng, rng.randint(4, 9), 120.0, setting["release"])
+    if rng.random() < 0.4:  # many that ask alike: who came first is first
+        alike = rng.choice(("--gres=gpu:4", "--gres=gpu:2", "-N2 --gres=gpu:4")).split()
+        runs = rng.uniform(15, 40)
+        return Script(
+            tuple(replace(job, runs=round(runs, 1), options=(*alike, "-t", "3")) for job in jobs), (), setting
+        )
+    return Script(jobs, (), setting)
 
 
 def _crowd(rng: Random) -> Script:
@@ -101,7 +111,7 @@ def _jobs(rng: Random, count: int, within: float, release: str) -> tuple[Submiss
 
 
 def _job(rng: Random, line: int, at: float, release: str) -> Submission:
-    table = rng.choices([COMMON, shapes(release), OWN], [5, 3, 2])[0]
+    table = rng.choices([COMMON, shapes(release), OWN], [4, 3, 3])[0]
     options = rng.choice(table).split()
     if rng.random() < 0.12:
         name, sign, text = rng.choice(HOSTILE).partition("=" if "=" in HOSTILE[0] else " ")
@@ -190,12 +200,13 @@ def _user(rng: Random, at: float, line: int) -> list[Happening]:
 
 
 def _site(rng: Random, at: float, line: int) -> list[Happening]:
-    what = rng.choice(["slurmctld", "pause", "undo", "second"])
+    what = rng.choice(["slurmctld", "pause", "undo", "undo", "second", "shadow"])
     if what == "slurmctld":
         return [Happening(at, what, (rng.choice(["5", "30", "80"]),))]
     if what == "pause":
         return [Happening(at, what), Happening(round(at + rng.uniform(10, 60), 2), "resume")]
-    return [Happening(at, what, ("0",) if what == "second" else ())]
+    again = [Happening(round(at + rng.uniform(1, 20), 2), what)] if what == "undo" and rng.random() < 0.5 else []
+    return [Happening(at, what, ("0",) if what == "second" else ()), *again]
 
 
 _KINDS = (_kill, _kill, _stall, _stall, _answer, _answer, _store, _clock, _node, _node, _user, _user, _user, _site)

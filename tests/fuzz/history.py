@@ -183,6 +183,7 @@ class Step:
     outcome: str | None
     closed: bool
     said: str
+    fence: int
 
 
 Event = (

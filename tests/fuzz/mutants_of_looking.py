@@ -16,7 +16,7 @@ import pal_slurm.slurm.records as records
 import pal_slurm.store.scores as scores
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.guard import Permit
-from pal_slurm.model import Job, Lease, Reason, Request, Waits
+from pal_slurm.model import Job, Lease, Reason, Waits
 from pal_slurm.policy.order.slurm import SlurmOrder
 from pal_slurm.policy.patience.choosy import Choosy
 from pal_slurm.policy.seams import Wait
@@ -60,14 +60,19 @@ def guard_always_yes() -> Patches:
 
 @mutant("jobs without our mark are taken for leased ones that ran out")
 def foreign_job_edited() -> Patches:
-    read = was(records, "read_mark")
-    return [(records, "read_mark", lambda text: read(text) or Lease(0, Request()))]
+    to_job = was(sim_jobs, "to_job")
+
+    def marked(*words: Any) -> Job:
+        job: Job = to_job(*words)
+        return job if job.lease is not None else replace(job, lease=Lease(0, job.request))
+
+    return [(sim_jobs, "to_job", marked)]
 
 
 @mutant("pal:off is not read")
 def pal_off_ignored() -> Patches:
-    read = was(records, "read_hint")
-    return [(records, "read_hint", lambda *words: replace(read(*words), off=False))]
+    hint = was(records, "_hint")  # not what it keeps of texts that were read before
+    return [(records, "_hint", lambda comment: replace(hint(comment), off=False))]
 
 
 @mutant("a user's own nodes are not known as his: the mark does not say so")

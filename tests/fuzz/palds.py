@@ -53,6 +53,7 @@ class Palds:
     handles: dict[str, Handle] = field(default_factory=dict)
     busy: list[Handle] = field(default_factory=list)
     cycles: int = 0
+    actuator: str = ""
     c: SeenController = field(init=False)
     heard: Overheard = field(init=False)
     disk: Disk = field(init=False)
@@ -186,5 +187,5 @@ class Palds:
                 "start_share": 0.05 if s["edits_per_s"] == "20" else 0.0,
             },
             "canary": {"partitions": [s["canary"]] if s["canary"] else []},
-            "actuator": s["actuator"],
+            "actuator": self.actuator,
         }

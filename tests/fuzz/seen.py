@@ -98,9 +98,11 @@ class Disk:
 
     def ledger(self) -> list[history.Step]:
         return [
-            history.Step(n, job, task, kind, tuple(json.loads(nodes)) if nodes else (), outcome, bool(closed), said)
-            for n, job, task, kind, nodes, outcome, closed, said in self._ask(
-                "SELECT s.id, o.job, o.task, s.kind, s.nodes, s.outcome, o.closed, s.said FROM steps s "
+            history.Step(
+                number, job, task, kind, tuple(json.loads(nodes)) if nodes else (), outcome, bool(closed), *rest
+            )
+            for number, job, task, kind, nodes, outcome, closed, *rest in self._ask(
+                "SELECT s.id, o.job, o.task, s.kind, s.nodes, s.outcome, o.closed, s.said, s.fence FROM steps s "
                 "JOIN operations o ON s.operation = o.id ORDER BY s.id"
             )
         ]

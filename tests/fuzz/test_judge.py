@@ -19,6 +19,7 @@ ALONE = (
     "collections",
     "dataclasses",
     "functools",
+    "itertools",
     "math",
     "re",
 )

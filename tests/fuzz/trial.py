@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
+from unittest.mock import patch
 
+from sqlalchemy import Dialect, Engine, create_engine
+from sqlalchemy.pool import QueuePool
+
+from pal_slurm.store import engine
 from pal_slurm.store.migrate import upgrade_url
 from tests.fuzz.alone import first_starts, lived_alone, places
 from tests.fuzz.history import History
@@ -60,7 +66,26 @@ def court() -> Iterator[Court]:
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as home:
         template = Path(home) / "template.sqlite"
         upgrade_url(f"sqlite:///{template}")
-        yield Court(Path(home), template)
+        with _compiled_once():
+            yield Court(Path(home), template)
+
+
+@contextmanager
+def _compiled_once() -> Iterator[None]:
+    """Each world opens its own database: what SQLAlchemy made of a statement serves all of them."""
+    dialects: list[Dialect] = []
+    compiled: dict[object, object] = {}
+
+    def make(url: str, **options: Any) -> Engine:
+        made = create_engine(url, **options)
+        if options["poolclass"] is QueuePool:
+            dialects.append(made.dialect)
+            made.dialect = dialects[0]
+            made.update_execution_options(compiled_cache=compiled)
+        return made
+
+    with patch.object(engine, "create_engine", make):
+        yield
 
 
 Trying = Callable[[Script], list[Verdict]]

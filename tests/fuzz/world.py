@@ -41,6 +41,7 @@ class Bench(Palds):
     def __post_init__(self) -> None:
         s = self.script
         shutil.copy(self.template, self.home / "pal.sqlite")
+        self.actuator = s["actuator"]
         setup = replace(SETUP, release=f"{s['release']}.5", read_s=float(s["read_s"]))
         count = int(s["nodes"])
         names = [f"n{i + 1}" for i in range(count)]
@@ -76,7 +77,7 @@ class Bench(Palds):
     def alive(self, now: float) -> bool:
         """By what job_submit.lua reads."""
         palds = [(h, h.pald) for h in self.handles.values() if h.pald is not None]
-        return any(h.idle or now - p.beat <= ALIVE_S for h, p in palds) and self.script["actuator"] != "shadow"
+        return any(h.idle or now - p.beat <= ALIVE_S for h, p in palds) and self.actuator != "shadow"
 
     def mend(self) -> None:
         self.armed.waiting.clear()
@@ -129,6 +130,12 @@ class Bench(Palds):
         elif item.what in ("pause", "resume"):
             self.told(math.inf if item.what == "pause" else 0.0, item.what, "")
             self._switch(item.what)
+        elif item.what == "shadow":
+            self.told(math.inf, "shadow", "")
+            self.actuator = "shadow"
+            for other in self.handles.values():
+                self.kill(other)
+                self.c.at(self.c.now + 1.0, partial(self.start, other.name))
         elif item.what == "undo" and self.c.answers:
             self.told(0.0, "undo", "")
             self.undo_all()

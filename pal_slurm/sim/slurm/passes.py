@@ -67,16 +67,16 @@ def main(c: Controller) -> None:
 
 def _tasks(c: Controller, job: SimJob) -> Iterator[Callable[[], SimJob]]:
     """The job; or the tasks of an array one after the other, as far as its own limit lets them."""
-    if job.record.array_id is None or job.record.array_task is not None:
-        yield lambda: job
-        return
-    limit = job.record.array_limit or 0
-    while job.record.id in c.pending and job.record.array_tasks:
-        if limit and sum(j.record.array_id == job.record.array_id for j in c.running.values()) >= limit:
+    limit, array = job.record.array_limit or 0, job.record.array_id
+    one = array is None or job.record.array_task is not None
+    while one or (job.record.id in c.pending and job.record.array_tasks):
+        if limit and sum(j.record.array_id == array for j in c.running.values()) >= limit:
             if job.says("JobArrayTaskLimit"):
                 c.version += 1
             return
-        yield lambda: c.split(job, job.job().array_tasks[0])
+        yield lambda: job if one else c.split(job, job.job().array_tasks[0])
+        if one:
+            return
 
 
 def now(c: Controller, job: SimJob, partition: str, kept: set[int]) -> tuple[Part, ...] | None:

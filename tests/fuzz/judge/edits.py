@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 
 from tests.fuzz.judge.facts import Facts, Verdict
 
@@ -44,4 +45,12 @@ def by_its_own_fence(facts: Facts) -> Iterator[Verdict]:
             yield Verdict("P6", "old-fence", update.at, None, said)
 
 
-RULES = (on_a_fresh_look, one_writer, by_its_own_fence)
+def fences_grow(facts: Facts) -> Iterator[Verdict]:
+    """The ledger takes nothing of a leader that was replaced."""
+    for step, later in pairwise(facts.history.ledger):
+        if later.fence < step.fence:
+            said = f"step {later.id} was written under fence {later.fence}, after one under {step.fence}"
+            yield Verdict("P6", "old-intent", facts.history.ended, None, said)
+
+
+RULES = (on_a_fresh_look, one_writer, by_its_own_fence, fences_grow)

@@ -67,7 +67,9 @@ def bound(facts: Facts) -> float:
 
 def alike_in_order(facts: Facts) -> Iterator[Verdict]:
     """Where nothing goes wrong, of two jobs that ask for the same the first one starts first."""
-    if facts.troubles or facts.did or facts.nodes:
+    if facts.history.setting["edits_per_s"] != "20":
+        return  # leases run out there: no budget keeps them
+    if facts.troubles or facts.nodes or any(event.what != "release" for event in facts.did):
         return
     options = facts.history.options
     starts = sorted(((n, s) for n, s in facts.first_start.items() if n[1] is None), key=lambda pair: pair[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 
-from tests.fuzz.history import Started, Updated
+from tests.fuzz.history import Ended, Event, Name, Requeued, Started, Updated
 from tests.fuzz.judge.facts import Facts, Pin, Verdict, changed, hosts, meant
 
 STUCK_S = 110.0  # two passes of either scheduler, a minute for one that is never looked at, and a few cycles
@@ -43,9 +43,16 @@ def limits_of_arrays(facts: Facts) -> Iterator[Verdict]:
             line = record.job[0]
             most = _limit(facts.history.options[line])
             runs = {s.job for s in facts.stays if s.job[0] == line and s.start < update.content and s.end > update.at}
-            waits = {p.job for p in facts.pins if p.job[0] == line and p.since < update.content and p.until > update.at}
+            # Of the same batch too: those were told before it.
+            pins = [p for p in facts.pins if p.job[0] == line and p.until > update.at]
+            waits = {p.job for p in pins if p.since < update.content or _just_told(facts, p.update, update)}
             if most and len((runs | waits) - {record.job}) >= most:
                 yield Verdict("P4", "array-limit", update.at, record.job, f"{len(runs | waits)} of %{most} run or will")
+
+
+def _just_told(facts: Facts, other: Updated, update: Updated) -> bool:
+    """On the strength of the same look, before it."""
+    return other.asked == update.asked and facts.place[id(other)] < facts.place[id(update)]
 
 
 def _limit(options: tuple[str, ...]) -> int:
@@ -102,6 +109,28 @@ def no_pin_waits_for_a_node_that_is_away(facts: Facts) -> Iterator[Verdict]:
                 yield Verdict("P4", "away", until, pin.job, f"pinned to {event.node}, which is {event.state}")
 
 
+def no_pin_outlives_its_run(facts: Facts) -> Iterator[Verdict]:
+    """A job that was requeued waits for the nodes of its last run no longer than pald needs to see it."""
+    for number, event in enumerate(facts.events):
+        if not isinstance(event, Requeued):
+            continue
+        pin = next((p for p in facts.pins if p.job == event.job and p.why == "started" and p.until < event.at), None)
+        later = next((e for e in facts.events[number + 1 :] if _about(e, event.job)), None)
+        if pin is None or any(True for _ in facts.said(event.job[0], "edit")):
+            continue
+        until = facts.history.ended if later is None else later.at
+        if until - event.at > AWAY_S and facts.well(event.at - 1.0, event.at + AWAY_S):
+            said = f"was requeued, and is pinned to {pin.update.nodes} as before"
+            yield Verdict("P4", "old-pin", event.at + AWAY_S, event.job, said)
+
+
+def _about(event: Event, job: Name) -> bool:
+    """It was updated, runs or is gone."""
+    if isinstance(event, Updated):
+        return any(record.job == job for record in event.after)
+    return (isinstance(event, Started) and event.record.job == job) or (isinstance(event, Ended) and event.job == job)
+
+
 def a_start_is_whole(facts: Facts) -> Iterator[Verdict]:
     """What stands when a job starts is a whole pin, or none: of a torn one it would get GPUs that nobody chose."""
     torn: dict[object, Updated] = {}
@@ -136,6 +165,7 @@ RULES = (
     nothing_is_promised_twice,
     no_pin_is_stuck,
     no_pin_waits_for_a_node_that_is_away,
+    no_pin_outlives_its_run,
     a_start_is_whole,
     absurd_scores_place_as_none,
 )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
@@ -19,8 +20,9 @@ def only_ours(facts: Facts) -> Iterator[Verdict]:
 
 
 def nothing_in_shadow(facts: Facts) -> Iterator[Verdict]:
-    if facts.history.setting["actuator"] == "shadow":
-        for update in facts.ours:
+    since = min((t.at for t in facts.troubles if t.what == "shadow"), default=math.inf)
+    for update in facts.ours:  # one that was about to be made is
+        if facts.history.setting["actuator"] == "shadow" or update.at > since + SLACK_S:
             yield Verdict("P2", "shadow", update.at, None, f"{update.target} was updated in shadow")
 
 
