@@ -12,6 +12,7 @@ from functools import cache
 from random import Random
 
 from pal_slurm.sim.slurm.asks import ask_of, choose
+from tests.fuzz import movers
 from tests.fuzz.script import Happening, Script, Submission
 from tests.simcluster import Sbatch, nodes
 from tests.slurm.shapes.rows import rows_for
@@ -50,6 +51,8 @@ def draw(seed: int) -> Script:
     setting = {"nodes": str(NODES), "release": rng.choice(["26.05", "24.11", "22.05"])}
     if kind < 0.2:
         return _calm(rng, setting)
+    if kind < 0.4:
+        return movers.draw(rng, setting, _happenings)
     setting |= {"scores": rng.choice(["none", "none", "good"]), "deadman": rng.choice(["yes", "yes", "no"])}
     if rng.random() < 0.08:
         setting["canary"] = "rest"

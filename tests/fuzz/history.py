@@ -40,6 +40,7 @@ class Record:
     reservation: str
     restarts: int
     submit: float
+    nice: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,8 @@ class Updated:
     looked: float  # when its writer last read this job again
     content_n: int  # events that had happened by `content`, and by `looked`: moments may be the same
     looked_n: int
+    requeue: bool = False  # of a running job
+    signal: str = ""  # sent to it, and nothing else
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +114,7 @@ class Ended:
     job: Name
     state: str
     ran: bool  # False: it was still waiting
+    nice: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +123,28 @@ class Requeued:
 
     at: float
     job: Name
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    """Its requeue begins: by a pald, or (empty) by itself, its user, its node."""
+
+    at: float
+    job: Name
+    by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Signalled:
+    at: float
+    job: Name
+    signal: str
 
 
 @dataclass(frozen=True, slots=True)
 class UserDid:
-    """`what`: edit, hold, release, cancel, begin, requeue."""
+    """`what`: edit, says, hold, release, cancel, begin, requeue."""
 
     at: float
     line: int
@@ -187,7 +208,8 @@ class Step:
 
 
 Event = (
-    Submitted | Updated | Started | Ended | Requeued | UserDid | NodeSet | Trouble | Asked | CycleEnded
+    Submitted | Updated | Started | Ended | Requeued | Stopped | Signalled | UserDid | NodeSet | Trouble | Asked
+    | CycleEnded
 )  # fmt: skip
 
 

@@ -20,11 +20,17 @@ from pal_slurm.model import Intent
 from pal_slurm.sim.daemon import PULSE_S, SimPald, settings
 from tests.fuzz import history
 from tests.fuzz.history import CycleEnded
+from tests.fuzz.offers import Offers
 from tests.fuzz.script import Happening, Script
 from tests.fuzz.seen import START, Disk, Looks, Overheard, SeenController, SeenSlurm
 from tests.fuzz.troubles import Armed, Crash, Points
 
 MOST_CYCLES = 1000  # a pald that makes more of them never comes to rest
+# What the judge knows by its own copy (judge/moves.py).
+MOVES = {
+    "mode": "asked", "first_s": 10, "last_s": 20, "share": 0.5, "per_job": 2, "per_user": 6, "per_cluster": 8,
+    "at_once": 2, "cost_s": 20, "margin": 2,
+}  # fmt: skip
 
 
 @dataclass
@@ -54,6 +60,7 @@ class Palds:
     busy: list[Handle] = field(default_factory=list)
     cycles: int = 0
     actuator: str = ""
+    offers: Offers = field(default_factory=Offers)
     c: SeenController = field(init=False)
     heard: Overheard = field(init=False)
     disk: Disk = field(init=False)
@@ -101,6 +108,8 @@ class Palds:
             self.c.at(self.c.now + 5.0, partial(self.start, name))
             return
         self.set_clock(handle, handle.ahead)
+        if self.actuator == "move" and self.script["moves"] == "offered":
+            handle.pald.pald.cycle.movers.proposes = self.offers
         self._overhear_ledger(handle, points)
         handle.points, handle.seen, handle.due, handle.most = points, -1, self.c.now, self.c.now
 
@@ -155,7 +164,8 @@ class Palds:
         interval = pald.config.cycle.interval_s
         least = interval if report.end in (*TROUBLE, "standby") else least_gap(report)
         pause = max(pald.pald.faults.pause_s(interval), pald.pald.cycle.pace.gap_s(least) - report.took_s, 0.0)
-        handle.idle = report.end == "ok" and not self.c.pending
+        nothing = not self.c.pending and not (self.actuator == "move" and self.c.running)
+        handle.idle = report.end == "ok" and nothing
         handle.due = self.c.now + pause
         handle.most = math.inf if handle.idle else began + max(pause, next_look(report, interval))
         handle.seen = self.c.version if not report.edits else handle.seen
@@ -188,4 +198,5 @@ class Palds:
             },
             "canary": {"partitions": [s["canary"]] if s["canary"] else []},
             "actuator": self.actuator,
+            "moves": MOVES,
         }

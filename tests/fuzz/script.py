@@ -1,7 +1,7 @@
 """A drawn world as data. In: text, one line an item. Out: the same as objects; either way, without loss.
 
     cluster nodes=3 release=26.05              what the cluster and pald's own pal.yaml are; see SETTINGS
-    12.5 job runs=60 user=u1 | --gres=gpu:2    somebody submits it
+    12.5 job runs=60 user=u1 | --gres=gpu:2    somebody submits it; manners=slow: see users.py
     30 node n2 DOWN                            something happens then
     31 on ledger.done+1 kill 10                or when pald, after that time, comes by there for the second time
 
@@ -29,6 +29,7 @@ SETTINGS = {
     "read_s": "0.005",  # what slurmctld takes for a question
     "scores": "none",  # none, good, absurd: what the database holds of them
     "deadman": "yes",  # whether the dead man's timer runs
+    "moves": "offered",  # with the actuator `move`, to where: as offered in the script, or pald's own choice
 }
 
 
@@ -38,9 +39,11 @@ class Submission:
     runs: float
     user: str
     options: tuple[str, ...]
+    manners: str = ""  # how it takes a signal, or its end
 
     def __str__(self) -> str:
-        return f"{self.at:g} job runs={self.runs:g} user={self.user} | {shlex.join(self.options)}"
+        manners = f" manners={self.manners}" if self.manners else ""
+        return f"{self.at:g} job runs={self.runs:g} user={self.user}{manners} | {shlex.join(self.options)}"
 
 
 @dataclass(frozen=True)
@@ -110,7 +113,8 @@ def _pairs(words: list[str]) -> Iterator[tuple[str, str]]:
 def _submission(words: list[str]) -> Submission:
     bar = words.index("|")
     facts = dict(_pairs(words[2:bar]))
-    return Submission(float(words[0]), float(facts["runs"]), facts["user"], tuple(words[bar + 1 :]))
+    options = tuple(words[bar + 1 :])
+    return Submission(float(words[0]), float(facts["runs"]), facts["user"], options, facts.get("manners", ""))
 
 
 def _happening(words: list[str]) -> Happening:

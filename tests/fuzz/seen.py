@@ -17,7 +17,20 @@ from pal_slurm.sim.slurm.machine import Part as SimPart
 from pal_slurm.sim.slurm.machine import bits
 from pal_slurm.slurm.edits.prepare import Ready
 from tests.fuzz import history
-from tests.fuzz.history import Ended, Event, Lead, NodeSet, Part, Record, Requeued, Row, Started, Updated
+from tests.fuzz.history import (
+    Ended,
+    Event,
+    Lead,
+    NodeSet,
+    Part,
+    Record,
+    Requeued,
+    Row,
+    Signalled,
+    Started,
+    Stopped,
+    Updated,
+)
 
 START = 1_800_000_000.0
 _GRES = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
@@ -41,7 +54,7 @@ class Overheard:
             features=r.features, partition=r.partition, least=r.num_nodes or 1, most=r.max_nodes or 0,
             per_node=r.per_node, per_job=r.per_job, per_task=r.per_task, per_socket=r.per_socket,
             ntasks=r.ntasks or 1, cpus=r.cpus or 1, limit=r.time_limit_min, comment=r.comment,
-            reservation=r.reservation, restarts=r.restarts, submit=r.submit - START,
+            reservation=r.reservation, restarts=r.restarts, submit=r.submit - START, nice=r.nice or 0,
         )  # fmt: skip
 
 
@@ -49,6 +62,7 @@ class SeenController(Controller):
     """slurmctld, whose starts and ends are written down."""
 
     heard: Overheard
+    by: str = ""  # who asks just now
 
     def start(self, job: SimJob, parts: tuple[SimPart, ...], partition: str) -> None:
         waited = self.heard.record(job)
@@ -57,15 +71,27 @@ class SeenController(Controller):
         self.heard.events.append(Started(self.now - START, waited, got))
 
     def _gone(self, job: SimJob, state: str) -> None:
-        name, ran = self.heard.record(job).job, job.record.id in self.running
+        record, ran = self.heard.record(job), job.record.id in self.running
         super()._gone(job, state)
-        self.heard.events.append(Ended(self.now - START, name, state, ran))
+        self.heard.events.append(Ended(self.now - START, record.job, state, ran, record.nice))
+
+    def requeue(self, number: int) -> None:
+        if not self.running[number].back:
+            self.heard.events.append(Stopped(self.now - START, self.heard.record(self.running[number]).job, self.by))
+        super().requeue(number)
+
+    def signal(self, number: int, name: str, *, to_script: bool) -> None:
+        job = self.running.get(number)
+        if job is not None and job.running and not job.back:
+            self.heard.events.append(Signalled(self.now - START, self.heard.record(job).job, name))
+        super().signal(number, name, to_script=to_script)
 
     def _requeued(self, job: SimJob, run: int) -> None:
         runs = job.record.id in self.running
         super()._requeued(job, run)
         if runs and job.record.id in self.pending:
-            self.heard.events.append(Requeued(self.now - START, self.heard.record(job).job))
+            record = self.heard.record(job)
+            self.heard.events.append(Requeued(self.now - START, record.job, record))
 
     def set_node(self, name: str, state: str) -> None:
         self.heard.events.append(NodeSet(self.now - START, name, state))
@@ -172,8 +198,11 @@ class SeenSlurm(SimSlurm):
         task = item.edit.task if item.edit.task is not None else None
         row = self.disk.newest(item.edit.job, task)
         before = tuple(self._family(number))
-        self.fate = "WHOLE"
-        said = super()._send(item)
+        self.fate, self.controller.by = "WHOLE", self.pald  # type: ignore[attr-defined]
+        try:
+            said = super()._send(item)
+        finally:
+            self.controller.by = ""  # type: ignore[attr-defined]
         texts = item.asked.texts
         looked, looked_n = max(self.looks.read_again.get(n, (-1.0, 0)) for n in (item.edit.job, number, item.before.id))
         self.heard.events.append(
@@ -184,6 +213,7 @@ class SeenSlurm(SimSlurm):
                 fate=self.fate, said=said, before=before, after=tuple(self._family(number)), row=row,
                 lead=self.disk.lead(), asked=self.looks.asked, content=self.looks.content, looked=looked,
                 content_n=self.looks.content_n, looked_n=looked_n,
+                requeue=item.asked.requeue, signal=item.asked.signal,
             )
         )  # fmt: skip
         return said

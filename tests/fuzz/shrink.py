@@ -75,7 +75,10 @@ def _job(job: Submission, new: dict[int, int]) -> Submission:
 
 
 def _happening(item: Happening, new: dict[int, int]) -> Happening | None:
-    if item.what not in DEEDS:
+    if item.what == "swap":
+        both = [new.get(int(word)) for word in item.words]
+        return None if None in both else replace(item, words=tuple(map(str, both)))
+    if item.what not in (*DEEDS, "offer"):
         return item
     line = new.get(int(item.words[0]))
     return None if line is None else replace(item, words=(str(line), *item.words[1:]))

@@ -5,12 +5,24 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from pal_slurm.sim.slurm.jobs import SimJob
+from pal_slurm.sim.slurm.manners import PLAIN_MANNERS, Manners, asks_for_less, dies, exits, requeues
 from tests.fuzz.history import UserDid
 from tests.fuzz.script import Submission
 from tests.fuzz.seen import START, SeenController
 from tests.simcluster import Sbatch
 
 NUMBERS = frozenset({"time_limit_min"})
+MANNERS: Mapping[str, Manners] = {
+    "": PLAIN_MANNERS,
+    "slow": Manners(9.0, 0.0, None),  # it takes its time to end
+    "deaf": Manners(100.0, 0.0, None),  # it is killed after KillWait
+    "runs-on": Manners(0.5, 0.0, None),  # it saves, or does nothing, and runs on
+    "requeues": Manners(0.5, 4.0, requeues),  # it saves, and goes back to the queue
+    "too-late": Manners(0.5, 40.0, requeues),
+    "exits": Manners(0.5, 2.0, exits),
+    "dies": Manners(0.5, 0.1, dies),
+    "other-nodes": Manners(0.5, 3.0, asks_for_less),
+}
 
 
 def submit(c: SeenController, release: str, line: int, job: Submission, lines: dict[int, int]) -> int:
@@ -20,7 +32,7 @@ def submit(c: SeenController, release: str, line: int, job: Submission, lines: d
     lines[c._next_job] = line
     return c.submit(
         made.record, lambda _: job.runs, begin=made.begin, held=made.held, waits_for=made.after,
-        recounts=made.recounts, said_requeue=made.said_requeue,
+        recounts=made.recounts, said_requeue=made.said_requeue, manners=MANNERS[job.manners],
     )  # fmt: skip
 
 
@@ -38,6 +50,11 @@ def did(c: SeenController, number: int, line: int, what: str, words: Sequence[st
         for job in family:
             if job.record.state == "RUNNING":
                 c.requeue(job.record.id)
+    elif what == "says":  # also of one that runs
+        for job in family:
+            job.record.comment = words[0]
+            job.changed()
+        c.version += 1
     else:
         waiting = [job for job in family if job.pending]
         if not waiting:
@@ -76,4 +93,4 @@ def _begin(c: SeenController, job: SimJob, words: Sequence[str]) -> None:
 _DEEDS: Mapping[str, Callable[[SeenController, SimJob, Sequence[str]], None]] = {
     "edit": _edit, "hold": _hold, "release": _release, "begin": _begin,
 }  # fmt: skip
-DEEDS = (*_DEEDS, "cancel", "requeue")
+DEEDS = (*_DEEDS, "cancel", "requeue", "says")

@@ -17,6 +17,7 @@ from pal_slurm.sim.slurm.leasing import Leasing
 from pal_slurm.sim.slurm.setup import SlurmSetup
 from tests.fuzz import users
 from tests.fuzz.history import History, Submitted
+from tests.fuzz.offers import Offers
 from tests.fuzz.palds import MOST_CYCLES, Handle, Palds
 from tests.fuzz.scores import put_scores
 from tests.fuzz.script import SETTINGS, Happening
@@ -46,6 +47,7 @@ class Bench(Palds):
         count = int(s["nodes"])
         names = [f"n{i + 1}" for i in range(count)]
         self.heard = Overheard()
+        self.offers = Offers(self.numbers)
         self.c = c = SeenController(nodes(count, GPUS), {"gpu": names, "rest": names[1:]}, setup, START)
         c.heard = self.heard
         c.plugin = Leasing(self.alive)
@@ -81,6 +83,8 @@ class Bench(Palds):
 
     def mend(self) -> None:
         self.armed.waiting.clear()
+        self.offers.wanted.clear()
+        self.offers.swaps.clear()
         for handle in self.handles.values():
             if handle.points is not None:
                 handle.points.no_store = -1.0
@@ -130,12 +134,10 @@ class Bench(Palds):
         elif item.what in ("pause", "resume"):
             self.told(math.inf if item.what == "pause" else 0.0, item.what, "")
             self._switch(item.what)
+        elif item.what in ("offer", "swap"):
+            self.offers.put(item.what, item.words)
         elif item.what == "shadow":
-            self.told(math.inf, "shadow", "")
-            self.actuator = "shadow"
-            for other in self.handles.values():
-                self.kill(other)
-                self.c.at(self.c.now + 1.0, partial(self.start, other.name))
+            self._comes_to_shadow()
         elif item.what == "undo" and self.c.answers:
             self.told(0.0, "undo", "")
             self.undo_all()
@@ -144,6 +146,14 @@ class Bench(Palds):
         number = self.numbers.get(line)
         if number is not None and (event := users.did(self.c, number, line, what, words)) is not None:
             self.heard.events.append(event)
+
+    def _comes_to_shadow(self) -> None:
+        """Its admin says so in pal.yaml, and starts it anew."""
+        self.told(math.inf, "shadow", "")
+        self.actuator = "shadow"
+        for handle in self.handles.values():
+            self.kill(handle)
+            self.c.at(self.c.now + 1.0, partial(self.start, handle.name))
 
     def _switch(self, what: str) -> None:
         """By the file, as with the database away."""

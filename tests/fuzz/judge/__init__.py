@@ -7,12 +7,21 @@ It shares no code with pald: it reads what Slurm, users and the disk saw, and kn
 from __future__ import annotations
 
 from tests.fuzz.history import History
-from tests.fuzz.judge import edits, ledger, load, order, places, starts, words
+from tests.fuzz.judge import edits, ledger, load, moves, order, places, starts, words
 from tests.fuzz.judge.facts import Facts, Verdict
 
 __all__ = ["Facts", "Verdict", "judge"]
 
-RULES = (*starts.RULES, *words.RULES, *ledger.RULES, *places.RULES, *order.RULES, *edits.RULES, *load.RULES)
+RULES = (
+    *starts.RULES,
+    *words.RULES,
+    *ledger.RULES,
+    *places.RULES,
+    *order.RULES,
+    *edits.RULES,
+    *load.RULES,
+    *moves.RULES,
+)
 
 
 def judge(history: History) -> list[Verdict]:

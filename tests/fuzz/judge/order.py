@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tests.fuzz.history import Ended, Event, Name, Record, Requeued, Started, Submitted, Updated, UserDid
+from tests.fuzz.history import Ended, Event, Name, Record, Requeued, Started, Stopped, Submitted, Updated, UserDid
 from tests.fuzz.judge.facts import ADMIN, Facts, Verdict
 
 CALM_S = 30.0
@@ -62,13 +62,17 @@ def a_bounded_delay(facts: Facts) -> Iterator[Verdict]:
 def bound(facts: Facts) -> float:
     """Two of the longest runs, as another order of jobs may cost, and what each trouble may."""
     wrong = sum(min(t.until - t.at, DEAD_S) + TROUBLE_S for t in facts.troubles)
-    return 2 * LONGEST_RUN_S + wrong
+    # Who is moved begins anew here, and others wait for that run.
+    anew = sum(LONGEST_RUN_S for e in facts.events if isinstance(e, Stopped) and e.by)
+    return 2 * LONGEST_RUN_S + wrong + anew
 
 
 def alike_in_order(facts: Facts) -> Iterator[Verdict]:
     """Where nothing goes wrong, of two jobs that ask for the same the first one starts first."""
     if facts.history.setting["edits_per_s"] != "20":
         return  # leases run out there: no budget keeps them
+    if any(isinstance(event, Stopped) for event in facts.events):
+        return
     if facts.troubles or facts.nodes or any(event.what != "release" for event in facts.did):
         return
     options = facts.history.options

@@ -114,13 +114,13 @@ def no_pin_outlives_its_run(facts: Facts) -> Iterator[Verdict]:
     for number, event in enumerate(facts.events):
         if not isinstance(event, Requeued):
             continue
-        pin = next((p for p in facts.pins if p.job == event.job and p.why == "started" and p.until < event.at), None)
         later = next((e for e in facts.events[number + 1 :] if _about(e, event.job)), None)
-        if pin is None or any(True for _ in facts.said(event.job[0], "edit")):
+        named = any(True for _ in facts.said(event.job[0], "edit"))
+        if named or event.record.required == facts.submitted[event.job[0]].record.required:
             continue
         until = facts.history.ended if later is None else later.at
         if until - event.at > AWAY_S and facts.well(event.at - 1.0, event.at + AWAY_S):
-            said = f"was requeued, and is pinned to {pin.update.nodes} as before"
+            said = f"was requeued, and is pinned to {event.record.required} as before"
             yield Verdict("P4", "old-pin", event.at + AWAY_S, event.job, said)
 
 

@@ -1,0 +1,151 @@
+"""P10: a running job is moved with its user's word, asked first, seldom, and runs again. P2: nobody else's is touched.
+
+What the bench's pal.yaml says of moves (palds.py) stands here once more.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tests.fuzz.history import Ended, Name, Record, Signalled, Started, Stopped, Updated
+from tests.fuzz.judge.facts import ADMIN, Facts, Verdict, meant
+
+FIRST_S, LAST_S, PER_JOB = 10.0, 20.0, 2
+SLACK_S = 2.0  # slurmctld counts in whole seconds
+MOST_RESTARTS = 4  # Slurm holds a job at its sixth start
+GIVEN_BACK_S = 25.0  # what a nice may need after a start
+UNASKED = re.compile(r"(?:^| )pal:(?:off|stay)(?: |$)")
+ASKED = re.compile(r"(?:^| )pal:move(?:=(?:B:)?([A-Z0-9]+)@([0-9]+)(!?))?(?: |$)")
+
+
+def _of_running(update: Updated) -> Iterator[Record]:
+    """Running jobs that it warns, or sends back."""
+    if update.requeue or update.signal:
+        yield from (r for r in update.before if r.state == "RUNNING" and meant(update.target, r))
+
+
+def _begun(facts: Facts, job: Name, at: float) -> Started | None:
+    """Its run of that moment."""
+    return next(
+        (e for e in reversed(facts.events) if isinstance(e, Started) and e.record.job == job and e.at <= at), None
+    )
+
+
+def with_its_users_word(facts: Facts) -> Iterator[Verdict]:
+    for update in facts.ours:
+        for record in _of_running(update):
+            comment = record.comment or ""
+            said = [e for e in facts.said(record.job[0], "says") if e.at <= update.at]
+            if said and not facts.before(said[-1], update.content_n):
+                continue  # it can't have been known when this was decided
+            if not ASKED.search(comment) or UNASKED.search(comment):
+                yield Verdict("P2", "no-consent", update.at, record.job, f"its user said {comment!r}, and it is moved")
+            if "--no-requeue" in facts.history.options[record.job[0]] or record.held:
+                yield Verdict("P2", "no-consent", update.at, record.job, "it can't be requeued, or is held")
+            if facts.history.setting["actuator"] != "move":
+                yield Verdict("P2", "moves-off", update.at, record.job, "moves are switched off")
+
+
+def it_is_asked_first(facts: Facts) -> Iterator[Verdict]:
+    for update in facts.ours:
+        for record in _of_running(update) if update.requeue else ():
+            word, run = ASKED.search(record.comment or ""), _begun(facts, record.job, update.at)
+            if word is None or word[1] is None or run is None or any(True for _ in facts.said(record.job[0], "says")):
+                continue
+            if not word[3]:
+                yield Verdict("P10", "not-left", update.at, record.job, "it did not answer, and is requeued")
+            asked = [s for s in _signals(facts, record.job) if run.at <= s.at <= update.at]
+            if not any(s.signal == word[1] and s.at <= update.at - int(word[2]) + SLACK_S for s in asked):
+                said = f"requeued without its {word[2]} s after {word[1]}"
+                yield Verdict("P10", "not-asked", update.at, record.job, said)
+
+
+def _signals(facts: Facts, job: Name) -> list[Signalled]:
+    return [e for e in facts.events if isinstance(e, Signalled) and e.job == job]
+
+
+def asked_once(facts: Facts) -> Iterator[Verdict]:
+    """Of each run."""
+    runs: dict[Name, float] = {}
+    for event in facts.events:
+        if isinstance(event, Started):
+            runs.pop(event.record.job, None)
+        elif isinstance(event, Signalled):
+            if event.job in runs:
+                said = f"it was asked to save at {runs[event.job]:.0f}, and again"
+                yield Verdict("P10", "asked-twice", event.at, event.job, said)
+            runs[event.job] = event.at
+
+
+def neither_at_first_nor_at_last(facts: Facts) -> Iterator[Verdict]:
+    for update in facts.ours:
+        for record in _of_running(update):
+            run = _begun(facts, record.job, update.at)
+            if run is None or (update.requeue and any(s.at >= run.at for s in _signals(facts, record.job))):
+                continue  # its move began with the signal
+            left = run.at + 60.0 * (record.limit or 10**6) - update.at
+            if update.at < run.at + FIRST_S - SLACK_S or left < LAST_S - SLACK_S:
+                said = f"{update.at - run.at:.0f} s after its start, {left:.0f} s before its limit"
+                yield Verdict("P10", "too-early-or-late", update.at, record.job, said)
+
+
+def seldom(facts: Facts) -> Iterator[Verdict]:
+    if any(t.what == "dbgone" for t in facts.troubles):
+        return  # who knows of no move counts none
+    moved: dict[Name, set[float]] = {}
+    for update in facts.ours:
+        for record in _of_running(update):
+            run = _begun(facts, record.job, update.at)
+            runs = moved.setdefault(record.job, set())
+            runs.add(-1.0 if run is None else run.at)
+            if len(runs) > PER_JOB:
+                yield Verdict("P10", "too-often", update.at, record.job, f"moved {len(runs)} times, at most {PER_JOB}")
+            if record.restarts >= MOST_RESTARTS:
+                yield Verdict("P10", "near-limit", update.at, record.job, f"requeued after {record.restarts} restarts")
+
+
+def it_runs_again(facts: Facts) -> Iterator[Verdict]:
+    """With as many GPUs; and Slurm itself refuses no start of it."""
+    stopped: dict[Name, Stopped] = {}
+    moved: set[Name] = set()
+    for event in facts.events:
+        if isinstance(event, Stopped) and event.by and event.by != ADMIN:
+            stopped[event.job] = event
+            moved.add(event.job)
+        elif isinstance(event, Started) and event.record.job in moved:
+            stopped.pop(event.record.job, None)
+            yield from _as_before(facts, event)
+        elif isinstance(event, Ended):
+            stopped.pop(event.job, None)
+            if event.job in moved and event.state == "FAILED" and not _signals(facts, event.job):
+                yield Verdict("P10", "failed", event.at, event.job, "its start was refused after it was requeued")
+    held = {e.line for e in facts.did if e.what == "hold"}
+    for job, stop in stopped.items():
+        if not facts.history.restless and job[0] not in held:
+            yield Verdict(
+                "P10", "not-again", facts.history.ended, job, f"requeued at {stop.at:.0f}, never started again"
+            )
+
+
+def _as_before(facts: Facts, start: Started) -> Iterator[Verdict]:
+    first = facts.first_start[start.record.job]
+    had, has = (sum(len(part.slots) for part in event.parts) for event in (first, start))
+    if had != has and len(first.parts) == len(start.parts) and not list(facts.said(start.record.job[0], "edit")):
+        yield Verdict("P10", "other-gpus", start.at, start.record.job, f"{has} GPUs; {had} before it was moved")
+
+
+def its_nice_is_given_back(facts: Facts) -> Iterator[Verdict]:
+    for event in facts.events:
+        if not isinstance(event, Ended) or not event.ran:
+            continue
+        run, nice = _begun(facts, event.job, event.at), facts.submitted[event.job[0]].record.nice
+        kept = run is not None and event.nice != nice and event.at > run.at + GIVEN_BACK_S
+        if kept and run is not None and facts.well(run.at, run.at + GIVEN_BACK_S):
+            yield Verdict("P5", "nice-kept", event.at, event.job, f"its nice is {event.nice}, its user's {nice}")
+
+
+RULES = (
+    with_its_users_word, it_is_asked_first, asked_once, neither_at_first_nor_at_last, seldom, it_runs_again,
+    its_nice_is_given_back,
+)  # fmt: skip
