@@ -48,20 +48,27 @@ class Rivals:
     entries: Entries
     # What started before we looked was let go by an earlier pald, or ran before anybody waited.
     _first: float | None = None
+    _view: Snapshot | None = None  # that nobody has asked about yet
+    _lapsed: frozenset[int] = frozenset()
     _waiting: tuple[Rival, ...] = ()
     _begun: tuple[Rival, ...] = ()
     _near: dict[tuple[str, ...], tuple[_Near, _Near]] = field(default_factory=dict)
 
     def take_in(self, snapshot: Snapshot, lapsed: frozenset[int]) -> None:
         """`lapsed`: whose lease only ran out: they are leased again."""
-        now, cluster = snapshot.taken, snapshot.cluster
+        now = snapshot.taken
         self._first = now if self._first is None else max(self._first, now - KEPT_S)
-        short = _short_of_cpus(cluster)
+        self._view, self._lapsed = snapshot, lapsed
+
+    def _find(self, snapshot: Snapshot, lapsed: frozenset[int]) -> None:
+        """In most cycles nobody asks."""
+        now, cluster = snapshot.taken, snapshot.cluster
+        first, short = self._first or 0.0, _short_of_cpus(cluster)
         waiting = [j for j in snapshot.pending if j.gpu_job and j.id not in lapsed and self._competes(j, now)]
-        begun = [j for j in snapshot.running if (j.start or 0) > self._first and self._is_rival(j, short)]
+        begun = [j for j in snapshot.running if (j.start or 0) > first and self._is_rival(j, short)]
         self._waiting = tuple(Rival(_order(j), allowed(j, cluster), _gpus(j)) for j in waiting)
         self._begun = tuple(Rival(_order(j), _held(j, cluster), float(j.start or 0)) for j in begun)
-        self._near = {}
+        self._view, self._near = None, {}
 
     def about(self, job: Job, since: float, cluster: Cluster) -> bool:
         """Whether one that comes after it in Slurm's order has started since, or waits beside it for fewer GPUs.
@@ -69,6 +76,8 @@ class Rivals:
         One that waits for as many can take its turn once; then it has started. One that waits for fewer takes what
         comes free bit by bit, and may keep it for days.
         """
+        if self._view is not None:
+            self._find(self._view, self._lapsed)
         if not (self._waiting or self._begun):
             return False
         if job.partitions not in self._near:

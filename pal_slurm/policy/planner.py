@@ -293,6 +293,8 @@ def plan(
     memory: Memory = NO_MEMORY,
 ) -> Plan:
     """As pald plans: from one look at the queue."""
+    if not snapshot.pending and composition.moving is None:
+        snapshot = replace(snapshot, running=())  # nobody asks who holds what
     made = Planner.of(snapshot, knowledge, composition, circumstances, memory)
     made.once = True
     return made.act(snapshot.taken)

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
-from sqlalchemy import Connection, Update, func, insert, select, update
+from sqlalchemy import Connection, Select, func, insert, select, update
 
 from pal_slurm.errors import NotLeader
 from pal_slurm.store.engine import Store
@@ -32,6 +33,9 @@ class Leadership:
     def __init__(self, store: Store, cluster: str) -> None:
         self._store = store
         self._cluster = cluster
+        mine = leader.c.cluster == cluster
+        # Asked in each cycle: made once
+        self._now, self._prolong = select(leader).where(mine).with_for_update(), update(leader).where(mine)
 
     def acquire(
         self,
@@ -47,7 +51,7 @@ class Leadership:
         term may still last, as far as the asker knows; 0 and less: it is over.
         """
         with self._store.writing() as db:
-            held = self._held(db)
+            held = self._held(db, self._now)
             if held is None:
                 return self._first(db, owner, now + ttl_s)
             kept = mine is not None and (held.owner, held.fence) == (mine.owner, mine.fence)
@@ -56,7 +60,7 @@ class Leadership:
                     f"{held.owner} leads for another {left:.0f} s at most (fence {held.fence}); standing by"
                 )
             term = Term(owner, held.fence if kept else held.fence + 1, now + ttl_s)
-            db.execute(self._set(term))
+            db.execute(self._prolong, {"owner": term.owner, "fence": term.fence, "expires": term.expires})
             return term
 
     def release(self, term: Term) -> None:
@@ -67,7 +71,7 @@ class Leadership:
 
     def current(self) -> Term | None:
         with self._store.reading() as db:
-            return self._held(db, lock=False)
+            return self._held(db, select(leader).where(leader.c.cluster == self._cluster))
 
     def _first(self, db: Connection, owner: str, expires: float) -> Term:
         """No row yet, or it was lost; a lost one must not let an old fence look new."""
@@ -77,14 +81,6 @@ class Leadership:
         db.execute(insert(leader).values(row))
         return term
 
-    def _held(self, db: Connection, lock: bool = True) -> Term | None:
-        query = select(leader).where(leader.c.cluster == self._cluster)
-        row = db.execute(query.with_for_update() if lock else query).first()
+    def _held(self, db: Connection, query: Select[Any]) -> Term | None:
+        row = db.execute(query).first()
         return None if row is None else Term(row.owner, row.fence, row.expires)
-
-    def _set(self, term: Term) -> Update:
-        return (
-            update(leader)
-            .where(leader.c.cluster == self._cluster)
-            .values(owner=term.owner, fence=term.fence, expires=term.expires)
-        )

@@ -57,6 +57,9 @@ class Ledger:
         self._store = store
         self._cluster = cluster
         self._mine = _OF.cluster == cluster
+        # Asked in each cycle: made once
+        at = (_OF.closed.is_(False), steps.c.number == _OF.step)
+        self._watched = _INTENTS.where(*at, self._mine).order_by(steps.c.id)
 
     def write(self, planned: Sequence[Intent]) -> list[Intent]:
         """Put intents (their `id` is not looked at) on disk; the same ones with their ids."""
@@ -103,7 +106,7 @@ class Ledger:
 
     def watched(self) -> list[Intent]:
         """The step that each operation is at which is not closed, oldest first: open ones, and pins not started."""
-        return self._read(_INTENTS.where(_OF.closed.is_(False), steps.c.number == _OF.step).order_by(steps.c.id))
+        return self._rows(self._watched)
 
     def steps_of(self, operations_: Iterable[int]) -> dict[int, list[Intent]]:
         """All steps of these operations, in order."""
@@ -155,6 +158,8 @@ class Ledger:
         """Of these begin times those that are the end of a lease that we wrote."""
         wanted = set(begins)
         found: set[tuple[JobRef, int]] = set()
+        if not wanted:
+            return found
         with self._store.reading() as db:
             for part in _chunks(list(wanted), 200):
                 query = (
@@ -176,6 +181,8 @@ class Ledger:
     def _per_job(self, keys: Iterable[JobRef], figure: Any, condition: Any) -> Mapping[JobRef, Any]:
         wanted = set(keys)
         result: dict[JobRef, Any] = {}
+        if not wanted:
+            return result
         with self._store.reading() as db:
             for part in _chunks(sorted({ref.id for ref in wanted})):
                 query = (
@@ -189,8 +196,11 @@ class Ledger:
         return {ref: figure for ref, figure in result.items() if ref in wanted}
 
     def _read(self, query: Select[Any]) -> list[Intent]:
+        return self._rows(query.where(self._mine))
+
+    def _rows(self, query: Select[Any]) -> list[Intent]:
         with self._store.reading() as db:
-            return [_intent(row) for row in db.execute(query.where(self._mine))]
+            return [_intent(row) for row in db.execute(query)]
 
     def _refuse_old_leader(self, db: Connection, fence: int) -> None:
         # Locked until this is written: nobody takes over between the look and the commit
@@ -237,24 +247,11 @@ def _step(intent: Intent) -> dict[str, object]:
     nice = edit.nice if isinstance(edit, Unpin | Requeue | Renice) else None
     signal = ("B:" * edit.to_script + edit.signal) if isinstance(edit, Warn) else None
     fence = edit if isinstance(edit, Fence) else None
-    what = {
-        "kind": edit.kind.value,
-        "nodes": fence.nodes if fence else pin.nodes,
-        "slots": pin.slots,
-        "partition": pin.partition,
-    }
+    nodes, end = (fence.nodes, fence.until) if fence else (pin.nodes, until(edit))
+    what = {"kind": edit.kind.value, "nodes": nodes, "slots": pin.slots, "partition": pin.partition, "until": end}
     outcome = None if intent.outcome is None else intent.outcome.value
     told = {"number": intent.step, "outcome": outcome, "said": intent.said[:MAX_SAID]}
-    return (
-        values(intent, *NOT_SAME)
-        | what
-        | told
-        | {"until": fence.until if fence else until(edit), "original": original}
-        | {
-            "nice": nice,
-            "signal": signal,
-        }
-    )
+    return values(intent, *NOT_SAME) | what | told | {"original": original, "nice": nice, "signal": signal}
 
 
 def _intent(row: Row[Any]) -> Intent:

@@ -9,7 +9,20 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import BigInteger, Column, Connection, Double, ForeignKey, Index, String, insert, select, update
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Double,
+    ForeignKey,
+    Index,
+    Select,
+    String,
+    bindparam,
+    insert,
+    select,
+    update,
+)
 
 from pal_slurm.model import Move
 from pal_slurm.store.engine import Store
@@ -30,6 +43,7 @@ moves = new_table(
     Index(None, "cluster", "began_at"),
     Index(None, "cluster", "ended_at"),
 )
+_BEGAN = bindparam("began", type_=Double)
 
 
 def begun(db: Connection, cluster: str, move: Move, operation: int) -> Move:
@@ -51,6 +65,8 @@ class MoveRepo:
     def __init__(self, store: Store, cluster: str) -> None:
         self._store = store
         self._mine = moves.c.cluster == cluster
+        # Asked in each cycle: made once
+        self._open, self._since = self._those(moves.c.ended_at.is_(None)), self._those(moves.c.began_at >= _BEGAN)
 
     def keep(self, changed: Sequence[Move]) -> None:
         """What is known of these now; with an ending their operations are closed."""
@@ -64,15 +80,17 @@ class MoveRepo:
 
     def open(self) -> list[Move]:
         """Those that go on, oldest first."""
-        return self._find(moves.c.ended_at.is_(None))
+        return self._find(self._open)
 
     def since(self, began: float) -> list[Move]:
-        return self._find(moves.c.began_at >= began)
+        return self._find(self._since, began=began)
 
     def of_job(self, job: int) -> list[Move]:
-        return self._find(moves.c.job == job)
+        return self._find(self._those(moves.c.job == job))
 
-    def _find(self, condition: Any) -> list[Move]:
-        query = select(moves.c.move).where(self._mine, condition).order_by(moves.c.operation)
+    def _those(self, condition: Any) -> Select[Any]:
+        return select(moves.c.move).where(self._mine, condition).order_by(moves.c.operation)
+
+    def _find(self, query: Select[Any], **given: float) -> list[Move]:
         with self._store.reading() as db:
-            return list(db.execute(query).scalars())
+            return list(db.execute(query, given).scalars())

@@ -12,6 +12,7 @@ from pal_slurm.store.tables import state
 
 _PAUSE = "paused"
 _NIGHT = "night:"
+_PAUSED = select(state).where(state.c.key == _PAUSE)  # asked in each cycle: made once
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +37,7 @@ class Switches:
 
     def paused(self) -> Pause | None:
         with self._store.reading() as db:
-            row = db.execute(select(state).where(state.c.key == _PAUSE)).first()
+            row = db.execute(_PAUSED).first()
         return None if row is None else Pause(row.value, row.written_at)
 
 
