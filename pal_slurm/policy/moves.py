@@ -94,7 +94,7 @@ class Moves:
         where = self._mover.act(now)
         waits = partial(self._waits, now)
         if where is None:
-            return Plan((), (), math.inf, waits, self._remembered)
+            return Plan((), (), self._mover.wake_at, waits, self._remembered)
         starts: list[Decision] = []
         moves = [self._stop(here) for job, here in self._here.items() if here.held and job not in where]
         for job, gpus in where.items():
@@ -105,7 +105,7 @@ class Moves:
             decision = Decision(job, None, action, Reason.BEST_SPAN, placement_of(gpus, self._cluster))
             (moves if here.held else starts).append(decision)
             here.held = gpus
-        return Plan(tuple(starts), (), math.inf, waits, self._remembered, tuple(moves))
+        return Plan(tuple(starts), (), self._mover.wake_at, waits, self._remembered, tuple(moves))
 
     def _stop(self, here: Contender) -> Decision:
         here.held = ()

@@ -9,12 +9,16 @@ A YAML file names a policy and changes parts of it:
     patience: none        # likewise
     fill: easy            # none, easy, holes
     moves: false          # whether running jobs may be moved (only `pal` moves any, if `moving` does not say so)
-    moving: assign        # none, assign, value, pools, pools-learned: how running jobs make way; `value` is pald's
+    moving: assign        # none, assign, value, pools, pools-learned, owed/OBJECTIVE: how running jobs make way;
+                          # `value` is pald's
+    weights: {ml: 2}      # for gavel/OBJECTIVE: of accounts, or of users without one; 1
+    prices: {v100: 3.1}   # for gavel/cost and gavel/cost-slo: of a GPU of a model; 1
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import msgspec
@@ -22,6 +26,7 @@ import msgspec
 from pal_slurm.errors import ConfigError
 from pal_slurm.model import Cluster, ScoreTable
 from pal_slurm.policy.composition import NAMED, compose
+from pal_slurm.policy.moving.owed import Owed, Terms
 from pal_slurm.policy.seams import BY_PROGRESS, fills, movings, orders
 from pal_slurm.scores import alike, binned
 from pal_slurm.sim.artifact import ARTIFACT_NAMES, GAVEL_NAMES
@@ -43,6 +48,14 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     fill: str = ""
     moves: bool | None = None
     moving: str = ""
+    weights: dict[str, float] = {}
+    prices: dict[str, float] = {}
+
+    def __post_init__(self) -> None:
+        for name, least in (("weights", 0.0), ("prices", 1e-9)):
+            for key, value in getattr(self, name).items():
+                if not least <= value < math.inf:
+                    raise ValueError(f"{name}.{key}: {value:g} can't be")
 
     @property
     def label(self) -> str:
@@ -61,7 +74,8 @@ class Setting:
 
 
 def policy_names() -> tuple[str, ...]:
-    return (*sorted(NAMED), *ARTIFACT_NAMES)
+    owed = (name.replace("owed/", "gavel/") for name in movings.names() if name.startswith("owed/"))
+    return (*sorted(NAMED), "gavel", *owed, *ARTIFACT_NAMES)
 
 
 def read_policy(text: str) -> PolicySpec:
@@ -99,6 +113,10 @@ def scheduler_for(spec: PolicySpec, setting: Setting, known: ScoreTable, seed: i
         artifact.name = spec.label
         return artifact
     moves = setting.requeue if spec.moves is None else spec.moves
+    if spec.policy.partition("/")[0] == "gavel":
+        return _entitled(spec, setting, known, moves=moves)
+    if spec.weights or spec.prices:
+        raise ConfigError(f"{spec.label}: weights and prices are for gavel/OBJECTIVE.")
     moving = spec.moving or _moving(spec, setting, moves)
     if movings.get(moving) is not None:
         if spec.placement or spec.patience:
@@ -116,6 +134,19 @@ def scheduler_for(spec: PolicySpec, setting: Setting, known: ScoreTable, seed: i
     ties = binned(known.classes, known.score, known.known, alike)  # as pald sees its scores
     looks = Looks(setting.rules.restart_cost_s) if moving == "value" and moves else None
     return InPlanner(spec.label, setting.cluster, ties, composition, looks=looks)
+
+
+def _entitled(spec: PolicySpec, setting: Setting, known: ScoreTable, *, moves: bool) -> Scheduler:
+    """`gavel/OBJECTIVE`: what jobs are owed says who runs where."""
+    if spec.placement or spec.patience or spec.moving:
+        raise ConfigError(f"{spec.label}: what is owed says where jobs go; leave placement, patience and moving out.")
+    unknown = sorted(set(spec.prices) - set(setting.cluster.models))
+    if unknown:
+        raise ConfigError(f"{spec.label}: prices: there is no GPU model {unknown[0]!r} in the cluster.")
+    objective = spec.policy.partition("/")[2] or "max-min"
+    composition = compose("packed", order=spec.order or "fifo", fill=spec.fill, moving=f"owed/{objective}")
+    composition = replace(composition, moving=Owed(objective, Terms(spec.weights, spec.prices)))
+    return InPlanner(spec.label, setting.cluster, known, composition, setting.rules.restart_cost_s, moves=moves)
 
 
 def _moving(spec: PolicySpec, setting: Setting, moves: bool) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 
 from pal_slurm.model import Cluster, Gpus, ScoreTable
@@ -11,6 +12,8 @@ from pal_slurm.policy.seams import Contender, Mover, Order, WhoRuns, movings
 
 class Assigning:
     """For one cluster and what is known of it."""
+
+    wake_at = math.inf
 
     def __init__(self, who: WhoRuns, cluster: Cluster, scores: ScoreTable, cost_s: float) -> None:
         self._who, self._cluster, self._cost_s = who, cluster, cost_s

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Mapping
 
 from pal_slurm.model import Cluster, Gpus, ScoreTable
 from pal_slurm.policy.order.las import LeastAttained
-from pal_slurm.policy.pools.claims import PoolClaim, relative_rates
-from pal_slurm.policy.pools.inside import GpuPool
+from pal_slurm.policy.pools.claims import relative_rates
+from pal_slurm.policy.pools.housing import Housing
 from pal_slurm.policy.pools.pricing import Chooser, Market
 from pal_slurm.policy.pools.ratebook import RateBook
 from pal_slurm.policy.pools.where import assign
@@ -25,14 +25,14 @@ SHOWN_S = 300.0  # a job that has run for so long has got over its start; as lon
 class Pooling:
     """For one cluster and what is known of it."""
 
+    wake_at = math.inf
+
     def __init__(self, order: Order, cluster: Cluster, scores: ScoreTable, cost_s: float, *, learns: bool) -> None:
         self._order, self._models, self._cost_s = order, cluster.models, cost_s
         self._here: dict[int, Contender] = {}
         self._rates: dict[int, tuple[float, ...]] = {}  # by job
-        self._pools = [GpuPool(cluster, scores, model, cost_s) for model in range(len(cluster.models))]
-        self._gpus = [pool.size for pool in self._pools]
-        self._pool_of: dict[int, int] = {}  # who runs
-        self._since: dict[int, float] = {}  # the same: the present start
+        self._housing = Housing(cluster, scores, cost_s)
+        self._gpus = self._housing.gpus
         self._left: list[tuple[int, float, float]] = []  # ended since the last plan: (GPUs, rate, since)
         self._market = Market(self._gpus)
         self._book = RateBook(cluster.models) if learns else None
@@ -46,56 +46,41 @@ class Pooling:
         rates = self._rates[job] = self._rates_of(here)
         self._market.arrived(rates, here.gpus)
         self._bound += not here.movable
-        if here.held:
-            model = next(j for j, pool in enumerate(self._pools) if pool.has(here.held))
-            self._pool_of[job] = model
-            self._pools[model].came(here)
+        self._housing.arrived(here)
 
     def ended(self, here: Contender) -> None:
         job = here.job.id
-        pool = self._pool_of.get(job)
+        pool = self._housing.pool_of.get(job)
         if pool is not None:
-            self._left.append((here.gpus, self._rates[job][pool], self._since.get(job, math.inf)))
+            self._left.append((here.gpus, self._rates[job][pool], self._housing.since.get(job, math.inf)))
             self._leaves(job)
         self._bound -= not here.movable
         del self._here[job], self._rates[job]
 
     def learn(self, scores: ScoreTable) -> None:
-        for pool in self._pools:
-            pool.learn(scores)
+        self._housing.learn(scores)
 
     def settled(self) -> Iterable[tuple[int, Gpus]]:
-        return (held for pool in self._pools for held in (pool.settled or {}).items())
+        return self._housing.settled()
 
     def recall(self, settled: Mapping[int, Gpus]) -> None:
-        for pool in self._pools:
-            pool.settled = {job: gpus for job, gpus in settled.items() if pool.has(gpus)}
+        self._housing.recall(settled)
 
     def act(self, now: float) -> Mapping[int, Gpus]:
         self._look(now)
-        claims = [self._claim(here, now) for here in self._in_order(now)]
-        chooser = Chooser(self._market, len(self._here) - len(self._pool_of)) if self._bound else None
+        housing = self._housing
+        claims = [housing.claim(here, self._rates[here.job.id], now) for here in self._in_order(now)]
+        chooser = Chooser(self._market, len(self._here) - len(housing.pool_of)) if self._bound else None
         chosen = choose(claims, self._gpus, chooser)
         pools = assign(chosen, self._gpus, self._cost_s)
         then = {claim.job: pool for claim, pool in zip(chosen, pools, strict=True) if pool >= 0}
-        for job, pool in list(self._pool_of.items()):
+        for job, pool in list(housing.pool_of.items()):
             if then.get(job) != pool:
                 self._leaves(job)
-        for job, pool in then.items():
-            if job not in self._pool_of:
-                self._pool_of[job], self._since[job] = pool, now
-                self._pools[pool].came(self._here[job])
-        where: dict[int, Gpus] = {}
-        for pool_of_gpus in self._pools:
-            where |= pool_of_gpus.places(now)
-        for job, gpus in where.items():
-            if self._here[job].held not in ((), gpus):
-                self._since[job] = now
-        return where
+        return housing.put({job: (self._here[job], pool) for job, pool in then.items()}, now)
 
     def _leaves(self, job: int) -> None:
-        self._pools[self._pool_of.pop(job)].left(job)
-        self._since.pop(job, None)
+        self._housing.left(job)
         self._shown.pop(job, None)
 
     def _rates_of(self, here: Contender) -> tuple[float, ...]:
@@ -114,7 +99,7 @@ class Pooling:
         self._left.clear()
         if self._book is None:
             return
-        for job, since in self._since.items():
+        for job, since in self._housing.since.items():
             self._watch(job, since, now)
         if self._book.version != self._read:
             self._read = self._book.version
@@ -132,7 +117,8 @@ class Pooling:
             self._shown[job] = (now, rest)
         elif now >= at + SHOWN_S and before > rest:
             self._shown[job] = None
-            self._book.saw((here.app.name, here.gpus), self._pool_of[job], here.job.user, (now - at) / (before - rest))
+            pool = self._housing.pool_of[job]
+            self._book.saw((here.app.name, here.gpus), pool, here.job.user, (now - at) / (before - rest))
 
     def _in_order(self, now: float) -> list[Contender]:
         here, key = self._here.values(), self._order.key
@@ -143,15 +129,6 @@ class Pooling:
     def _by_level(self, here: Contender, now: float) -> tuple[float, ...]:
         done_s = here.progress(now).done_s * here.gpus
         return (level(done_s), not here.held, here.job.submit, here.job.id)
-
-    def _claim(self, here: Contender, now: float) -> PoolClaim:
-        job = here.job.id
-        ran_s = 0.0
-        if here.held:
-            since = self._since.get(job)
-            ran_s = now - (here.job.start or now) if since is None else now - since
-        pool = self._pool_of.get(job, -1)
-        return PoolClaim(job, here.gpus, self._rates[job], here.movable, pool, ran_s, max(here.limit_s - ran_s, 0.0))
 
 
 class Pools:

@@ -17,7 +17,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from pal_slurm.model import BoolArray, FloatArray
-from pal_slurm.policy.solving import INFINITY, Columns, LinearProgram, NoAnswer, packed
+from pal_slurm.policy.solving import INFINITY, Columns, LinearProgram, NoAnswer, Optimum, packed
 
 CROWD = 100.0  # times its share of the GPUs a waiting job makes a second dearer: it and all behind it wait for it
 NEARLY = 0.2  # dearer than the cheapest, and still taken
@@ -96,6 +96,17 @@ def _only(rate: FloatArray, there: BoolArray) -> tuple[float, ...]:
 def shadow_prices(rates: FloatArray, work: FloatArray, gpus: FloatArray) -> FloatArray:
     """(pools,) mean 1 over the GPUs. `rates`: (kinds, pools), `work`: of each kind, on its best GPUs."""
     kinds, pools = rates.shape
+    try:
+        price = np.abs(for_ever(rates, work, gpus).duals[kinds:])
+    except NoAnswer:
+        return np.ones(pools)
+    paid = float((price * gpus).sum())
+    return price * (float(gpus.sum()) / paid) if paid > 0 else np.ones(pools)
+
+
+def for_ever(rates: FloatArray, work: FloatArray, gpus: FloatArray) -> Optimum:
+    """The most work of this mixture that can be done in a second; duals: of the kinds, then of the pools."""
+    kinds, pools = rates.shape
     kind, pool = np.nonzero(rates > 0)
     starts, rows, values = packed(
         np.column_stack((kind, kinds + pool)), np.column_stack((rates[kind, pool], np.ones(len(kind))))
@@ -106,10 +117,4 @@ def shadow_prices(rates: FloatArray, work: FloatArray, gpus: FloatArray) -> Floa
     gain = np.append(np.zeros(len(kind)), 1.0)
     lower = np.concatenate((np.zeros(kinds), np.full(pools, -INFINITY)))
     upper = np.concatenate((np.full(kinds, INFINITY), gpus))
-    try:
-        duals = LinearProgram(Columns(gain, np.full(len(gain), INFINITY), starts, rows, values), lower, upper).solve()
-    except NoAnswer:
-        return np.ones(pools)
-    price = np.abs(duals.duals[kinds:])
-    paid = float((price * gpus).sum())
-    return price * (float(gpus.sum()) / paid) if paid > 0 else np.ones(pools)
+    return LinearProgram(Columns(gain, np.full(len(gain), INFINITY), starts, rows, values), lower, upper).solve()

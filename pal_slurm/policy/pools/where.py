@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 
@@ -47,23 +48,32 @@ def values(claims: Sequence[PoolClaim], move_cost_s: float) -> FloatArray:
     return worth
 
 
+class Answer(NamedTuple):
+    pools: IntArray  # of each claim, -1: none
+    proven: bool = True  # False: the time ran out, and this is the best found so far, at worst what runs stays
+
+
 def assign(claims: Sequence[PoolClaim], gpus: Sequence[int], move_cost_s: float, most_s: float = 1.0) -> list[int]:
-    """A pool for each claim, -1: none. Out of time it is the best found so far, at worst what runs stays."""
+    """A pool for each claim, -1: none."""
     if not claims:
         return []
-    worth = values(claims, move_cost_s)
     sizes = np.array([claim.gpus for claim in claims])
     now = np.array([claim.pool for claim in claims])
+    return [int(pool) for pool in best(values(claims, move_cost_s), sizes, gpus, now, most_s).pools]
+
+
+def best(worth: FloatArray, sizes: IntArray, gpus: Sequence[int], now: IntArray, most_s: float = 1.0) -> Answer:
+    """The pools of the highest summed worth, `worth` being (jobs, pools) per GPU; `now`: where they run, or -1."""
     alike = bool((sizes == sizes[0]).all())
-    found = now
+    found, proven = now, True
     if not alike or np.count_nonzero(now < 0) > MANY:
-        found = _whole(worth, sizes, np.array(gpus, dtype=float), now, most_s)
+        found, proven = _whole(worth, sizes, np.array(gpus, dtype=float), now, most_s)
     if alike:
-        found = in_cycles(worth, [g // int(sizes[0]) for g in gpus], found)
-    return [int(pool) for pool in found]
+        found, proven = in_cycles(worth, [g // int(sizes[0]) for g in gpus], found), True
+    return Answer(found, proven)
 
 
-def _whole(worth: FloatArray, sizes: IntArray, gpus: FloatArray, now: IntArray, most_s: float) -> IntArray:
+def _whole(worth: FloatArray, sizes: IntArray, gpus: FloatArray, now: IntArray, most_s: float) -> Answer:
     """Of equal rows it counts how many go where: fewer unknowns, and none that differ by name only."""
     rows = np.column_stack((worth, sizes, now)).round(9)
     _, first, of, count = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True)
@@ -77,12 +87,13 @@ def _whole(worth: FloatArray, sizes: IntArray, gpus: FloatArray, now: IntArray, 
     stay = np.where(now[first][kind] == pool, count[kind], 0).astype(float)
     program.begin(stay)
     try:
-        found = program.solve(most_s).columns
+        answer = program.solve(most_s)
+        found, proven = answer.columns, answer.proven
     except NoAnswer:
-        found = stay
+        found, proven = stay, False
     out = np.full(len(sizes), -1)
     left = {c: np.flatnonzero(of == c).tolist() for c in range(len(first))}
     for c, p, n in zip(kind.tolist(), pool.tolist(), np.rint(found).astype(int).tolist(), strict=True):
         for _ in range(n):
             out[left[c].pop()] = p
-    return out
+    return Answer(out, proven)

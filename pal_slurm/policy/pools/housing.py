@@ -1,0 +1,64 @@
+"""Who runs in which pool, and on which of its GPUs. In: who comes and goes, a pool for each. Out: GPU sets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pal_slurm.model import Cluster, Gpus, ScoreTable
+from pal_slurm.policy.pools.claims import PoolClaim
+from pal_slurm.policy.pools.inside import GpuPool
+from pal_slurm.policy.seams import Contender
+
+
+class Housing:
+    """The pools of one cluster."""
+
+    def __init__(self, cluster: Cluster, scores: ScoreTable, move_cost_s: float) -> None:
+        self._pools = [GpuPool(cluster, scores, model, move_cost_s) for model in range(len(cluster.models))]
+        self.gpus = [pool.size for pool in self._pools]
+        self.pool_of: dict[int, int] = {}  # who runs
+        self.since: dict[int, float] = {}  # the same: the present start, where we made it
+
+    def learn(self, scores: ScoreTable) -> None:
+        for pool in self._pools:
+            pool.learn(scores)
+
+    def arrived(self, here: Contender) -> None:
+        """It may run already."""
+        if here.held:
+            model = next(j for j, pool in enumerate(self._pools) if pool.has(here.held))
+            self.pool_of[here.job.id] = model
+            self._pools[model].came(here)
+
+    def left(self, job: int) -> None:
+        self._pools[self.pool_of.pop(job)].left(job)
+        self.since.pop(job, None)
+
+    def claim(self, here: Contender, rates: tuple[float, ...], now: float) -> PoolClaim:
+        job, ran_s = here.job.id, 0.0
+        if here.held:
+            since = self.since.get(job)
+            ran_s = now - (here.job.start or now) if since is None else now - since
+        pool = self.pool_of.get(job, -1)
+        return PoolClaim(job, here.gpus, rates, here.movable, pool, ran_s, max(here.limit_s - ran_s, 0.0))
+
+    def put(self, then: Mapping[int, tuple[Contender, int]], now: float) -> dict[int, Gpus]:
+        """All that are to run now, each in its pool; the GPUs of each. Who left its pool is to be told of before."""
+        for job, (here, pool) in then.items():
+            if job not in self.pool_of:
+                self.pool_of[job], self.since[job] = pool, now
+                self._pools[pool].came(here)
+        where: dict[int, Gpus] = {}
+        for pool_of_gpus in self._pools:
+            where |= pool_of_gpus.places(now)
+        for job, gpus in where.items():
+            if then[job][0].held not in ((), gpus):
+                self.since[job] = now
+        return where
+
+    def settled(self) -> Iterable[tuple[int, Gpus]]:
+        return (held for pool in self._pools for held in (pool.settled or {}).items())
+
+    def recall(self, settled: Mapping[int, Gpus]) -> None:
+        for pool in self._pools:
+            pool.settled = {job: gpus for job, gpus in settled.items() if pool.has(gpus)}
