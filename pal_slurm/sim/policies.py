@@ -12,6 +12,7 @@ A YAML file names a policy and changes parts of it:
     moving: assign        # none, assign, value, pools, pools-learned, owed/OBJECTIVE: how running jobs make way;
                           # `value` is pald's
     weights: {ml: 2}      # for gavel/OBJECTIVE: of accounts, or of users without one; 1
+    round_s: 1440         # of artifact/gavel-*: 360
     prices: {v100: 3.1}   # for gavel/cost and gavel/cost-slo: of a GPU of a model; 1
 """
 
@@ -26,11 +27,11 @@ import msgspec
 from pal_slurm.errors import ConfigError
 from pal_slurm.model import Cluster, ScoreTable
 from pal_slurm.policy.composition import NAMED, compose
-from pal_slurm.policy.moving.owed import Owed, Terms
+from pal_slurm.policy.moving.owed import Bargain, Owed
 from pal_slurm.policy.seams import BY_PROGRESS, fills, movings, orders
 from pal_slurm.scores import alike, binned
 from pal_slurm.sim.artifact import ARTIFACT_NAMES, GAVEL_NAMES
-from pal_slurm.sim.artifact.gavel import InGavelRounds
+from pal_slurm.sim.artifact.gavel import ROUND_S, InGavelRounds
 from pal_slurm.sim.artifact.in_rounds import InRounds
 from pal_slurm.sim.engine import ClusterRules, Scheduler
 from pal_slurm.sim.in_planner import InPlanner
@@ -50,8 +51,11 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     moving: str = ""
     weights: dict[str, float] = {}
     prices: dict[str, float] = {}
+    round_s: float = 0.0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.round_s < math.inf or (self.round_s and self.policy not in GAVEL_NAMES):
+            raise ValueError("round_s: seconds, of artifact/gavel-las and artifact/gavel-las-agnostic only")
         for name, least in (("weights", 0.0), ("prices", 1e-9)):
             for key, value in getattr(self, name).items():
                 if not least <= value < math.inf:
@@ -102,7 +106,8 @@ def scheduler_for(spec: PolicySpec, setting: Setting, known: ScoreTable, seed: i
         raise ConfigError(f"{spec.label}: there is no fill {spec.fill!r}; choose one of {', '.join(fills.names())}.")
     order = orders.get(spec.order or "fifo")
     if spec.policy in GAVEL_NAMES:
-        return InGavelRounds(spec.label, setting.cluster, seed, agnostic=spec.policy.endswith("-agnostic"))
+        agnostic, round_s = spec.policy.endswith("-agnostic"), spec.round_s or ROUND_S
+        return InGavelRounds(spec.label, setting.cluster, seed, agnostic=agnostic, round_s=round_s)
     if spec.policy in ARTIFACT_NAMES:
         if spec.placement:
             raise ConfigError(f"{spec.label}: {spec.policy} brings its own placement; leave `placement` out.")
@@ -145,7 +150,7 @@ def _entitled(spec: PolicySpec, setting: Setting, known: ScoreTable, *, moves: b
         raise ConfigError(f"{spec.label}: prices: there is no GPU model {unknown[0]!r} in the cluster.")
     objective = spec.policy.partition("/")[2] or "max-min"
     composition = compose("packed", order=spec.order or "fifo", fill=spec.fill, moving=f"owed/{objective}")
-    composition = replace(composition, moving=Owed(objective, Terms(spec.weights, spec.prices)))
+    composition = replace(composition, moving=Owed(objective, Bargain(spec.weights, spec.prices)))
     return InPlanner(spec.label, setting.cluster, known, composition, setting.rules.restart_cost_s, moves=moves)
 
 

@@ -11,6 +11,7 @@ from pal_slurm.sim.engine import ClusterRules, Engine
 from pal_slurm.sim.outcome import TraceOutcome
 from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
 from pal_slurm.sim.traces import Options, read_trace
+from pal_slurm.sim.traces.gavel_drawn import going_on
 from pal_slurm.sim.workload import Workload
 
 DATA = Path(__file__).resolve().parents[3] / "shared" / "data" / "gavel"
@@ -46,15 +47,18 @@ def test_a_hundred_jobs_at_once() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("rate", "policy", "published", "within"),
+    ("name", "policy", "published", "within"),
     [
-        ("4.0", "artifact/gavel-las", 17.07, 0.02),
-        ("4.0", "artifact/gavel-las-agnostic", 23.75, 0.06),
-        ("5.6", "artifact/gavel-las", 29.42, 0.02),
+        ("single_rate4.0", "artifact/gavel-las", 17.07, 0.02),
+        ("single_rate4.0", "artifact/gavel-las-agnostic", 23.75, 0.06),
+        ("single_rate5.6", "artifact/gavel-las", 29.42, 0.02),
+        ("single_rate5.6", "artifact/gavel-las-agnostic", 98.26, 0.06),
+        ("multi_rate2.6", "artifact/gavel-las", 34.30, 0.04),
+        ("multi_rate2.6", "artifact/gavel-las-agnostic", 70.28, 0.06),
     ],
 )
-def test_a_thousand_jobs_of_one_gpu(rate: str, policy: str, published: float, within: float) -> None:
-    load = trace(SINGLE.format(rate)).counting(range(4000, 5000))
+def test_a_thousand_jobs_while_others_come(name: str, policy: str, published: float, within: float) -> None:
+    load = going_on(trace(f"continuous_{name}_seed0").counting(range(4000, 5000)))
     assert hours(ran(load, policy)) == pytest.approx(published, rel=within)
 
 

@@ -12,7 +12,7 @@ from pal_slurm.policy.entitlement.division import Division, Shares
 from pal_slurm.policy.entitlement.dues import MOST, Dues
 from pal_slurm.policy.entitlement.objectives import OBJECTIVES
 from pal_slurm.policy.entitlement.water_filling import Entities
-from pal_slurm.policy.moving.owed import PLAIN, TURN_S, Owing, Terms
+from pal_slurm.policy.moving.owed import PLAIN, TURN_S, Bargain, Owing
 from pal_slurm.policy.seams import Contender
 from pal_slurm.policy.solving import Lack, NoAnswer
 from pal_slurm.sim.clusters import parse_cluster
@@ -31,7 +31,9 @@ def here(job: int, app: App, gpus: int = 1, user: str = "u", *, movable: bool = 
     return Contender(work.as_job(), app, gpus, lambda now: Progress(rest_steps=1e6), movable)
 
 
-def owing(*all_here: Contender, objective: str = "max-min", terms: Terms = PLAIN, cluster: Cluster = CLUSTER) -> Owing:
+def owing(
+    *all_here: Contender, objective: str = "max-min", terms: Bargain = PLAIN, cluster: Cluster = CLUSTER
+) -> Owing:
     made = Owing(OBJECTIVES[objective], terms, cluster, neutral_scores(cluster), 60.0)
     for one in all_here:
         made.arrive(one)
@@ -62,7 +64,7 @@ def test_over_days_each_gets_what_it_is_owed() -> None:
 
 def test_a_weight_of_two_gets_twice_as_much() -> None:
     jobs = tuple(here(i, EASY, user="ml" if i < 4 else "bio") for i in range(8))
-    got = had(owing(*jobs, terms=Terms({"ml": 2.0}, {})), jobs, 480)
+    got = had(owing(*jobs, terms=Bargain({"ml": 2.0}, {})), jobs, 480)
     ml, bio = (sum(got[i].sum() for i in group) for group in (range(4), range(4, 8)))
     assert ml / bio == pytest.approx(2.0, rel=0.15)
 

@@ -36,20 +36,22 @@ GOOD_MATCH_S = 60.0  # what the best pool counts more than a useless one, where 
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class Bargain:
     """What an entitlement is to know beside the jobs."""
 
     weights: Mapping[str, float]  # of an account, or of a user without one; 1
     prices: Mapping[str, float]  # of a GPU of that model; 1
 
 
-PLAIN = Terms({}, {})
+PLAIN = Bargain({}, {})
 
 
 class Owing:
     """For one cluster."""
 
-    def __init__(self, objective: Objective, terms: Terms, cluster: Cluster, scores: ScoreTable, cost_s: float) -> None:
+    def __init__(
+        self, objective: Objective, terms: Bargain, cluster: Cluster, scores: ScoreTable, cost_s: float
+    ) -> None:
         self._objective, self._terms, self._models = objective, terms, cluster.models
         self._turn_s = max(TURN_S, COSTS * cost_s)
         self._housing = Housing(cluster, scores, cost_s)
@@ -182,7 +184,7 @@ def _rate(here: Contender, models: Sequence[str]) -> list[float]:
 
 
 class Owed:
-    def __init__(self, objective: str, terms: Terms = PLAIN) -> None:
+    def __init__(self, objective: str, terms: Bargain = PLAIN) -> None:
         self.name = f"owed/{objective}"
         self._objective, self._terms = objective_named(objective), terms
 

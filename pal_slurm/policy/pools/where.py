@@ -48,7 +48,7 @@ def values(claims: Sequence[PoolClaim], move_cost_s: float) -> FloatArray:
     return worth
 
 
-class Answer(NamedTuple):
+class Match(NamedTuple):
     pools: IntArray  # of each claim, -1: none
     proven: bool = True  # False: the time ran out, and this is the best found so far, at worst what runs stays
 
@@ -62,7 +62,7 @@ def assign(claims: Sequence[PoolClaim], gpus: Sequence[int], move_cost_s: float,
     return [int(pool) for pool in best(values(claims, move_cost_s), sizes, gpus, now, most_s).pools]
 
 
-def best(worth: FloatArray, sizes: IntArray, gpus: Sequence[int], now: IntArray, most_s: float = 1.0) -> Answer:
+def best(worth: FloatArray, sizes: IntArray, gpus: Sequence[int], now: IntArray, most_s: float = 1.0) -> Match:
     """The pools of the highest summed worth, `worth` being (jobs, pools) per GPU; `now`: where they run, or -1."""
     alike = bool((sizes == sizes[0]).all())
     found, proven = now, True
@@ -70,10 +70,10 @@ def best(worth: FloatArray, sizes: IntArray, gpus: Sequence[int], now: IntArray,
         found, proven = _whole(worth, sizes, np.array(gpus, dtype=float), now, most_s)
     if alike:
         found, proven = in_cycles(worth, [g // int(sizes[0]) for g in gpus], found), True
-    return Answer(found, proven)
+    return Match(found, proven)
 
 
-def _whole(worth: FloatArray, sizes: IntArray, gpus: FloatArray, now: IntArray, most_s: float) -> Answer:
+def _whole(worth: FloatArray, sizes: IntArray, gpus: FloatArray, now: IntArray, most_s: float) -> Match:
     """Of equal rows it counts how many go where: fewer unknowns, and none that differ by name only."""
     rows = np.column_stack((worth, sizes, now)).round(9)
     _, first, of, count = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True)
@@ -96,4 +96,4 @@ def _whole(worth: FloatArray, sizes: IntArray, gpus: FloatArray, now: IntArray, 
     for c, p, n in zip(kind.tolist(), pool.tolist(), np.rint(found).astype(int).tolist(), strict=True):
         for _ in range(n):
             out[left[c].pop()] = p
-    return Answer(out, proven)
+    return Match(out, proven)

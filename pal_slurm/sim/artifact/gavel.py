@@ -20,7 +20,7 @@ from pal_slurm.policy.entitlement.max_min import central
 from pal_slurm.sim.artifact.workers import Workers
 from pal_slurm.sim.engine import NEVER, Run, Stage
 
-ROUND_S = 360.0
+ROUND_S = 360.0  # unless told otherwise
 SHARES_LAST_S = 1920.0
 NEVER_RAN = 1e9  # times its share: who had nothing of a type comes before all that had something
 ORDER = ("v100", "p100", "k80")  # other models follow as they are told
@@ -47,8 +47,8 @@ class InGavelRounds:
 
     restless = False
 
-    def __init__(self, name: str, cluster: Cluster, seed: int, *, agnostic: bool) -> None:
-        self.name, self.wake_at = name, NEVER
+    def __init__(self, name: str, cluster: Cluster, seed: int, *, agnostic: bool, round_s: float = ROUND_S) -> None:
+        self.name, self.wake_at, self._round_s = name, NEVER, round_s
         self._agnostic = agnostic
         self._models = cluster.models
         self._types = sorted(range(len(cluster.models)), key=lambda t: _place(cluster.models[t]))
@@ -63,7 +63,7 @@ class InGavelRounds:
 
     def arrive(self, run: Run) -> None:
         rates = [_rate(run.work.app.base, model) for model in self._models]
-        self._jobs[run.work.id] = _Entry(run, rates, [ROUND_S / 2] * len(rates), [0.0] * len(rates))
+        self._jobs[run.work.id] = _Entry(run, rates, [self._round_s / 2] * len(rates), [0.0] * len(rates))
         self._changed = True
 
     def ended(self, run: Run, gpus: Gpus) -> None:
@@ -83,7 +83,7 @@ class InGavelRounds:
             self._share(now)
         self._run(stage, self._chosen())
         running = any(entry.type >= 0 for entry in self._jobs.values())
-        self._round_end = now + ROUND_S if running else now
+        self._round_end = now + self._round_s if running else now
         self.wake_at = self._round_end if running else NEVER
 
     def _account(self, now: float) -> None:
@@ -97,9 +97,9 @@ class InGavelRounds:
         for entry in self._jobs.values():
             for t, time in enumerate(entry.time):
                 owed = 0.0 if entry.share is None else entry.share[t] * elapsed
-                entry.deficit[t] += owed - (time - ROUND_S / 2)
-            entry.time = [ROUND_S / 2] * len(entry.time)
-        self._spent = [len(self._jobs) * ROUND_S / 2] * len(self._spent)
+                entry.deficit[t] += owed - (time - self._round_s / 2)
+            entry.time = [self._round_s / 2] * len(entry.time)
+        self._spent = [len(self._jobs) * self._round_s / 2] * len(self._spent)
         self._shared_at, self._changed = now, False
         if not self._jobs:
             return

@@ -1,0 +1,84 @@
+"""Whether knowing models and knowing single GPUs add up: one trace, GPUs that differ within each model too.
+
+    python -m benchmarks.both_gains [--jobs 400-699] [--seed 0]
+
+Gavel's 5.6 jobs an hour on 36 V100, 36 P100 and 36 K80; the spread inside each model is drawn from Longhorn's measured
+ResNet-50 run times (`../shared/data/pal`). 60 s at each start; who runs by least attained service. First come first
+served on whatever is free; `pal` that knows models only; models and each GPU; and where all models are alike and nine
+tenths of the GPUs are needed, `pal` that knows nothing, and each GPU. The last line: the gain of each, and of both.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from pal_slurm.model import ScoreTable, neutral_scores
+from pal_slurm.scores import binned
+from pal_slurm.sim.clusters import parse_cluster
+from pal_slurm.sim.engine import ClusterRules, Engine
+from pal_slurm.sim.loads import at_load
+from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
+from pal_slurm.sim.profiles import draw_nodes, read_runs
+from pal_slurm.sim.traces import Options, read_trace
+from pal_slurm.sim.workload import Workload
+
+DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
+CLUSTER = parse_cluster("v100:36x1+p100:36x1+k80:36x1")
+LOAD = 0.9
+RULES = ClusterRules(restart_cost_s=60.0, first_start_cost=True)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Two gains.")
+    parser.add_argument("--jobs", default="400-699")
+    parser.add_argument("--seed", type=int, default=0)
+    asked = parser.parse_args(argv)
+    first, _, last = asked.jobs.partition("-")
+    options = Options(limit_factor=2.0, throughputs=DATA / "gavel" / "simulation_throughputs.json")
+    trace = DATA / "gavel" / "traces" / "continuous_single_rate5.6_seed0.tsv"
+    load = read_trace(trace, "gavel", options).counting(range(int(first), int(last) + 1))
+    runs = [read_runs(DATA / "pal" / "longhorn" / "resnet-longhorn-agg.csv")]
+    truth = binned(("A",), draw_nodes(runs, CLUSTER.n_nodes, CLUSTER.width, asked.seed))
+    blind = neutral_scores(CLUSTER)
+    print(f"{'':24} {'average JCT, h':>14} {'starts a job':>13}")
+    told = {
+        name: jct_h(name, load, policy, truth, known)
+        for name, policy, known in (
+            ("packed", PolicySpec(policy="packed"), blind),
+            ("pal, models", PolicySpec(policy="pal", order="las"), blind),
+            ("pal, models and GPUs", PolicySpec(policy="pal", order="las"), truth),
+        )
+    }
+    alone = {
+        name: jct_h(name, on_median(load), PolicySpec(policy="pal", order="las"), truth, known)
+        for name, known in (("one model", blind), ("one model, GPUs", truth))
+    }
+    models = told["pal, models"] / told["packed"]
+    gpus = alone["one model, GPUs"] / alone["one model"]
+    both = told["pal, models and GPUs"] / told["packed"]
+    print(f"models {models - 1:+.1%}, GPUs {gpus - 1:+.1%}, both {both - 1:+.1%}: {both / models / gpus:.3f} of both")
+    return 0
+
+
+def on_median(load: Workload) -> Workload:
+    """The same work where all models are alike, and come as fast as needs most of the GPUs: only single GPUs differ."""
+    works = []
+    for work in load.works:
+        base = min(work.app.base.values())
+        works.append(replace(work, app=replace(work.app, base=dict.fromkeys(CLUSTER.models, base))))
+    return at_load(replace(load, works=tuple(works)), LOAD, CLUSTER.n_gpus)
+
+
+def jct_h(name: str, load: Workload, spec: PolicySpec, truth: ScoreTable, known: ScoreTable) -> float:
+    scheduler = scheduler_for(spec, Setting(CLUSTER, 1.0, RULES, True), known, 0)
+    done = Engine(CLUSTER, truth, load, scheduler, RULES).run()
+    print(f"{name:24} {done.avg_jct_s / 3600:14.2f} {done.starts_per_job:13.2f}", flush=True)
+    return done.avg_jct_s / 3600
+
+
+if __name__ == "__main__":
+    sys.exit(main())
