@@ -1,4 +1,4 @@
-/* The option table: --pal-app=NAME and --pal-move come in from the command line, an #SBATCH line or (in slurmstepd) the
+/* The option table: --pal-app=NAME, --pal-move, --pal-same and --pal-dearer come in from the command line, an #SBATCH line or (in slurmstepd) the
  * launch message. */
 #include <string.h>
 
@@ -25,6 +25,20 @@ static struct spank_option options[] = {
 		.has_arg = 2, /* may be left out */
 		.val = 0,
 		.cb = pal_args_set_move,
+	},
+	{
+		.name = "pal-same",
+		.usage = "the job keeps the GPU model on which it first ran, also when it is restarted",
+		.has_arg = 0,
+		.val = 0,
+		.cb = pal_args_set_word,
+	},
+	{
+		.name = "pal-dearer",
+		.usage = "the job may get a GPU model that bills more than the cheapest that it could get",
+		.has_arg = 0,
+		.val = 0,
+		.cb = pal_args_set_word,
 	},
 	SPANK_OPTIONS_TABLE_END,
 };
@@ -74,4 +88,13 @@ int pal_args_set_move(int val, const char *optarg, int remote)
 	pal_move_explain(optarg, sentence, sizeof(sentence));
 	pal_error("%s", sentence);
 	return (-1);
+}
+
+/* job_submit.lua makes a word of the comment of it. */
+int pal_args_set_word(int val, const char *optarg, int remote)
+{
+	(void)val;
+	(void)optarg;
+	(void)remote;
+	return (0);
 }

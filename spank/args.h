@@ -13,5 +13,6 @@ const char *pal_args_app(void);
 /* The options' callbacks, as Slurm calls them. */
 int pal_args_set_app(int val, const char *optarg, int remote);
 int pal_args_set_move(int val, const char *optarg, int remote);
+int pal_args_set_word(int val, const char *optarg, int remote);
 
 #endif

@@ -2,7 +2,7 @@
 
 In: the request of one job, the settings of pal_lua.conf (which lies beside this file), the clock.
 Out: the same request with
-  1. what --pal-app and --pal-move say as the words app:NAME and pal:move in the comment,
+  1. what --pal-app, --pal-move, --pal-same and --pal-dearer say as words of the comment (app:NAME, pal:move ...),
   2. GPU models written as node features, where the cluster names its devices by slot (slots = yes),
   3. a lease: a begin time a little ahead, and a mark in the AdminComment that says it is ours and
      keeps the original request; where pald says that nothing better can come for the job, the begin time is now.
@@ -26,6 +26,11 @@ local ALIVE_FOR = 60 -- seconds that pald's sign of life is believed
 local SETTLED = 2 -- a snapshot so many seconds younger than a lease holds its job: a second is lost in rounding
 local OPTION = "_SLURM_SPANK_OPTION_pal_pal_app=" -- how Slurm hands a SPANK option of plugin `pal` to job_submit
 local MOVE_OPTION = "_SLURM_SPANK_OPTION_pal_pal_move="
+-- Options without a value -> the words that they are.
+local FLAGS = {
+	["pal-same"] = { "_SLURM_SPANK_OPTION_pal_pal_same=", "pal:same" },
+	["pal-dearer"] = { "_SLURM_SPANK_OPTION_pal_pal_dearer=", "pal:dearer" },
+}
 local MOST_COST, MOST_AHEAD = 86400, 3600 -- seconds that --pal-move may name
 local KEEP_OFF = "PAL_KEEP_OFF=" -- set by our SPANK plugin for what job_submit can't see: --deadline, -I SECONDS
 
@@ -508,6 +513,11 @@ local function tag(job, set)
 	move = move == "(null)" and "" or move
 	if move and (move == "" or pal.is_move(move)) then
 		say(job, set, pal.with_move(job.comment, move), "pal-move")
+	end
+	for option, flag in pairs(FLAGS) do
+		if spank_word(job, flag[1]) then
+			say(job, set, with_word(job.comment, flag[2], function(w) return w == flag[2] end), option)
+		end
 	end
 end
 

@@ -198,7 +198,7 @@ class Cycle:
         """What is known by now, and what is found out beside the cycle."""
         books, found = self.books, round.snapshot
         knowledge = books.knowledge.read(found.cluster, found.taken)
-        found = Patterns(self.config.patterns).tagged(found, knowledge.apps.known)
+        found = books.observer.held(Patterns(self.config.patterns).tagged(found, knowledge.apps.known))
         round.snapshot, round.knowledge = found, knowledge
         round.report.scores_known = knowledge.scores.share_known(found.cluster)
         with self.faults.contained("observing"):

@@ -11,7 +11,8 @@ from dataclasses import dataclass, field
 from functools import partial
 from statistics import median
 
-from pal_slurm.model import Cluster, Job, JobRef, Knowledge, Placement, predict
+from pal_slurm.daemon.same import held_to_models
+from pal_slurm.model import Cluster, Job, JobRef, Knowledge, Placement, Snapshot, predict
 from pal_slurm.store import JobOutcome, OutcomeRepo
 
 FEWEST = 20  # ended jobs that tell what share of their limits jobs use
@@ -38,6 +39,10 @@ class Observer:
     def of_limit(self) -> float | None:
         """The share of their time limits that GPU jobs run, the median since this pald began; None: too few ended."""
         return median(self._used) if len(self._used) >= FEWEST else None
+
+    def held(self, snapshot: Snapshot) -> Snapshot:
+        """Jobs that say pal:same keep to the GPU model of their first start."""
+        return held_to_models(snapshot, self.outcomes.of_job)
 
     def record_changes(
         self, running: tuple[Job, ...], cluster: Cluster, knowledge: Knowledge, pins: Pins, now: float

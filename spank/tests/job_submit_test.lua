@@ -114,6 +114,18 @@ function cases.the_option_becomes_a_word_of_the_comment()
 	same(submit({ spank_job_env = env, spank_job_env_size = 1, tres_per_node = "" }).comment, "app:resnet")
 end
 
+function cases.options_without_a_value_become_words_once()
+	local function with(fields, ...)
+		fields.spank_job_env, fields.spank_job_env_size = { [0] = ... }, select("#", ...)
+		fields.spank_job_env[1] = select(2, ...)
+		return submit(fields).comment
+	end
+	same(with({}, "_SLURM_SPANK_OPTION_pal_pal_same=(null)"), "pal:same")
+	same(with({ comment = "mine pal:dearer" }, "_SLURM_SPANK_OPTION_pal_pal_dearer="), "mine pal:dearer")
+	local both = with({ comment = "x" }, "_SLURM_SPANK_OPTION_pal_pal_same=", "_SLURM_SPANK_OPTION_pal_pal_dearer=")
+	assert(both == "x pal:same pal:dearer" or both == "x pal:dearer pal:same", both)
+end
+
 function cases.the_option_to_be_moved_becomes_a_word_and_stands_in_the_mark()
 	fresh()
 	local function with(value, fields)

@@ -37,6 +37,8 @@ def test_the_option_is_a_word_of_the_comment_in_every_client_and_in_the_script(t
     assert tagged.comment(tagged.submit("--pal-move=120", "--comment=mine")) == "mine pal:move=120"
     both = tagged.submit("--pal-app=resnet", "--pal-move=B:USR1@60", "--comment=pal:move=5 mine")
     assert tagged.comment(both) == "pal:move=B:USR1@60 mine app:resnet"
+    words = tagged.comment(tagged.submit("--pal-same", "--pal-dearer", "--comment=mine", "--gpus=1"))
+    assert sorted(words.split()) == ["mine", "pal:dearer", "pal:same"]
     script = "#!/bin/sh\n#SBATCH --pal-move=SIGUSR2@30\n#SBATCH --gpus=1\ntrue\n"
     job = tagged.submit(script=script)
     assert tagged.comment(job) == "pal:move=SIGUSR2@30"

@@ -33,7 +33,7 @@ def test_so_do_the_shapes_of_the_other_thirds(release: str, turn: int) -> None:
 
 @pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
 def test_the_rows_know_every_option_that_the_commands_know(minicluster: Minicluster) -> None:
-    ours = {"--pal-app", "--pal-move"}
+    ours = {"--pal-app", "--pal-move", "--pal-same", "--pal-dearer"}
     for command in ("sbatch", "salloc", "srun"):
         pages = ours.union(*(listed(release, command) for release in RELEASES))  # 26.05 tells of --power, which is gone
         told = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", minicluster.client(command, "--help")))

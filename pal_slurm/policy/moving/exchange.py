@@ -1,7 +1,7 @@
 """Two jobs that exchange their GPUs. In: running movers. Out: pairs that gain together more than both moves cost.
 
 PAL's case: a job that hardly feels a slow GPU sits on a good one. It may become a little slower for the other one's
-sake, never by more than `MOST_SLOWER`.
+sake, never by more than `MOST_SLOWER`; of two on different models by more, for there the other one gains much more.
 """
 
 from __future__ import annotations
@@ -15,41 +15,48 @@ import numpy as np
 from pal_slurm.model import FloatArray, Snapshot, Speeds
 
 if TYPE_CHECKING:
+    from pal_slurm.policy.moving.models import Between
     from pal_slurm.policy.moving.value import RunsNow
 
 MOST_PAIRS = 256  # jobs of one shape, those that could win most, for which a partner is sought
 MOST_SLOWER = 0.05
+MOST_SLOWER_MODEL = 0.25
 
 Pair = tuple["RunsNow", "RunsNow", float, float]  # what the first wins, and the second
 
 
-def exchanges(standing: Sequence[RunsNow], view: Snapshot, speeds: Speeds, margin: float, most: int) -> Iterator[Pair]:
+def exchanges(
+    standing: Sequence[RunsNow], view: Snapshot, between: Between, speeds: Speeds, margin: float, most: int
+) -> Iterator[Pair]:
     """The best first; `most`: moves, two of each pair."""
     shapes: dict[tuple[object, ...], list[RunsNow]] = defaultdict(list)
     for s in standing:
         if all(gpus == s.job.gpus[0] for gpus in s.job.gpus):  # else it can't be asked for
-            shapes[(s.model, len(s.job.nodes), len(s.job.gpus[0]), s.job.partitions)].append(s)
+            shapes[(-1 if s.app.base else s.model, len(s.job.nodes), len(s.job.gpus[0]), s.job.partitions)].append(s)
     for alike in shapes.values():
-        if len(alike) > 1 and any(_hopes(s, speeds, margin) for s in alike):
-            for pair in _pairs(alike, view, speeds, margin, most // 2):
+        if len(alike) > 1 and any(_hopes(s, between, speeds, margin) for s in alike):
+            for pair in _pairs(alike, view, between, margin, most // 2):
                 most -= 2
                 yield pair
 
 
-def _hopes(s: RunsNow, speeds: Speeds, margin: float) -> bool:
+def _hopes(s: RunsNow, between: Between, speeds: Speeds, margin: float) -> bool:
     """Whether it would pay for its move, if it got the best GPU of all."""
-    return s.could_win(float(speeds.values(s.app.cls).min())) > margin * s.mover.cost_s
+    best = float(speeds.values(s.app.cls).min())
+    return max(s.could_win(best, base) for _, base in between.bases(s)) > margin * s.mover.cost_s
 
 
-def _pairs(alike: Sequence[RunsNow], view: Snapshot, speeds: Speeds, margin: float, most: int) -> Iterator[Pair]:
-    steps = _steps(alike, speeds)
+def _pairs(alike: Sequence[RunsNow], view: Snapshot, between: Between, margin: float, most: int) -> Iterator[Pair]:
+    steps = _steps(alike, between)
     now = np.array([s.step for s in alike])
     rest, cost = np.array([s.rest_s for s in alike]), np.array([s.mover.cost_s for s in alike])
     quicker = 1.0 - steps / now[:, None]  # of i on the GPUs of j
     gain = rest[:, None] * quicker
     worst = np.argsort(-gain.max(axis=1), kind="stable")[:MOST_PAIRS]
     both = gain[worst] + gain[:, worst].T - margin * (cost[worst][:, None] + cost[None, :])
-    both[(quicker[worst] < -MOST_SLOWER) | (quicker[:, worst].T < -MOST_SLOWER)] = -np.inf
+    model = np.array([s.model for s in alike])
+    least = np.where(model[:, None] == model, -MOST_SLOWER, -MOST_SLOWER_MODEL)
+    both[(quicker[worst] < least[worst]) | (least[worst] > quicker[:, worst].T)] = -np.inf
     both[np.arange(len(worst)), worst] = -np.inf
     tries = 16 * most
     while most > 0 and tries > 0:
@@ -66,13 +73,13 @@ def _pairs(alike: Sequence[RunsNow], view: Snapshot, speeds: Speeds, margin: flo
             yield alike[i], alike[j], float(gain[i, j]), float(gain[j, i])
 
 
-def _steps(alike: Sequence[RunsNow], speeds: Speeds) -> FloatArray:
-    """Seconds per step of each on the GPUs of each; one row per application is worked out."""
-    rows: dict[int, FloatArray] = {}
+def _steps(alike: Sequence[RunsNow], between: Between) -> FloatArray:
+    """Seconds per step of each on the GPUs of each; one row per application and model is worked out."""
+    rows: dict[tuple[int, int], FloatArray] = {}
     for s in alike:
-        if id(s.app) not in rows:
-            rows[id(s.app)] = np.array([speeds.step(s.app, other.gpus) for other in alike])
-    return np.stack([rows[id(s.app)] for s in alike])
+        if (id(s.app), s.model) not in rows:
+            rows[id(s.app), s.model] = np.array([between.step(s, other.gpus) for other in alike])
+    return np.stack([rows[id(s.app), s.model] for s in alike])
 
 
 def _may_exchange(one: RunsNow, other: RunsNow, view: Snapshot) -> bool:

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from math import inf
 from typing import TYPE_CHECKING
 
-from pal_slurm.model import Placement, Speeds, flat
+from pal_slurm.model import Placement, flat
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.needs import Area, Need
 from pal_slurm.policy.seams import Placer
 
 if TYPE_CHECKING:
+    from pal_slurm.policy.moving.models import Between
     from pal_slurm.policy.moving.value import RunsNow
 
 Way = tuple[int, int, int, int]  # nodes; GPUs, CPUs, MB on each
@@ -33,9 +34,9 @@ class Rooms:
     """What those who run could make room for."""
 
     def __init__(
-        self, floor: Floor, placer: Placer, speeds: Speeds, margin: float, standing: Sequence[RunsNow]
+        self, floor: Floor, placer: Placer, between: Between, margin: float, standing: Sequence[RunsNow]
     ) -> None:
-        self._floor, self._placer, self._speeds, self._margin = floor, placer, speeds, margin
+        self._floor, self._placer, self._between, self._margin = floor, placer, between, margin
         self._on: dict[int, list[RunsNow]] = defaultdict(list)  # by row
         for s in standing:
             if len(s.job.nodes) == 1:
@@ -98,10 +99,10 @@ class Rooms:
                 if where is None:
                     return None
                 there = flat(where, cluster)
-                if any(int(cluster.gpu_model.reshape(-1)[gpu]) != s.model for gpu in there):
+                if not self._between.may_go(s, there):
                     return None
                 floor.take(s.job, where)
-                step = self._speeds.step(s.app, there)
+                step = self._between.step(s, there)
                 moves.append((s, where, step))
                 price += self._cost(s) - len(there) * s.gain(step)
             return Room(tuple(moves), price)

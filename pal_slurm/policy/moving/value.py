@@ -1,4 +1,4 @@
-"""`value`: moves within a pool whose predicted gain exceeds what they cost, by a margin. Pure.
+"""`value`: moves whose predicted gain exceeds what they cost, by a margin; within a pool or to another. Pure.
 
 Who starts, and where, is decided as if nobody could be moved; where nobody starts, this looks at who runs and finds the
 best first: those whose going makes room for a job that waits (rooms.py); to free GPUs that are better or closer
@@ -32,6 +32,7 @@ from pal_slurm.model import (
 )
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.moving.exchange import exchanges
+from pal_slurm.policy.moving.models import Between
 from pal_slurm.policy.moving.rooms import Rooms
 from pal_slurm.policy.needs import Need
 from pal_slurm.policy.seams import Placer, movings
@@ -81,9 +82,10 @@ class RunsNow:
     def gain(self, step: float) -> float:
         return self.rest_s * (1.0 - step / self.step)
 
-    def could_win(self, score: float) -> float:
-        """At most, on GPUs that are not better than that."""
-        return self.rest_s * (1.0 - score * min(self.app.comm) / (self.now.worst_score * self.now.comm))
+    def could_win(self, score: float, base: float | None = None) -> float:
+        """At most, on GPUs that are not better than that. `base`: of another model."""
+        slower = 1.0 if base is None else base / self.now.base
+        return self.rest_s * (1.0 - slower * score * min(self.app.comm) / (self.now.worst_score * self.now.comm))
 
 
 def rest_of(job: Job, now: float, of_limit: float | None = None) -> float:
@@ -116,6 +118,7 @@ class ByValue:
     def moves(self, movers: Sequence[MayMove]) -> list[Decision]:
         cluster, view = self.view.cluster, self.view
         self.speeds = speeds_of(cluster, self.knowledge.scores)
+        self.between = Between(cluster, self.speeds)
         made = self.floor or Floor(cluster, self.knowledge, now=view.taken, reservations=view.reservations)
         self.on, restore = made, made.saved()
         self._free: dict[tuple[str, int], FloatArray] = {}  # by class and model: what is free, best first
@@ -143,11 +146,6 @@ class ByValue:
             return None
         return RunsNow(mover, app, need, gpus, models.pop(), now, rest_of(job, self.view.taken, self.of_limit))
 
-    def _in_pool(self, s: RunsNow, where: Placement) -> bool:
-        """Pools are the assignment's matter: here a job keeps its GPU model."""
-        models = self.view.cluster.gpu_model.reshape(-1)
-        return all(int(models[g]) == s.model for g in flat(where, self.view.cluster))
-
     def _propose(self, s: RunsNow, where: Placement, gain: float, reason: Reason, **terms: int) -> None:
         step = self.speeds.step(s.app, flat(where, self.view.cluster))
         said = MoveTerms(s.mover.cost_s, gain, s.step, **terms)
@@ -156,7 +154,7 @@ class ByValue:
     # room for who waits
 
     def _make_room(self, standing: Sequence[RunsNow]) -> None:
-        rooms = Rooms(self.on, self.placer, self.speeds, self.margin, standing)
+        rooms = Rooms(self.on, self.placer, self.between, self.margin, standing)
         for head in self.waits:
             need = self.on.needs.of(head.job)
             app = head.app or self.knowledge.apps.get(head.job.hint.app, head.job.user)
@@ -180,25 +178,27 @@ class ByValue:
             if len(self.found) >= self.most or hope <= 0:
                 return
             where = self._elsewhere(s)
-            if where is None or not self._in_pool(s, where):
+            there = () if where is None else flat(where, self.view.cluster)
+            if where is None or not self.between.may_go(s, there):
                 continue
-            gain = s.gain(self.speeds.step(s.app, flat(where, self.view.cluster)))
+            gain = s.gain(self.between.step(s, there))
             if gain > self.margin * s.mover.cost_s:
                 self.on.hold(s.job, where)
                 self._propose(s, where, gain, Reason.BETTER_GPUS)
 
     def _hope(self, s: RunsNow) -> float:
         """GPU seconds that it could win at most, what that must pay for taken off."""
-        return len(s.gpus) * (s.could_win(self._best_free(s)) - self.margin * s.mover.cost_s)
+        most = max(s.could_win(self._best_free(s, model), base) for model, base in self.between.bases(s))
+        return len(s.gpus) * (most - self.margin * s.mover.cost_s)
 
-    def _best_free(self, s: RunsNow) -> float:
-        """No GPUs that it could have now are better than that; infinity: there are none."""
-        key = (s.app.cls, s.model)
+    def _best_free(self, s: RunsNow, model: int) -> float:
+        """No GPUs of a model that it could have now are better than that; infinity: there are none."""
+        key = (s.app.cls, model)
         if key not in self._free:
-            of_model = self.view.cluster.gpu_model.reshape(-1) == s.model
+            of_model = self.view.cluster.gpu_model.reshape(-1) == model
             self._free[key] = np.sort(self.speeds.values(s.app.cls)[self.on.free.reshape(-1) & of_model])
         free, n = self._free[key], len(s.gpus)
-        if n > 1:
+        if n > 1 and model == s.model:
             free = np.sort(np.concatenate([free[:n], self.speeds.values(s.app.cls)[list(s.gpus)]]))
         return float(free[n - 1]) if len(free) >= n else np.inf
 
@@ -216,7 +216,7 @@ class ByValue:
 
     def _exchange(self, standing: Sequence[RunsNow]) -> None:
         most = self.most - len(self.found)
-        for one, other, won, lost in exchanges(standing, self.view, self.speeds, self.margin, most):
+        for one, other, won, lost in exchanges(standing, self.view, self.between, self.speeds, self.margin, most):
             for mover, partner, gain in ((one, other, won), (other, one, lost)):
                 where = Placement(partner.job.nodes, partner.job.gpus, exact=self.view.cluster.slots)
                 self._propose(mover, where, gain, Reason.BETTER_GPUS, partner=partner.job.id)

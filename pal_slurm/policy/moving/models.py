@@ -1,0 +1,47 @@
+"""Other GPU models for those who run. In: a running mover, GPUs. Out: whether it may go there, how fast it is at least.
+
+Only where its speeds are known on both models; a speed that is in doubt counts as slow as it may be. Which models its
+user allows its `need` knows: a GRES type, a constraint, pal:same, pools that are dearer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from pal_slurm.model import Cluster, Gpus, Speeds
+
+if TYPE_CHECKING:
+    from pal_slurm.policy.moving.value import RunsNow
+
+
+class Between:
+    """For one look."""
+
+    def __init__(self, cluster: Cluster, speeds: Speeds) -> None:
+        self._models, self._speeds = cluster.models, speeds
+        self._of: list[int] = cluster.gpu_model.reshape(-1).tolist()
+        self._there = np.unique(cluster.gpu_model[cluster.gpu_exists]).tolist() if len(cluster.models) > 1 else []
+
+    def may_go(self, s: RunsNow, gpus: Gpus) -> bool:
+        models = {self._of[g] for g in gpus}
+        return models == {s.model} or (len(models) == 1 and bool(s.app.base))
+
+    def step(self, s: RunsNow, gpus: Gpus) -> float:
+        """Seconds per step on these."""
+        step = self._speeds.step(s.app, gpus)
+        if len(self._there) < 2:
+            return step
+        return step * max(self._doubted(s, model) for model in {self._of[g] for g in gpus})
+
+    def bases(self, s: RunsNow) -> Iterator[tuple[int, float]]:
+        """(model, its base there) of all that it could have; its own model first."""
+        yield s.model, s.now.base
+        for model in self._there if s.app.base else ():
+            if model != s.model:
+                yield model, s.app.base.get(self._models[model], np.inf) * self._doubted(s, model)
+
+    def _doubted(self, s: RunsNow, model: int) -> float:
+        return 1.0 if model == s.model else 1.0 + s.app.trust(self._models[model]).doubt

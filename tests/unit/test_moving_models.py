@@ -1,0 +1,139 @@
+"""Running jobs that go to another GPU model: where speeds are known and it pays; never one that says pal:same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from pal_slurm.daemon.same import held_to_models
+from pal_slurm.model import (
+    App,
+    Apps,
+    Consent,
+    Decision,
+    Given,
+    Hint,
+    Job,
+    Knowledge,
+    PoolRules,
+    RatedApp,
+    Reason,
+    Snapshot,
+    Trust,
+    neutral_scores,
+)
+from pal_slurm.policy import compose
+from pal_slurm.policy.moving.value import ByValue, MayMove
+from pal_slurm.sim.clusters import parse_cluster
+from pal_slurm.store import JobOutcome
+from tests.builders import NOW, leased, running, snapshot
+
+SLOW, FAST = "n1", "n2"
+CLUSTER = parse_cluster("slow:1x2+fast:1x2")
+FUSSY, EASY = App("fussy", "A", {"slow": 4.0, "fast": 1.0}), App("easy", "A", {"slow": 1.1, "fast": 1.0})
+UNSURE = RatedApp("unsure", "A", {"slow": 1.3, "fast": 1.0}, trusts={"fast": Trust(0.5, "class")})
+APPS = Apps({app.name: app for app in (FUSSY, EASY, UNSURE)})
+HOUR_S = 3600
+ASKED = Consent(Given.ASKED)
+
+
+def runs(number: int, node: str, slots: tuple[int, ...], app: str | None, **facts: Any) -> Job:
+    told = {"submit": NOW - 2 * HOUR_S, "start": NOW - HOUR_S, "partitions": ("gpu",), "consent": ASKED}
+    return running(number, {node: slots}, NOW + 20 * HOUR_S, **{**told, "hint": Hint(app), **facts})
+
+
+def moves(*jobs: Job, rules: PoolRules | None = None, cost_s: float = 60.0) -> dict[int, Decision]:
+    free = CLUSTER.gpu_free.copy()
+    for job in jobs:
+        for node, slots in zip(job.nodes, job.gpus, strict=True):
+            free[CLUSTER.node_index[node], list(slots)] = False
+    seen = held_to_models(snapshot(*jobs, cluster=replace(CLUSTER, gpu_free=free)), lambda _: ())
+    knows = Knowledge(neutral_scores(CLUSTER), APPS, rules or PoolRules("ok"))
+    look = ByValue(seen, knows, compose("pal").placement, margin=2.0, most=8)
+    return {d.job: d for d in look.moves([MayMove(job, cost_s) for job in seen.running])}
+
+
+def goes(found: dict[int, Decision]) -> dict[int, str]:
+    return {job: d.placement.nodes[0] for job, d in found.items() if d.placement is not None}
+
+
+def test_a_job_goes_to_a_free_model_on_which_it_is_faster() -> None:
+    found = moves(runs(1, SLOW, (0,), "fussy"))
+    assert goes(found) == {1: FAST}
+    assert found[1].reason is Reason.BETTER_GPUS and found[1].step_time == 1.0
+    assert found[1].terms is not None and found[1].terms.gain_s == pytest.approx(HOUR_S * 0.75)
+
+
+def test_it_stays_where_that_would_not_pay_for_the_move() -> None:
+    assert goes(moves(runs(1, SLOW, (0,), "easy"), cost_s=300.0)) == {}
+    assert goes(moves(runs(1, FAST, (0,), "fussy"))) == {}
+
+
+@pytest.mark.parametrize(
+    ("app", "facts"),
+    [
+        (None, {}),  # nothing is known
+        ("unsure", {}),  # what it may win is less than the doubt
+        ("fussy", {"hint": Hint("fussy", same=True)}),
+        ("fussy", {"types": ("slow",)}),
+        ("fussy", {"excluded_nodes": FAST}),
+    ],
+)
+def test_it_keeps_its_model(app: str | None, facts: dict[str, Any]) -> None:
+    assert goes(moves(runs(1, SLOW, (0,), app, **facts))) == {}
+
+
+def test_no_job_is_moved_to_a_dearer_model_unasked() -> None:
+    dear = PoolRules("ask", {"fast": 2.0, "slow": 1.0})
+    assert goes(moves(runs(1, SLOW, (0,), "fussy"), rules=dear)) == {}
+    assert goes(moves(runs(1, SLOW, (0,), "fussy", hint=Hint("fussy", dearer=True)), rules=dear)) == {1: FAST}
+
+
+def test_two_exchange_their_models_where_one_loses_little_and_the_other_wins_much() -> None:
+    found = moves(runs(1, SLOW, (0, 1), "fussy"), runs(2, FAST, (0, 1), "easy"))
+    assert goes(found) == {1: FAST, 2: SLOW}
+    assert found[1].terms is not None and found[1].terms.partner == 2
+    same = Hint("easy", same=True)
+    assert goes(moves(runs(1, SLOW, (0, 1), "fussy"), runs(2, FAST, (0, 1), "easy", hint=same))) == {}
+
+
+def test_nobody_is_made_much_slower_for_another_ones_sake() -> None:
+    unlike = App("unlike", "A", {"slow": 2.0, "fast": 1.0})
+    known = replace(APPS, known={**APPS.known, "unlike": unlike})
+    jobs = (runs(1, SLOW, (0, 1), "fussy"), runs(2, FAST, (0, 1), "unlike"))
+    free = replace(CLUSTER, gpu_free=CLUSTER.gpu_free & False)
+    look = ByValue(
+        snapshot(*jobs, cluster=free), Knowledge(neutral_scores(CLUSTER), known), compose("pal").placement, 2.0, 8
+    )
+    assert look.moves([MayMove(job, 60.0) for job in jobs]) == []
+
+
+# pal:same
+
+SAME = Hint("fussy", same=True)
+
+
+def held(*jobs: Job, got: tuple[JobOutcome, ...] = ()) -> Snapshot:
+    return held_to_models(snapshot(*jobs, cluster=CLUSTER), lambda _: got)
+
+
+def outcome(start: int, node: str, submit: int = NOW) -> JobOutcome:
+    return JobOutcome(1, submit, start, "A", (node,), ((0,),))
+
+
+def test_a_job_that_waits_for_its_second_run_is_held_to_the_model_of_its_first() -> None:
+    again = leased(1, submit=NOW, hint=SAME, restarts=1)
+    seen = held(again, got=(outcome(NOW - 90, FAST, NOW - 999), outcome(NOW + 5, SLOW), outcome(NOW + 50, FAST)))
+    assert seen.pending[0].types == ("slow",)  # the first start of this very job
+
+
+@pytest.mark.parametrize("job", [leased(1, hint=SAME), leased(1, hint=Hint("fussy"), restarts=1)])
+def test_who_never_ran_or_does_not_say_so_is_held_to_nothing(job: Job) -> None:
+    assert held(job, got=(outcome(NOW, SLOW, job.submit),)).pending[0].types == ()
+
+
+def test_what_a_user_named_himself_stands() -> None:
+    job = leased(1, submit=NOW, hint=SAME, restarts=1, types=("fast",))
+    assert held(job, got=(outcome(NOW, SLOW),)).pending[0].types == ("fast",)
