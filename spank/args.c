@@ -81,8 +81,9 @@ int pal_args_set_move(int val, const char *optarg, int remote)
 	char sentence[256];
 
 	(void)val;
-	/* job_submit.lua reads the value, and again judges it; nothing on a node does. */
-	if (remote || optarg == NULL || pal_move_check(optarg) == PAL_MOVE_OK)
+	/* job_submit.lua reads the value, and again judges it; nothing on a node does. An option without a value reaches
+	 * an srun in a batch script as "(null)", by its environment: to refuse that would fail the job. */
+	if (remote || optarg == NULL || strcmp(optarg, "(null)") == 0 || pal_move_check(optarg) == PAL_MOVE_OK)
 		return (0);
 
 	pal_move_explain(optarg, sentence, sizeof(sentence));

@@ -50,6 +50,11 @@ def undo(slurm: Slurm, jobs: Iterable[Job], now: float) -> list[EditResult]:
     return results
 
 
+def between_runs(snapshot: Snapshot) -> list[Job]:
+    """Requeued, un-pinned, leased, and their nodes not yet done with them: nothing is to be undone."""
+    return [job for job in snapshot.running if job.completing and job.restarts and job.lease and not job.pin]
+
+
 def fences(snapshot: Snapshot) -> list[int]:
     """Reservations of ours, by their jobs: they end by themselves, in a minute or two."""
     return [r.fenced for r in snapshot.reservations if r.fenced is not None]

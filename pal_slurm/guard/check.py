@@ -61,7 +61,7 @@ class _Batch:
     started: set[tuple[int, int | None]] = field(default_factory=set)
     tasks: Counter[int] = field(default_factory=Counter)
     moves: dict[int, Decision] = field(default_factory=dict)  # of running jobs
-    begun: int = 0
+    begun: list[Job] = field(default_factory=list)
     lent: frozenset[tuple[int, int]] = frozenset()  # GPUs that come free for the job that is looked at
     cpus_lent: Counter[int] = field(default_factory=Counter)
     mem_lent: frozenset[int] = frozenset()  # rows
@@ -112,7 +112,7 @@ class _Batch:
             if decision.placement is not None:
                 self.count_released(decision.placement)
         self.started.add((job.id, None))
-        self.begun += 1
+        self.begun.append(job)
 
     def _lend(self, *jobs: Job | None) -> None:
         """What these hold comes free before the pin is made. Memory that they hold is not told."""

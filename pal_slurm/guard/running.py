@@ -5,7 +5,7 @@ Whether its target is free and can be asked for is check.py's matter, as for any
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 
 from pal_slurm.guard.verdict import Cause, MoveRules, No, Rules
 from pal_slurm.model import Action, Decision, Given, Job, Snapshot, Waits
@@ -33,8 +33,8 @@ def movable(snapshot: Snapshot, rules: Rules) -> list[Job]:
     return found
 
 
-def check_movable(job: Job | None, decision: Decision, snapshot: Snapshot, rules: Rules, begun: int) -> None:
-    """`begun`: moves that this batch has let through already."""
+def check_movable(job: Job | None, decision: Decision, snapshot: Snapshot, rules: Rules, begun: Sequence[Job]) -> None:
+    """`begun`: those whose moves this batch has let through already."""
     moves = _check_job(job, snapshot.taken, rules)
     assert job is not None
     _check_budget(job, decision, snapshot, moves, begun)
@@ -90,18 +90,22 @@ def _check_consent(job: Job, moves: MoveRules) -> None:
     raise No(Cause.NO_CONSENT, "nobody said that it may be moved")
 
 
-def _check_budget(job: Job, decision: Decision, snapshot: Snapshot, moves: MoveRules, begun: int) -> None:
+def _check_budget(job: Job, decision: Decision, snapshot: Snapshot, moves: MoveRules, begun: Sequence[Job]) -> None:
     if job.id in moves.going_on:
         raise No(Cause.TWICE, "it is being moved already")
-    if moves.on_way + begun >= moves.at_once:
+    if moves.on_way + len(begun) >= moves.at_once:
         raise No(Cause.MOVE_BUDGET, f"{moves.at_once} jobs are being moved already")
     if moves.of_job.get(job.id, 0) >= moves.per_job:
         raise No(Cause.MOVE_BUDGET, f"it was moved {moves.of_job[job.id]} times today")
     if job.user in moves.losers:
         raise No(Cause.MOVE_BUDGET, "moves of its user's jobs have cost more than they brought in this week")
-    if moves.of_user.get(job.user, 0) + begun >= moves.per_user:
+    of_his = [other for other in begun if other.user == job.user]
+    saving = moves.saving.get(job.user, 0) + sum(bool(other.consent.signal) for other in of_his)
+    if job.consent.signal and saving >= max(2, moves.at_once // 2):  # else one user's long saves keep all others
+        raise No(Cause.MOVE_BUDGET, f"{saving} jobs of its user are saving already")
+    if moves.of_user.get(job.user, 0) + len(of_his) >= moves.per_user:
         raise No(Cause.MOVE_BUDGET, "its user's jobs were moved often enough in this hour")
-    if moves.of_cluster + begun >= moves.per_cluster:
+    if moves.of_cluster + len(begun) >= moves.per_cluster:
         raise No(Cause.MOVE_BUDGET, "enough jobs were moved in this hour")
     cost = decision.terms.cost_s if decision.terms is not None else 0.0
     lost = moves.lost_gpu_s + cost * sum(map(len, job.gpus))

@@ -28,6 +28,7 @@ class MoveRules:
     of_cluster: int = 0
     going_on: frozenset[int] = frozenset()  # jobs
     on_way: int = 0  # of these, those whose place is not yet the planner's to find: `at_once` is about them
+    saving: Mapping[str, int] = field(default_factory=dict)  # of these, by user: those that have been asked to save
     losers: frozenset[str] = frozenset()  # users whose jobs' moves did not pay
     lost_gpu_s: float = 0.0
 

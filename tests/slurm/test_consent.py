@@ -51,6 +51,14 @@ def test_the_option_is_a_word_of_the_comment_in_every_client_and_in_the_script(t
         assert "Comment=pal:move" in tagged.said(client, "--pal-move", "--gres=gpu:1", *look)
 
 
+@pytest.mark.parametrize("option", ["--pal-move", "--pal-move=60", "--pal-move=B:USR1@60!"])
+def test_a_script_that_was_submitted_with_the_option_may_use_srun(tagged: Tagged, option: str) -> None:
+    """srun inherits the option by its environment, where one without a value reads (null)."""
+    tagged.settings(lease="1", slots="no", models="")
+    job = tagged.submit(option, "--gpus=1", script="#!/bin/sh\nsrun true\n")
+    tagged.cluster.wait_state(job, "COMPLETED")
+
+
 WRONG = {
     "": "takes nothing", "0": "costs 1 to 86400", "-1": "costs 1 to 86400", "1e9": "costs 1 to 86400",
     "KILL@5": "is USR1 or USR2", "USR1@0": "1 to 3600", "USR1": "takes nothing", "\u0663\u0660": "takes nothing",

@@ -38,7 +38,7 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
     """
     if (job is None) == (not everything):
         raise click.UsageError("name a job, or say --all")
-    from pal_slurm.daemon.undo import fences, one, ours, seconds_dead, undo
+    from pal_slurm.daemon.undo import between_runs, fences, one, ours, seconds_dead, undo
     from pal_slurm.model import Outcome
 
     if dead_s is not None:
@@ -53,6 +53,8 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
         if dry_run:
             _say_what_would_be(jobs, closed)
             return
+        for found in between_runs(snapshot) if everything else []:
+            say(f"job {found.id} was just requeued, and starts by itself, half a minute later at most")
         results = undo(slurm, jobs, snapshot.taken)
         if closed:
             slurm.lift(closed)

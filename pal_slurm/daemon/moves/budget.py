@@ -44,6 +44,7 @@ def rules_of_moves(
         of_cluster=len(hour),
         going_on=frozenset(move.job for move in week if move.ending is None),
         on_way=sum(move.ending is None and not move.handed for move in week),
+        saving=Counter(move.user for move in week if move.signal and move.ending is None and move.stopped_at is None),
         losers=losers(week),
         lost_gpu_s=sum(move.gpus * lost(move) for move in hour),
     )

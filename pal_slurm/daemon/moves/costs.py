@@ -38,16 +38,21 @@ class Costs:
         moves = list(moves)
         doubted = losers(moves)  # they are not moved any more
         seconds: dict[tuple[str, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
-        promised = brought = 0.0
+        of_user: dict[str, list[float]] = defaultdict(lambda: [0.0, 0.0])  # promised, brought
         for move in moves:
             if move.ending in (Ending.MOVED, Ending.ELSEWHERE) and move.real_cost_s is not None:
                 seconds[move.app or "", move.model][move.user].append(lost(move))
             if move.real_gain_s is not None and move.user not in doubted:
-                promised, brought = promised + move.gain_s * move.gpus, brought + move.real_gain_s * move.gpus
+                of_user[move.user][0] += move.gain_s * move.gpus
+                of_user[move.user][1] += move.real_gain_s * move.gpus
         known = {
             key: {user: _cost(found) for user, found in of_users.items() if len(found) >= ENOUGH}
             for key, of_users in seconds.items()
         }
+        # Whose moves fell shortest is left out: steps are each user's own word (P12).
+        counted = sorted(of_user.values(), key=lambda pair: pair[0] - pair[1])
+        counted = counted[:-1] if len(counted) > 1 else counted
+        promised, brought = (sum(part) for part in zip(*counted, strict=True)) if counted else (0.0, 0.0)
         doubt = 1.0 if promised <= 0 else min(MOST_DOUBT, max(1.0, promised / max(brought, promised / MOST_DOUBT)))
         return cls(keys, doubt, known)
 

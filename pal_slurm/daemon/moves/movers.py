@@ -230,6 +230,8 @@ def _move(decision: Decision, job: Job, round: Round) -> Move:
         to_script=job.consent.to_script,
         ahead_s=job.consent.ahead_s,
         unanswered=job.consent.unanswered,
+        time_limit_s=job.time_limit_s,
+        cpus=job.cpus_alloc,
         nice=job.nice,
         ahead=ahead_of_all(job, round.snapshot),
         fence=fence_for(job, decision, round.view),

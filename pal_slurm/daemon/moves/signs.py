@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from pal_slurm.model import EditKind, Intent, Job, Move, Outcome, Pin, Unpin
 
+MOST_S = 10 * 365 * 86_400  # no time limit at all
+
 
 def made_of(steps: Sequence[Intent], kind: EditKind) -> int:
     return sum(intent.edit.kind is kind for intent in steps)
@@ -38,6 +40,10 @@ def changed(move: Move, steps: Sequence[Intent], job: Job) -> str:
     asked, made = job.request, move.original
     if job.pending and asked.min_nodes > max(made.min_nodes, *(len(nodes) for nodes, _ in known)):
         return "it asks for more nodes now"  # ahead of the queue stands what it had (P5)
+    if job.pending and move.time_limit_s is not None and (job.time_limit_s or MOST_S) > move.time_limit_s:
+        return "it asks for more time now"
+    if job.pending and job.shape is not None and job.shape.cpus > move.cpus > 0:
+        return "it asks for more CPUs now"
     same = (asked.per_node, asked.per_job, asked.per_task, asked.per_socket) == (
         made.per_node, made.per_job, made.per_task, made.per_socket,
     )  # fmt: skip

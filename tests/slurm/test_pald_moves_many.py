@@ -1,0 +1,134 @@
+"""Many exchanges at once on full clusters of real Slurms, by pald's own choice: none on a wrong GPU, no lease too late.
+
+A ring is no plan of pald's (decision 0017): in each round here all jobs of a full cluster leave their GPUs at the same
+time, two by two, and each takes what another one left.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pal_slurm.model import Ending, Move
+from pal_slurm.store import MoveRepo, open_store
+from tests.slurm.minicluster import Minicluster, wait_for
+from tests.slurm.pald import Pald
+from tests.slurm.test_pald_moves import MOVES, logs
+
+PAYS_S = 8  # so long a round has to last: else pald finds that moves don't pay (P11)
+# Each run says what it was given; TERM ends it at once.
+SAYS = """
+trap 'exit 0' TERM
+echo "${{SLURM_RESTART_COUNT:-0}} $SLURM_JOB_NODELIST:$CUDA_VISIBLE_DEVICES" >> {log}
+sleep 3000 & wait
+"""
+Held = dict[int, dict[str, str]]
+
+
+class Everybody:
+    """Two jobs of two GPUs on each node: one minds slow GPUs, the other does not."""
+
+    def __init__(self, cluster: Minicluster, pald: Pald, home: Path, nodes: int) -> None:
+        self.cluster, self.pald, self.home = cluster, pald, home
+        self.nodes = cluster.nodes[:nodes]
+        self.log = {}
+        self.app: dict[int, str] = {}
+        for number in range(2 * nodes):
+            app = "resnet" if number % 2 else "bert"
+            log = logs(cluster, f"says-{number}")
+            log.touch()
+            log.chmod(0o666)
+            words = (f"--comment=app:{app} pal:move", "--gres=gpu:2", "-t", "600")
+            job = cluster.submit(*words, wrap=SAYS.format(log=log))
+            self.app[job], self.log[job] = app, log
+        for job in self.app:
+            cluster.wait_state(job, "RUNNING", within=120)
+
+    def held(self) -> Held:
+        return {job: self.cluster.gpu_indices(job) for job in self.app}
+
+    def moves(self) -> dict[int, list[Move]]:
+        store = open_store(f"sqlite:///{self.pald.database}")
+        try:
+            every = MoveRepo(store, self.pald.cluster_name).since(0.0)
+            return {job: [move for move in every if move.job == job] for job in self.app}
+        finally:
+            store.close()
+
+    def exchange(self, number: int) -> None:
+        """Whoever minds sits on slow GPUs from now on; all change places."""
+        before = self.held()
+        rows = ["node,slot,class,score"]
+        for job, where in before.items():
+            slow = 1.7 + number / 1000 if self.app[job] == "resnet" else 1.0 - number / 1000
+            for node, slots in where.items():
+                for slot in slots.split(","):
+                    rows += [f"{node},{slot},A,{slow}", f"{node},{slot},B,1.0"]
+        (self.home / "scores.csv").write_text("\n".join(rows) + "\n")
+        self.pald.palctl("scores", "import", str(self.home / "scores.csv"))
+        wait_for(lambda: self.over() == Counter({number: len(self.app)}), f"round {number}", 240)
+        self.judge(number, before)
+        newest = max(of[-1].started_at or 0.0 for of in self.moves().values())
+        wait_for(lambda: time.time() > newest + PAYS_S, "it has paid", 60)
+
+    def over(self) -> Counter[int]:
+        return Counter(sum(move.ending is not None for move in of) for of in self.moves().values())
+
+    def judge(self, number: int, before: Held) -> None:
+        """Each on what its partner left, and told so; requeued once; none by the end of its lease."""
+        now = self.held()
+        for job, of in self.moves().items():
+            assert of[-1].ending is Ending.MOVED and of[-1].partner in self.app, of[-1]
+            assert now[job] == before[of[-1].partner or 0], f"job {job} has {now[job]}"
+            wait_for(lambda job=job: self.said(job)[0] == number, f"run {number} of job {job}")  # type: ignore[misc]
+            ((node, slots),) = now[job].items()
+            assert self.said(job) == (number, f"{node}:{slots}")
+            assert self.cluster.fields(job)["Restarts"] == str(number)
+
+    def said(self, job: int) -> tuple[int, str]:
+        count, _, where = self.log[job].read_text().splitlines()[-1].partition(" ")
+        return int(count), where
+
+
+@pytest.mark.slow
+@pytest.mark.slurm("26.05", "24.11")
+def test_a_hundred_exchanges_on_a_full_cluster_four_at_once(minicluster: Minicluster, tmp_path: Path) -> None:
+    with Pald(minicluster, tmp_path, MOVES) as pald, minicluster.leases():
+        assert pald.once() == 0
+        for node in minicluster.nodes[4:]:
+            minicluster.drain(node)
+        pald.start()
+        everybody = Everybody(minicluster, pald, tmp_path, 4)
+        for number in range(1, 26):
+            everybody.exchange(number)
+        made = [move for of in everybody.moves().values() for move in of]
+        assert len(made) == 200
+        print(f"{minicluster.release}: {len(made) // 2} exchanges of two, {len(made)} moves, each right")
+
+
+@pytest.fixture
+def large(release: str) -> Iterator[Minicluster]:
+    own = Minicluster.up(f"t{os.getpid()}-many-{release}", release, "--nodes", "16")
+    yield own
+    own.down()
+
+
+@pytest.mark.slow
+@pytest.mark.slurm("26.05", "24.11")
+def test_sixty_moves_a_minute_on_sixteen_nodes(large: Minicluster, tmp_path: Path) -> None:
+    with Pald(large, tmp_path, {**MOVES, "moves.at_once": 32}) as pald, large.leases():
+        assert pald.once() == 0
+        pald.start()
+        everybody = Everybody(large, pald, tmp_path, 16)
+        for number in range(1, 7):
+            everybody.exchange(number)
+        made = [move for of in everybody.moves().values() for move in of]
+        took = max(m.ended_at or 0 for m in made) - min(m.began_at for m in made)
+        dead = sorted(move.dead_s or 0.0 for move in made)
+        rate = 60 * len(made) / took
+        print(f"{large.release}: {len(made)} moves, {rate:.0f} a minute, each right; dead {dead[len(dead) // 2]:.0f} s")
