@@ -16,7 +16,7 @@ from pal_slurm.policy.pools.housing import Housing
 from pal_slurm.policy.pools.pricing import Chooser, Market
 from pal_slurm.policy.pools.ratebook import RateBook
 from pal_slurm.policy.pools.where import assign
-from pal_slurm.policy.pools.who import choose, level
+from pal_slurm.policy.pools.who import LEVELS, choose, level
 from pal_slurm.policy.seams import Contender, Mover, Order, WhoRuns, movings
 
 SHOWN_S = 300.0  # a job that has run for so long has got over its start; as long again shows how fast it is
@@ -38,6 +38,7 @@ class Pooling:
         self._book = RateBook(cluster.models) if learns else None
         self._read = -1  # the version of the book that rates are of
         self._shown: dict[int, tuple[float, float] | None] = {}  # who runs: when, steps left; None: known
+        self._levels: dict[int, tuple[int, float]] = {}  # of each job, and until when it is at least in that
         self._bound = 0  # jobs here that can't be moved
 
     def arrive(self, here: Contender) -> None:
@@ -56,6 +57,7 @@ class Pooling:
             self._leaves(job)
         self._bound -= not here.movable
         del self._here[job], self._rates[job]
+        self._levels.pop(job, None)
 
     def learn(self, scores: ScoreTable) -> None:
         self._housing.learn(scores)
@@ -82,6 +84,7 @@ class Pooling:
     def _leaves(self, job: int) -> None:
         self._housing.left(job)
         self._shown.pop(job, None)
+        self._levels.pop(job, None)
 
     def _rates_of(self, here: Contender) -> tuple[float, ...]:
         rates = relative_rates(here.app, self._models)
@@ -127,8 +130,14 @@ class Pooling:
         return sorted(here, key=lambda one: self._by_level(one, now))
 
     def _by_level(self, here: Contender, now: float) -> tuple[float, ...]:
-        done_s = here.progress(now).done_s * here.gpus
-        return (level(done_s), not here.held, here.job.submit, here.job.id)
+        job = here.job
+        known = self._levels.get(job.id)
+        if known is None or now >= known[1]:
+            done_s = here.progress(now).done_s * here.gpus
+            reached = level(done_s)
+            # no sooner than this is it in the next, if its GPUs are twice as fast as the median
+            known = self._levels[job.id] = (reached, now + (LEVELS[reached] - done_s) / here.gpus / 2)
+        return (known[0], not here.held, job.submit, job.id)
 
 
 class Pools:

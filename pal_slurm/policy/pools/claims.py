@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from pal_slurm.model import App, base_of
 
@@ -23,8 +23,7 @@ def relative_rates(app: App, models: Sequence[str]) -> tuple[float, ...]:
     return tuple(best / base if base else 0.0 for base in told)
 
 
-@dataclass(frozen=True, slots=True)
-class PoolClaim:
+class PoolClaim(NamedTuple):
     """A job that runs or waits."""
 
     job: int

@@ -10,7 +10,6 @@ the present plan is nearly right. Where sizes differ whole numbers are sought, b
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -32,19 +31,20 @@ NOT_THERE = -1e9
 def values(claims: Sequence[PoolClaim], move_cost_s: float) -> FloatArray:
     """(claims, pools) what each is worth there, per GPU."""
     rates = np.array([claim.rates for claim in claims])
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore"):
         worth = np.where(rates > 0, MORE + np.log(rates), NOT_THERE)
-    for i, claim in enumerate(claims):
-        if claim.pool < 0:
-            continue
-        stays = worth[i, claim.pool]
-        if claim.movable:
-            horizon_s = min(HORIZON_S, claim.rest_s)  # 0: its time limit is over
-            worth[i] += math.log(1.0 - move_cost_s / horizon_s) if horizon_s > move_cost_s else NOT_THERE
-            worth[i, claim.pool] = stays
-        else:
-            worth[i] = NOT_THERE
-            worth[i, claim.pool] = stays + HELD
+    pool = np.array([claim.pool for claim in claims])
+    runs = np.flatnonzero(pool >= 0)
+    if not len(runs):
+        return worth
+    rest_s = np.array([claims[i].rest_s for i in runs.tolist()])
+    movable = np.array([claims[i].movable for i in runs.tolist()])
+    at, stays = pool[runs], worth[runs, pool[runs]]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        left = 1.0 - move_cost_s / np.minimum(HORIZON_S, rest_s)
+        loss = np.where(left > 0, np.log(left), NOT_THERE)
+    worth[runs] = np.where(movable[:, None], worth[runs] + loss[:, None], NOT_THERE)
+    worth[runs, at] = np.where(movable, stays, stays + HELD)
     return worth
 
 

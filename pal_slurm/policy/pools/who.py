@@ -6,19 +6,21 @@ runs on. Who can't be moved and waits takes a pool by its price, or none; then i
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from functools import lru_cache
 
 from pal_slurm.policy.pools.claims import PoolClaim
 from pal_slurm.policy.pools.pricing import Chooser
 
 LEVEL_S = 1800.0  # of a GPU's work: the first level of `las`
-LEVELS = tuple(LEVEL_S * 4.0**i for i in range(1, 12))
+LEVELS = (*(LEVEL_S * 4.0**i for i in range(1, 12)), math.inf)
 
 
 def level(attained_s: float) -> int:
     """Least attained service in steps of four: within one, who runs goes on. In GPU seconds on the job's best GPUs."""
-    return sum(1 for bound in LEVELS if attained_s >= bound)
+    return bisect_right(LEVELS, attained_s)
 
 
 class Room:
@@ -60,7 +62,7 @@ def choose(claims: Iterable[PoolClaim], gpus: Sequence[int], chooser: Chooser | 
     for claim in others:
         if not room.left:
             break
-        mask = sum(1 << j for j, rate in enumerate(claim.rates) if rate)
+        mask = _mask(claim.rates)
         if not mask:  # no pool will ever hold it
             continue
         if claim.movable or chooser is None:
@@ -70,5 +72,11 @@ def choose(claims: Iterable[PoolClaim], gpus: Sequence[int], chooser: Chooser | 
             pool, only = chooser.takes(claim.rates, claim.gpus, free)
             if pool >= 0 and room.takes(claim, 1 << pool):
                 free[pool] -= claim.gpus
-                chosen.append(replace(claim, rates=only))
+                chosen.append(claim._replace(rates=only))
     return chosen
+
+
+@lru_cache(maxsize=4096)
+def _mask(rates: tuple[float, ...]) -> int:
+    """A bit for each pool that it may have."""
+    return sum(1 << j for j, rate in enumerate(rates) if rate)
