@@ -365,6 +365,7 @@ function pal.mark(job, lease_end, own)
 	if not (add("P", job.partition) and add("f", job.features)) then
 		return nil
 	end
+	add("F", job.prefer) -- --prefer: squeue does not tell it; one that can't be told is left out
 	if job.req_nodes and job.req_nodes ~= "" then
 		add("r", "1") -- the user's own node list: one that stands there later is no pin of ours
 	end

@@ -108,6 +108,7 @@ class Lease:
     interactive: bool = False  # of srun or salloc
     requeue: bool | None = None  # --requeue or --no-requeue, where its user said one
     asked_to_move: bool = False  # pal:move at submission: its comment may have been changed since
+    prefer: str = ""  # --prefer: features that it would rather have
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,6 +206,11 @@ class Job:
     def waits_for_us(self, now: float) -> bool:
         """Leased, and not just for its user's own begin time: without us it would start sooner."""
         return self.is_leased(now) and (self.own_begin(now) is None or self.eligible not in (None, self.own_begin(now)))
+
+    @property
+    def prefers(self) -> str:
+        """Features that its user would rather have: Slurm looks there first, and never waits for them."""
+        return self.lease.prefer if self.lease is not None else ""
 
     def task_let_go(self, now: float) -> bool:
         """One that its array's %N counts as soon as Slurm looks: its begin time has come, and nobody holds it.

@@ -35,6 +35,7 @@ class Need:
     ways: tuple[tuple[int, int, int, int], ...]  # (nodes, GPUs, CPUs, MB on each)
     areas: tuple[Area, ...]
     narrowest: Tier  # the span that it would have on an idle cluster
+    preferred: Need | None = None  # the same where its user would rather have it
 
 
 def usual_ways(shape: Shape, width: int, most_nodes: int) -> tuple[tuple[int, int, int, int], ...]:
@@ -69,11 +70,12 @@ class Needs:
         if job.shape is None or job.exclusive:
             return None
         reach = self._reach(job) if self._windows else 0
-        words = (job.features, job.excluded_nodes, job.types, job.hint.dearer)
+        words = (job.features, job.prefers, job.excluded_nodes, job.types, job.hint.dearer)
         kind = (job.shape, job.partitions, words, job.reservation, reach)
         if kind not in self._kinds:
             common = self._common_mask(job)
-            self._kinds[kind] = None if common is None else self._work_out(job, job.shape, common)
+            need = None if common is None else self._work_out(job, job.shape, common)
+            self._kinds[kind] = need if need is None or not job.prefers else self._preferring(need, job.prefers)
         return self._kinds[kind]
 
     def guess(self, job: Job) -> Need:
@@ -90,6 +92,18 @@ class Needs:
                 common &= np.fromiter((name in own for name in self._cluster.node_names), dtype=np.bool_)
             need = self._kinds[kind] = self._work_out(job, shape, common)
         return need
+
+    def _preferring(self, need: Need, words: str) -> Need:
+        """`--prefer`: what can't be understood, or is nowhere, is as good as not said."""
+        mask = feature_mask(words, self._cluster)
+        areas = [] if mask is None else [
+            replace(a, mask=mask if a.mask is None else a.mask & mask) for a in need.areas
+        ]  # fmt: skip
+        areas = [a for a in areas if a.mask is not None and (a.mask & self._cluster.node_ok).any()]
+        if not areas:
+            return need
+        there = Need(need.shape, need.ways, tuple(map(_simplify, areas)), self._narrowest(need.ways, areas))
+        return replace(need, preferred=there)
 
     def inside(self, need: Need, area: Area, nodes: BoolArray) -> Need | None:
         """The same kind of job on these nodes of one of its areas only; None: they would never do."""

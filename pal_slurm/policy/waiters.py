@@ -18,6 +18,7 @@ class Waiters:
     def __init__(self, floor: Floor, facts: Circumstances) -> None:
         self._floor, self._facts = floor, facts
         self.waiting: dict[int, Waiting] = {}
+        self.left: dict[int, App] = {}  # of those who have gone: most of them run now
         self.groups: dict[tuple[Need, int], Group] = {}
         self.odd: dict[int, Waiting] = {}  # who is looked at one by one
         self.newcomers: list[Waiting] = []  # since somebody cleared it
@@ -34,6 +35,7 @@ class Waiters:
 
     def leave(self, job: int) -> Waiting:
         entry = self.waiting.pop(job)
+        self.left[job] = entry.app
         if entry.place.job.gpu_job:
             self._counts(entry.app.cls, -1)
         group = entry.group

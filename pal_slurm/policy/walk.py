@@ -162,7 +162,9 @@ class Walk:
             self.tell(Decision(job.id, None, Action.WAIT, wait.reason, step_time=step, until=wait.until))
 
     def pool_of(self, job: Job, need: Need, app: App, state: Floor) -> PoolTaken:
-        """Its pool, where there are several."""
+        """Where its user would rather have it, if there is room; its pool, where there are several."""
+        if need.preferred is not None and self.where(need.preferred, app, state, job) is not None:
+            need = need.preferred
         if self.pools is None:
             return PoolTaken(need, math.inf, ())
         return self.pools.takes(job, need, app, lambda there: self.where(there, app, state, job) is not None)
@@ -261,8 +263,6 @@ class Walk:
         self.told.setdefault(decision.job, []).append(decision)
         if decision.action in STARTS:
             self.starts.append(decision)
-
-    # the plan
 
     def _plan(self) -> Plan:
         planner = self.planner

@@ -51,4 +51,5 @@ def _made(text: str) -> Lease | None:
         interactive=fields.get("i") == "1",
         requeue={"0": False, "1": True}.get(fields.get("q", "")),
         asked_to_move=fields.get("m") == "1",
+        prefer=fields.get("F", ""),
     )

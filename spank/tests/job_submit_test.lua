@@ -114,6 +114,12 @@ function cases.the_option_becomes_a_word_of_the_comment()
 	same(submit({ spank_job_env = env, spank_job_env_size = 1, tres_per_node = "" }).comment, "app:resnet")
 end
 
+function cases.what_a_job_prefers_stands_in_its_mark()
+	assert(submit({ prefer = "a100&rack1" }).admin_comment:find(";F=a100&rack1", 1, true))
+	assert(not submit({ prefer = "a;b" }).admin_comment:find("F=", 1, true))
+	assert(not submit({}).admin_comment:find("F=", 1, true))
+end
+
 function cases.options_without_a_value_become_words_once()
 	local function with(fields, ...)
 		fields.spank_job_env, fields.spank_job_env_size = { [0] = ... }, select("#", ...)

@@ -185,3 +185,33 @@ def test_a_model_that_a_request_names_as_a_type_is_kept_by_plan_and_guard() -> N
 def test_types_that_are_no_single_model_of_ours_are_left_to_slurm(types: tuple[str, ...]) -> None:
     made = decided(asks(1, "fussy", types=types))[1]
     assert (made.action, made.reason) == (Action.PLAIN, Reason.CANT_PIN)
+
+
+# --prefer
+
+
+def prefers(words: str, number: int = 1, app: str | None = "fussy", **facts: Any) -> Job:
+    job = asks(number, app, **facts)
+    assert job.lease is not None
+    return replace(job, lease=replace(job.lease, prefer=words))
+
+
+@pytest.mark.parametrize(
+    ("words", "node"),
+    [("slow", SLOW), ("fast|slow", FAST), ("nosuch", FAST), ("slow&nosuch", FAST), ("[slow*1]", FAST), ("", FAST)],
+)
+def test_a_job_gets_what_its_user_prefers_and_else_what_suits_it(words: str, node: str) -> None:
+    featured = replace(CLUSTER, features=(frozenset({"slow"}), frozenset({"fast"})))
+    assert nodes(decided(prefers(words), cluster=featured)) == {1: node}
+
+
+def test_nobody_waits_for_what_he_prefers() -> None:
+    featured = replace(CLUSTER, features=(frozenset({"slow"}), frozenset({"fast"})))
+    taken = running(9, {SLOW: (0, 1)}, end=NOW + HOUR_S, partitions=("gpu",))
+    assert nodes(decided(taken, prefers("slow"), cluster=featured)) == {1: FAST}
+
+
+def test_preferred_features_that_are_no_models_count_with_one_model_too() -> None:
+    alone = replace(parse_cluster("fast:2x2"), features=(frozenset({"old"}), frozenset({"ssd"})))
+    assert nodes(decided(prefers("ssd"), cluster=alone)) == {1: "n2"}
+    assert nodes(decided(prefers(""), cluster=alone)) == {1: "n1"}

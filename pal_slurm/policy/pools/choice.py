@@ -190,7 +190,7 @@ class PoolChoice:
                 kinds[rates] += tasks * need.shape.least_gpus
         for job, where in planner.running.values():
             need = planner.floor.needs.of(job)
-            rates = None if need is None else self._rates(need, planner.knowledge.apps.get(job.hint.app, job.user))
+            rates = None if need is None else self._rates(need, self._app_of(job))
             if rates is not None:
                 kinds[rates] += where.n_gpus
         self._usual_s = work_s / many if many else UNKNOWN_S * SHARE
@@ -202,6 +202,11 @@ class PoolChoice:
         most = kinds.most_common(MOST_KINDS)
         shadow = shadow_prices(np.array([kind for kind, _ in most]), np.array([float(n) for _, n in most]), gpus)
         return [float(price) for price in crowd * shadow]
+
+    def _app_of(self, job: Job) -> App:
+        """Of one that runs: as it came, where the planner was told."""
+        app = self._planner.queue.left.get(job.id)
+        return self._planner.knowledge.apps.get(job.hint.app, job.user) if app is None else app
 
     def _rates(self, need: Need, app: App) -> tuple[float, ...] | None:
         """By pool, over its best."""

@@ -1,0 +1,134 @@
+"""Clusters of several GPU models on a real Slurm: whatever a user writes, with pald he gets what he asked for (P2)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from tests.slurm.backends import backend_of
+from tests.slurm.minicluster import Minicluster, wait_for
+from tests.slurm.pald import Pald
+
+V, A, H = {"n1", "n2"}, {"n3", "n4"}, {"n5", "n6"}
+ALL = V | A | H
+BASES = {"v100": 0.4, "a100": 0.2, "h100": 0.1}
+SETTINGS = {
+    "cluster.models": list(BASES),
+    "apps": {"fast": {"class": "A", "base": BASES}},
+    "pools.dearer": "ask",
+    "pools.billing": {"h100": 2.0},
+}
+
+
+class Line(NamedTuple):
+    options: tuple[str, ...]
+    gpus: int
+    nodes: set[str]  # what it asks for
+    pald: set[str] | None = None  # what pald may give, where that is less
+
+
+LINES = {
+    "untyped": Line(("--gres=gpu:1",), 1, ALL, V | A),
+    "untyped, a known application": Line(("--gres=gpu:1", "--comment=app:fast"), 1, ALL, V | A),
+    "the same, and dearer": Line(("--gres=gpu:1", "--comment=x app:fast pal:dearer"), 1, ALL),
+    "the same by options": Line(("--gpus=1", "--pal-app=fast", "--pal-dearer"), 1, ALL),
+    "a model": Line(("--gres=gpu:a100:2",), 2, A),
+    "a dear model": Line(("--gpus=h100:1",), 1, H),
+    "a model on two nodes": Line(("-N2", "--gpus-per-node=h100:1"), 2, H),
+    "a model per task": Line(("-n2", "--gpus-per-task=a100:1"), 2, A),
+    "a constraint": Line(("--gres=gpu:1", "-C", "h100"), 1, H),
+    "one model or another": Line(("--gpus=1", "-C", "a100|h100"), 1, A | H),
+    "a model and a rack": Line(("--gres=gpu:1", "-C", "v100&rack1"), 1, V),
+    "a type and a constraint": Line(("--gres=gpu:v100:1", "-C", "rack1"), 1, V),
+    "one model for all nodes": Line(("-N2", "--gpus-per-node=1", "-C", "[v100|a100]"), 2, V | A),
+    "so many of each": Line(("-N2", "--gpus-per-node=1", "-C", "[a100*1&h100*1]"), 2, A | H),
+    "a list of partitions": Line(("-p", "early,late", "--gres=gpu:1"), 1, V | H),
+    "the dear partition": Line(("-p", "late", "--gpus=2"), 2, H),
+    "preferred": Line(("--gres=gpu:1", "--prefer=v100", "--comment=app:fast"), 1, ALL, V),
+    "preferred among others": Line(("--gres=gpu:1", "--prefer=a100", "-C", "v100|a100"), 1, V | A, A),
+    "a node list": Line(("-w", "n5", "--gres=gpu:1"), 1, {"n5"}),
+    "excludes": Line(("-x", "n[1-4]", "--gres=gpu:1"), 1, H),
+    "three": Line(("--gpus=3", "-N1"), 3, ALL, V | A),
+    "the whole node": Line(("--exclusive", "--gres=gpu:1", "-C", "a100"), 4, A),
+    "left alone": Line(("--comment=pal:off", "--gpus=h100:1"), 1, H),
+}
+BATCH = 6  # that fit beside each other, wherever Slurm puts them
+
+
+@pytest.fixture(scope="module")
+def mixed(release: str) -> Iterator[Minicluster]:
+    """Three models, each a rack; a partition for all, and one for the oldest and the newest."""
+    cluster = Minicluster.up(
+        f"t{os.getpid()}-mixed-{release}", release, "--nodes", "6", "--models", "v100=2,a100=2,h100=2", "--rack-size",
+        "2", "--partitions", "early=n[1-2],late=n[5-6]",
+    )  # fmt: skip
+    yield cluster
+    cluster.down()
+
+
+def got(cluster: Minicluster) -> Mapping[str, tuple[set[str], int]]:
+    """Nodes and devices of every line, a few at a time."""
+    found = {}
+    names = list(LINES)
+    for first in range(0, len(names), BATCH):
+        jobs = {name: cluster.submit(*LINES[name].options) for name in names[first : first + BATCH]}
+        for job in jobs.values():
+            cluster.wait_state(job, "RUNNING", within=60)
+        with backend_of(cluster, "cli") as slurm:
+            running = {job.id: job for job in slurm.snapshot().running}
+        for name, job in jobs.items():
+            found[name] = (set(running[job].nodes), sum(map(len, running[job].gpus)))
+            cluster.client("scancel", str(job))
+        wait_for(lambda: not cluster.client("squeue", "-h").strip(), "all have ended")
+    return found
+
+
+@pytest.mark.slurm("26.05", "24.11", slow=("22.05",))
+def test_with_pald_and_without_every_line_gets_what_it_asks_for(mixed: Minicluster, tmp_path: Path) -> None:
+    mixed.reset()
+    without = got(mixed)
+    wrong = {name: where for name, where in without.items() if not _fits(LINES[name], where, LINES[name].nodes)}
+    assert wrong == {}, "Slurm alone"
+    with Pald(mixed, tmp_path, SETTINGS) as pald:
+        assert pald.once() == 0
+        pald.start()
+        with_pald = got(mixed)
+    allowed = {name: line.nodes if line.pald is None else line.pald for name, line in LINES.items()}
+    wrong = {name: where for name, where in with_pald.items() if not _fits(LINES[name], where, allowed[name])}
+    assert wrong == {}, f"{mixed.release}, with pald"
+    together, _ = with_pald["one model for all nodes"]
+    assert together in (V, A)
+
+
+def _fits(line: Line, where: tuple[set[str], int], allowed: set[str]) -> bool:
+    nodes, gpus = where
+    return nodes <= allowed and gpus == line.gpus
+
+
+@pytest.mark.slurm("26.05", slow=("24.11",))
+def test_a_job_waits_for_the_model_that_is_worth_it_and_why_names_pools_rates_and_prices(
+    mixed: Minicluster, tmp_path: Path
+) -> None:
+    mixed.reset()
+    with Pald(mixed, tmp_path, SETTINGS | {"pools.dearer": "ok"}) as pald:
+        assert pald.once() == 0
+        pald.start()
+        takes = [mixed.submit("--gres=gpu:4", "-C", "h100") for _ in range(2)]
+        for job in takes:
+            mixed.wait_state(job, "RUNNING", within=60)
+        waits = mixed.submit("--gres=gpu:1", "--comment=app:fast", "-t", "600")
+        wait_for(lambda: "Pool " in pald.palctl("why", str(waits)), "pald says why")
+        why = pald.palctl("why", str(waits))
+        assert "Pool gpu/h100: 0.1 s/step, rate 1.00 (told in pal.yaml); taken" in why, why
+        assert "Pool gpu/a100: 0.2 s/step, rate 0.50 (told in pal.yaml); free" in why, why
+        assert "rate 0.25" in why and "costs those who wait 0.00 s" in why
+        assert "but on a GPU model that costs it" in why and mixed.state(waits) == "PENDING"
+        mixed.client("scancel", str(takes[0]))
+        mixed.wait_state(waits, "RUNNING", within=60)
+        assert set(mixed.gpu_indices(waits)) <= H
+        rates = pald.palctl("apps", "--rates")
+        assert "told" in rates and "0.25" in rates, rates
