@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import json
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -18,7 +19,7 @@ from pathlib import Path
 import numpy as np
 
 from pal_slurm.model import FloatArray
-from pal_slurm.policy.entitlement.division import Division
+from pal_slurm.policy.entitlement.division import Division, Together
 from pal_slurm.policy.entitlement.finish_time import finish_time
 from pal_slurm.policy.entitlement.makespan import makespan
 from pal_slurm.policy.entitlement.max_min import max_min
@@ -36,6 +37,8 @@ CASES: tuple[tuple[str, Callable[[Division], object], int, float | None], ...] =
     ("hierarchical, 5 entities", lambda asked: hierarchical(asked, ENTITIES), 2048, 1000.0),
     ("makespan", makespan, 1024, None),
     ("finish-time, all new", finish_time, 1024, 100.0),
+    ("max-min, any two may share", max_min, 256, 50.0),
+    ("max-min, any two may share", max_min, 2048, None),
 )
 
 
@@ -46,7 +49,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     table = types()
     kept = True
     for name, solve, jobs, promised in CASES:
-        ms = least_ms(solve, drawn(table, jobs), rounds)
+        asked = drawn(table, jobs, shares=name.endswith("share"))
+        ms = least_ms(solve, asked, rounds)
         told = "" if promised is None else f"promised {promised:g}"
         kept &= promised is None or ms <= promised
         print(f"{name:28} {jobs:5} jobs  {ms:8.2f} ms  {told}")
@@ -60,13 +64,24 @@ def types() -> FloatArray:
     return np.array([[float(row[model] or 0) for model in ("v100", "p100", "k80")] for row in rows])
 
 
-def drawn(table: FloatArray, jobs: int) -> Division:
+def beside() -> FloatArray:
+    """(26, 26, 3) steps/s of each beside each other on one GPU; 0: there is no memory for both."""
+    with RATES.open(encoding="utf-8") as file:
+        names = [f"('{row['model']}', 1)" for row in csv.DictReader(file) if row["scale_factor"] == "1"]
+    told = json.loads((RATES.parent / "simulation_throughputs.json").read_text())
+    of = [[[told[model][a][b][0] for model in ("v100", "p100", "k80")] for b in names] for a in names]
+    return np.array(of)
+
+
+def drawn(table: FloatArray, jobs: int, *, shares: bool = False) -> Division:
     draw = np.random.default_rng(1)
+    kind = draw.integers(0, len(table), jobs)
     return Division(
-        table[draw.integers(0, len(table), jobs)],
+        table[kind],
         np.full(3, jobs / 4),
         steps=draw.uniform(1e3, 1e6, jobs),
         entity=draw.integers(0, len(ENTITIES.weights), jobs),
+        together=Together(kind, beside()) if shares else None,
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 from pal_slurm.errors import BadInput
 from pal_slurm.model import FloatArray
 from pal_slurm.policy.entitlement.cost import cost, cost_slo
-from pal_slurm.policy.entitlement.division import Division, Pair, classes
+from pal_slurm.policy.entitlement.division import Division, Pair, Together, classes
 from pal_slurm.policy.entitlement.fifo import fifo
 from pal_slurm.policy.entitlement.finish_time import finish_time
 from pal_slurm.policy.entitlement.isolated import isolated
@@ -241,3 +241,31 @@ class TestWhatNobodyShouldBelieve:
             program.solve(most_s=0.0)
         assert none.value.why is Lack.TOO_LATE
         assert program.solve().value > 0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_sharing_told_by_kind_is_worth_as_much_as_every_pair_told(seed: int) -> None:
+    draw = np.random.default_rng(seed)
+    alone, kind = draw.uniform(0.2, 1, (4, 3)), draw.integers(0, 4, 12)
+    sizes = draw.choice([1.0, 2.0], 4)[kind]
+    beside = alone[:, None, :] * draw.uniform(0.4, 0.9, (4, 4, 3))
+    gpus = np.array([2.0, 3.0, 3.0])
+    two = [(i, j) for i in range(12) for j in range(i) if sizes[i] == sizes[j]]
+    pairs = tuple(Pair(i, j, beside[kind[i], kind[j]], beside[kind[j], kind[i]]) for i, j in two)
+    each = max_min(Division(alone[kind], gpus, sizes, pairs=pairs))
+    kinds = max_min(Division(alone[kind], gpus, sizes, together=Together(kind, beside)))
+    nobody = max_min(Division(alone[kind], gpus, sizes))
+    assert kinds.value == pytest.approx(each.value, rel=1e-6) and kinds.value > 1.05 * nobody.value
+    assert kinds.share.sum(axis=1).max() <= 1 + 1e-6
+    level = kinds.rate / (alone[kind] @ gpus / gpus.sum()) * sizes
+    assert level.min() == pytest.approx(kinds.value, rel=1e-6)
+
+
+def test_a_job_of_no_kind_and_a_rate_beside_another_that_is_none_are_refused() -> None:
+    rates, gpus = np.ones((2, 1)), np.ones(1)
+    with pytest.raises(BadInput, match="none of those"):
+        Division(rates, gpus, together=Together(np.array([0, 2]), np.ones((2, 2, 1))))
+    with pytest.raises(BadInput, match="Kind 1 beside 0, pool 0"):
+        Division(rates, gpus, together=Together(np.array([0, 1]), np.array([[[1.0], [1.0]], [[math.nan], [1.0]]])))
+    with pytest.raises(BadInput, match="of the shape"):
+        Division(rates, gpus, together=Together(np.array([0, 1]), np.ones((2, 2, 3))))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from pal_slurm.model import FloatArray
-from pal_slurm.policy.entitlement.division import Alike, Division, Shares, alone, classes
+from pal_slurm.policy.entitlement.division import Alike, Division, Shares, alone, equals
 from pal_slurm.policy.entitlement.level import CommonLevel
 from pal_slurm.policy.solving import Lack, NoAnswer
 
@@ -18,13 +18,13 @@ ROOM = 1.0 - 1e-9  # of the largest part, so that a second program finds it too
 
 
 def cost(division: Division) -> Shares:
-    merged = classes(division.rates, division.sizes)
+    merged = equals(division)
     return _cheapest(division, merged, np.zeros(len(merged.first)))
 
 
 def cost_slo(division: Division) -> Shares:
     claims = slo_claims(division)
-    merged = alone(division.n_jobs) if claims.any() else classes(division.rates, division.sizes)
+    merged = alone(division.n_jobs) if claims.any() else equals(division)
     claims = claims[merged.first]
     try:
         return _cheapest(division, merged, claims)

@@ -26,6 +26,13 @@ class Pair(NamedTuple):
     rates_other: FloatArray
 
 
+class Together(NamedTuple):
+    """What sharing does to jobs by their kind: so those of one kind are equals, and pairs need not be counted out."""
+
+    kind: IntArray  # (jobs,)
+    rates: FloatArray  # (kinds, kinds, pools) of a job of the first kind beside one of the second; 0: not there
+
+
 @dataclass(frozen=True, eq=False)
 class Division:
     """Jobs are rows; pools are columns. What an objective does not ask for may be left out."""
@@ -41,6 +48,7 @@ class Division:
     prices: FloatArray | None = None  # (pools,) of a GPU
     entity: IntArray | None = None  # (jobs,) whose it is
     pairs: tuple[Pair, ...] = ()
+    together: Together | None = None  # any two of one size may share; in place of `pairs`
     names: tuple[str, ...] = ()  # of the jobs, for what is said of them
 
     def __post_init__(self) -> None:
@@ -55,6 +63,7 @@ class Division:
             if self.sizes[pair.one] != self.sizes[pair.other] or pair.one == pair.other:
                 raise BadInput(f"{self.called(pair.one)} and {self.called(pair.other)} can't share: sizes differ.")
             self._check_rates(np.array([pair.rates_one, pair.rates_other]))
+        self._check_together()
         self._check("sizes", above=True)
         for name in ("weights", "steps", "age_s", "isolated_s"):
             self._check(name)
@@ -73,6 +82,22 @@ class Division:
         if (most > ABSURD * least).any():
             job = int(np.argmax(most > ABSURD * least))
             raise BadInput(f"{self.called(job)}: rates of {least[job]:g} and {most[job]:g}; one of them is wrong.")
+
+    def _check_together(self) -> None:
+        if self.together is None:
+            return
+        kind, rates = self.together
+        n = len(rates)
+        if rates.shape != (n, n, len(self.gpus)) or kind.shape != (self.n_jobs,):
+            raise BadInput(
+                f"Sharing: {self.n_jobs} jobs, {len(self.gpus)} pools, and rates of the shape {rates.shape}."
+            )
+        if self.n_jobs and not 0 <= kind.min() <= kind.max() < n:
+            raise BadInput("Sharing: a job's kind is none of those that are told.")
+        wrong = ~np.isfinite(rates) | (rates < 0)
+        if wrong.any():
+            one, other, pool = np.argwhere(wrong)[0].tolist()
+            raise BadInput(f"Kind {one} beside {other}, pool {pool}: {rates[one, other, pool]:g} is no rate.")
 
     def _check(self, name: str, *, above: bool = False) -> None:
         values = getattr(self, name)
@@ -118,7 +143,7 @@ class Division:
 
     def alike(self) -> Division:
         """The same for those who know no rates: all pools count as one."""
-        return replace(self, rates=np.ones_like(self.rates), pairs=())
+        return replace(self, rates=np.ones_like(self.rates), pairs=(), together=None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +169,14 @@ def alone(n: int) -> Alike:
     """Every job for itself."""
     every = np.arange(n)
     return Alike(every, every, np.ones(n))
+
+
+def equals(division: Division, *columns: FloatArray | IntArray) -> Alike:
+    """Jobs that are equal in rates, sizes and these; who may share with whom is part of it."""
+    if division.pairs:
+        return alone(division.n_jobs)
+    kinds = () if division.together is None else (division.together.kind,)
+    return classes(division.rates, division.sizes, *columns, *kinds)
 
 
 def classes(*columns: FloatArray | IntArray) -> Alike:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from pal_slurm.model import FloatArray
-from pal_slurm.policy.entitlement.division import Division, Shares, classes
+from pal_slurm.policy.entitlement.division import Division, Shares, equals
 from pal_slurm.policy.entitlement.isolated import isolated_share
 from pal_slurm.policy.entitlement.level import CommonLevel
 
@@ -25,7 +25,7 @@ def finish_time(division: Division) -> Shares:
     so_far = np.zeros(n) if division.isolated_s is None else division.isolated_s
     slow = (isolated_share(division) * division.rates).sum(axis=1)
     isolated = so_far + steps / np.where(slow > 0, slow, 1.0)
-    merged = classes(division.rates, division.sizes, steps, age, isolated)
+    merged = equals(division, steps, age, isolated)
     first = merged.first
     level = CommonLevel(division, merged)
     best = division.rates.max(axis=1, initial=0.0)

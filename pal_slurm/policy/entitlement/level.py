@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pal_slurm.model import FloatArray, IntArray
-from pal_slurm.policy.entitlement.division import Alike, Division, Shares, alone
+from pal_slurm.policy.entitlement.division import Alike, Division, Shares, Together, alone
 from pal_slurm.policy.solving import INFINITY, Columns, LinearProgram, Optimum, packed
 
 FREE = 1e-7  # of the dearest pool's price: this is none
@@ -30,6 +30,7 @@ class Activities:
     rate_one: FloatArray
     rate_other: FloatArray
     pair: IntArray  # which of the division's pairs, or -1
+    jobs: FloatArray  # of the first class: 2 where both are of it
 
 
 class CommonLevel:
@@ -95,7 +96,8 @@ class CommonLevel:
         paired = np.zeros((len(division.pairs), self._pools))
         for member, rates in ((doing.one, doing.rate_one), (doing.other, doing.rate_other)):
             there = member >= 0
-            np.add.at(share, (member[there], doing.pool[there]), spent[there])
+            jobs = doing.jobs if member is doing.one else np.ones(len(spent))
+            np.add.at(share, (member[there], doing.pool[there]), (spent * jobs)[there])
             np.add.at(rate, member[there], (spent * rates)[there])
         pairs = doing.pair >= 0
         paired[doing.pair[pairs], doing.pool[pairs]] = spent[pairs]
@@ -112,7 +114,7 @@ class CommonLevel:
              np.where(two, fair + doing.other, none))
         )  # fmt: skip
         ones = np.ones(len(two))
-        values = np.column_stack((ones, self.sizes[doing.one], doing.rate_one, ones, doing.rate_other))
+        values = np.column_stack((doing.jobs, self.sizes[doing.one], doing.rate_one, ones, doing.rate_other))
         starts, rows, values = packed(rows, values)
         starts = np.append(starts, starts[-1] + n).astype(np.int32)
         rows = np.concatenate((rows, np.arange(fair, fair + n, dtype=np.int32)))
@@ -140,7 +142,9 @@ def _activities(division: Division, merged: Alike, best: FloatArray) -> Activiti
     rates = division.rates[first] / best[first, None]
     one, pool = np.nonzero((rates > 0) & (division.gpus >= division.sizes[first, None]))
     none = np.full(len(one), -1)
-    alone_ = Activities(one, none, pool, rates[one, pool], np.zeros(len(one)), none)
+    alone_ = Activities(one, none, pool, rates[one, pool], np.zeros(len(one)), none, np.ones(len(one)))
+    if division.together is not None:
+        return _with_kinds(division, division.together, merged, best[first], alone_)
     if not division.pairs:
         return alone_
     a = np.array([pair.one for pair in division.pairs])
@@ -155,4 +159,31 @@ def _activities(division: Division, merged: Alike, best: FloatArray) -> Activiti
         np.concatenate((alone_.rate_one, of_a[which, where])),
         np.concatenate((alone_.rate_other, of_b[which, where])),
         np.concatenate((alone_.pair, which)),
+        np.ones(len(one) + len(which)),
+    )
+
+
+def _with_kinds(
+    division: Division, together: Together, merged: Alike, unit: FloatArray, alone_: Activities
+) -> Activities:
+    """A column for each two classes of one size; two jobs of one class are one column that counts twice."""
+    first, kind = merged.first, together.kind[merged.first]
+    size = division.sizes[first]
+    a, b = np.triu_indices(len(first))
+    can = (size[a] == size[b]) & ((a != b) | (merged.many[a] > 1))
+    a, b = a[can], b[can]
+    of_a = together.rates[kind[a], kind[b]] / unit[a, None]
+    of_b = together.rates[kind[b], kind[a]] / unit[b, None]
+    which, where = np.nonzero((of_a > 0) & (of_b > 0) & (division.gpus >= size[a, None]))
+    one, other = a[which], b[which]
+    same = one == other
+    rate = of_a[which, where]
+    return Activities(
+        np.concatenate((alone_.one, one)),
+        np.concatenate((alone_.other, np.where(same, -1, other))),
+        np.concatenate((alone_.pool, where)),
+        np.concatenate((alone_.rate_one, np.where(same, 2 * rate, rate))),
+        np.concatenate((alone_.rate_other, np.where(same, 0.0, of_b[which, where]))),
+        np.concatenate((alone_.pair, np.full(len(which), -1))),
+        np.concatenate((alone_.jobs, np.where(same, 2.0, 1.0))),
     )

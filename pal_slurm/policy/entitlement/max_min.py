@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from pal_slurm.policy.entitlement.division import Alike, Division, Shares, classes
+from pal_slurm.policy.entitlement.division import Alike, Division, Shares, equals
 from pal_slurm.policy.entitlement.level import CommonLevel
 
 
@@ -28,7 +28,7 @@ def central(division: Division) -> Shares:
 
 
 def merge(division: Division) -> Alike:
-    return classes(division.rates, division.sizes, division.weights)
+    return equals(division, division.weights)
 
 
 def needs(division: Division) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from pal_slurm.policy.entitlement.division import Division, Shares, classes
+from pal_slurm.policy.entitlement.division import Division, Shares, equals
 from pal_slurm.policy.entitlement.level import CommonLevel
 
 
 def max_sum(division: Division) -> Shares:
-    merged = classes(division.rates, division.sizes)
+    merged = equals(division)
     level = CommonLevel(division, merged, gain=np.ones(len(merged.first)))
     answer = level.solve(np.zeros(len(merged.first)))
     return level.shares(answer, answer.value)

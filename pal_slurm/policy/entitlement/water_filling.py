@@ -15,7 +15,7 @@ import numpy as np
 
 from pal_slurm.errors import BadInput
 from pal_slurm.model import BoolArray, FloatArray, IntArray
-from pal_slurm.policy.entitlement.division import Alike, Division, Shares, classes
+from pal_slurm.policy.entitlement.division import Alike, Division, Shares, equals
 from pal_slurm.policy.entitlement.level import CommonLevel
 from pal_slurm.policy.solving import Lack, NoAnswer, Optimum
 
@@ -54,7 +54,7 @@ class _Filling:
         self.answer = NOTHING
         if entities is None:
             self.owner: IntArray = np.zeros(division.n_jobs, dtype=np.int64)
-            merged = classes(division.rates, division.sizes, division.weights)
+            merged = equals(division, division.weights)
         else:
             self.owner = np.asarray(division.needs("entity")).astype(np.int64)
             if division.n_jobs and not 0 <= self.owner.min() <= self.owner.max() < len(entities.weights):
@@ -74,7 +74,7 @@ class _Filling:
         assert self.entities is not None
         n = self.division.n_jobs
         ranks = np.where([self.entities.fifo(e) for e in self.owner], np.arange(n), -1) if n else np.zeros(0)
-        return classes(self.division.rates, self.division.sizes, self.division.weights, self.owner, ranks)
+        return equals(self.division, self.division.weights, self.owner, ranks)
 
     def fill(self) -> float:
         """The least level, of those who weigh anything."""
