@@ -161,6 +161,33 @@ class Hosts:
         assert done.returncode == 0, done.stderr
         self.client("palctl", "scores", "import", "/tmp/scores.csv")
 
+    def known(self, table: Mapping[str, float]) -> None:
+        """Scores that pald has looked at: before that nothing is better than Slurm's own choice, and jobs pass."""
+        self.scores(table)
+        since = int(self.client("date", "+%s"))
+        beat = ("head", "-n", "1", "/run/pal-slurm/alive")
+        wait_for(lambda: int(self.client(*beat)) >= since + 3, "a cycle of pald's has begun since")
+
+    @contextmanager
+    def settings(self, line: str) -> Iterator[None]:
+        """One line more in pal.yaml for the block; pald reads it within a second, and then makes a cycle."""
+        file = "/etc/pal-slurm/pal.yaml"
+        self.run("login", "sh", "-c", f"cp -p {file} {file}.kept && echo '{line}' >>{file}")
+        self.wait_reloaded()
+        try:
+            yield
+        finally:
+            self.run("login", "sh", "-c", f"cat {file}.kept >{file} && rm {file}.kept")
+
+    def wait_reloaded(self) -> None:
+        self.client("sleep", "2")  # what looks at the file does so once a second
+        since = int(self.client("date", "+%s"))
+        wait_for(lambda: since - self.beat() <= 0, "a cycle of pald's has ended since")
+
+    def beat(self) -> int:
+        """When pald gave its last sign of life."""
+        return int(self.run("slurmctld", "sh", "-c", "head -n 1 /run/pal-slurm/alive || echo 0").stdout or 0)
+
     def silence(self) -> int:
         """Seconds since pald's last sign of life, which job_submit.lua looks at."""
         beat = "echo $(($(date +%s) - $(head -n 1 /run/pal-slurm/alive || echo 0)))"

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from tests.compose.hosts import Hosts
 from tests.slurm.minicluster import wait_for
 
 
+@pytest.fixture(autouse=True)
+def nobody_passes(hosts: Hosts) -> Iterator[None]:
+    """These look at leases and pins; with all GPUs alike every job would start without either."""
+    with hosts.settings("lease: {let_through: false}"):
+        yield
+
+
 @pytest.mark.parametrize("how", ["kill", "pause", "cut"])
 def test_a_pinned_job_whose_node_is_lost_runs_elsewhere_and_the_node_comes_back(hosts: Hosts, how: str) -> None:
-    hosts.scores({"n2:0": 0.7, "n2:1": 0.7})
+    hosts.known({"n2:0": 0.7, "n2:1": 0.7})
     job = hosts.submit("--gres=gpu:2", "--comment=app:resnet", "--requeue")
     hosts.wait_state(job, "RUNNING")
     assert hosts.gpu_indices(job) == {"n2": "0,1"} and hosts.fields(job)["ReqNodeList"] == "n2"
@@ -29,7 +38,7 @@ def test_a_pinned_job_whose_node_is_lost_runs_elsewhere_and_the_node_comes_back(
 
 def test_a_node_lost_between_pin_and_start_costs_the_job_nothing(hosts: Hosts) -> None:
     """Slurm still believes in a node that has just stopped answering, and so does pald."""
-    hosts.scores({"n4:3": 0.7})
+    hosts.known({"n4:3": 0.7})
     with hosts.without("n4", "pause"):
         job = hosts.submit("--gres=gpu:1", "--comment=app:resnet", wrap="sleep 3; touch ran")
         wait_for(lambda: "unpin" in hosts.kinds(job), "the pin to n4 is taken back", 240)

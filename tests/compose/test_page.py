@@ -12,21 +12,13 @@ from tests.slurm.minicluster import wait_for
 _FETCH = "import sys, urllib.request; print(urllib.request.urlopen('http://page:9753' + sys.argv[1]).read().decode())"
 
 
-def known(hosts: Hosts, scores: dict[str, float]) -> None:
-    """Taken in, and a cycle of pald's later: before that nothing is better than Slurm's own choice, and jobs pass."""
-    hosts.scores(scores)
-    since = int(hosts.client("date", "+%s"))
-    beat = ("head", "-n", "1", "/run/pal-slurm/alive")
-    wait_for(lambda: int(hosts.client(*beat)) >= since + 3, "a cycle of pald's has begun since")
-
-
 def fetched(hosts: Hosts, path: str) -> str:
     return hosts.client("python3", "-c", _FETCH, path)
 
 
 def test_the_page_shows_who_runs_where_and_can_write_nothing(hosts: Hosts) -> None:
     hosts.wait_healthy("page")
-    known(hosts, {"n3:0": 0.7})
+    hosts.known({"n3:0": 0.7})
     job = hosts.submit("--pal-app=resnet", "--gres=gpu:1", user="alice")
     hosts.wait_state(job, "RUNNING")
     wait_for(lambda: f'href="./job/{job}"' in fetched(hosts, "/running"), "the page shows the job")
@@ -38,7 +30,7 @@ def test_the_page_shows_who_runs_where_and_can_write_nothing(hosts: Hosts) -> No
 
 
 def test_alice_asks_from_the_login_host_of_her_job_and_of_bob_s(hosts: Hosts) -> None:
-    known(hosts, {"n3:0": 0.7})
+    hosts.known({"n3:0": 0.7})
     hers = hosts.submit("--pal-app=resnet", "--gres=gpu:1", user="alice")
     his = hosts.submit("--pal-app=resnet", "--gres=gpu:1", user="bob")
     for job in (hers, his):

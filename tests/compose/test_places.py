@@ -30,7 +30,7 @@ def test_a_job_of_all_gpus_runs_and_what_waits_behind_it_is_placed_when_it_ends(
     whole = hosts.submit(f"-N{len(hosts.nodes)}", "--gpus-per-node=4", "--time=1", wrap="sleep 8")
     hosts.wait_state(whole, "RUNNING")
     assert hosts.gpu_indices(whole) == dict.fromkeys(hosts.nodes, "0,1,2,3")
-    hosts.scores({"n3:2": 0.7})
+    hosts.known({"n3:2": 0.7})
     next_one = hosts.submit("--gpus=a100:1", "--comment=app:resnet", user="bob")
     hosts.wait_state(next_one, "RUNNING")
     assert hosts.gpu_indices(next_one) == {"n3": "2"}

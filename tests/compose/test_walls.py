@@ -8,7 +8,7 @@ from tests.compose.hosts import DAEMONS, Hosts, docker
 
 
 def test_an_ordinary_users_job_is_placed_though_she_can_read_nothing_of_palds(hosts: Hosts) -> None:
-    hosts.scores({"n3:0": 0.7})
+    hosts.known({"n3:0": 0.7})
     job = hosts.submit("--pal-app=resnet", "--gres=gpu:1", wrap="sleep 3; cat /etc/pal-slurm/* /secrets/*", output="x")
     hosts.wait_state(job, "RUNNING")
     assert hosts.gpu_indices(job) == {"n3": "0"} and hosts.kinds(job) == ["pin"]
