@@ -20,7 +20,9 @@ from pal_slurm.sim.slurm.leasing import Leasing
 from pal_slurm.sim.slurm.machine import Node, bits
 from pal_slurm.sim.slurm.manners import Manners, exits, requeues
 from pal_slurm.sim.slurm.setup import SlurmSetup
+from pal_slurm.sim.slurm.updates import update
 from pal_slurm.slurm.capabilities import parse_release
+from pal_slurm.slurm.edits.rewrite import NOW, Rewrite
 from pal_slurm.slurm.nodes import ReservationRecord, SiteWords
 from pal_slurm.slurm.nodeset import expand, fold
 from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
@@ -155,6 +157,9 @@ class SimCluster:
             assert job is not None
             job.record.priority = int(words["priority"])
             job.changed()
+        elif argv[:2] == ("scontrol", "update") and words.keys() <= {"update", "JobId", "ExcNodeList", "StartTime"}:
+            texts = {"excluded": words["ExcNodeList"]} if "ExcNodeList" in words else {}
+            update(self.controller, words["JobId"], Rewrite(texts, NOW if "StartTime" in words else None))
         else:
             raise NotImplementedError(" ".join(argv))
         return ""
@@ -262,7 +267,7 @@ class Sbatch:
         self.record.required_nodes = fold(expand(value))
 
     def _exclude(self, value: str, _: str) -> None:
-        self.record.excluded_nodes = fold(expand(value))
+        self.record.excluded_nodes = value
 
     def _array(self, value: str, _: str) -> None:
         self.record.array_tasks, _, limit = value.partition("%")

@@ -1,4 +1,4 @@
-"""The keys of pal.yaml that are about moving running jobs. In: nothing. Out: `MovesSection`."""
+"""The keys of pal.yaml that are about moving running jobs, and excluding nodes. In: nothing. Out: sections."""
 
 from __future__ import annotations
 
@@ -44,3 +44,14 @@ class MovesSection(Section, frozen=True):
     ] = 60.0
     large_cost_s: Annotated[float, why("The same of jobs with `large_gpus` or more.", "s", ge=1, le=86_400)] = 300.0
     large_gpus: Annotated[int, why("From so many GPUs on a job counts as large.", ge=2, le=100_000)] = 16
+
+
+class ExcludeSection(Section, frozen=True):
+    worse: Annotated[
+        float,
+        why("A node is excluded that is slower by so much for a job than half of its nodes.", "share", ge=0.01, le=10),
+    ] = 0.1
+    most_wait_s: Annotated[
+        float,
+        why("No job declines a slow node for longer, nor for longer than that would cost it.", "s", ge=0, le=600),
+    ] = 300.0

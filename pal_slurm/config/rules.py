@@ -8,8 +8,9 @@ from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
+from pal_slurm.config.profile import ProfileSection
 from pal_slurm.config.read import Mistake
-from pal_slurm.config.schema import Config, ProfileSection
+from pal_slurm.config.schema import Config
 from pal_slurm.errors import ConfigError
 from pal_slurm.words import digits
 

@@ -10,9 +10,10 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from pal_slurm.config.moves import MovesSection
+from pal_slurm.config.moves import ExcludeSection, MovesSection
 from pal_slurm.config.page import PageSection, UsersSection
 from pal_slurm.config.pools import PoolsSection
+from pal_slurm.config.profile import ProfileSection
 from pal_slurm.config.section import Section, why
 from pal_slurm.model import App, Apps
 
@@ -213,34 +214,6 @@ class ScoresSection(Section, frozen=True):
     ] = 30.0
 
 
-class ProfileSection(Section, frozen=True):
-    spool: Annotated[
-        str,
-        why("Directory that nodes and this host share: documents of profile jobs and of users' jobs; empty: none."),
-    ] = ""
-    command: Annotated[
-        str,
-        why(
-            "What a profile job runs; it writes one document into {spool}, which is the spool. Without that word what "
-            "it prints is the document.",
-            min_length=1,
-        ),
-    ] = "pal-probe bench -k resnet@A -k transformer@B -k pagerank@C -o {spool}/"
-    kernels: Annotated[
-        dict[str, str], why("Class that a kernel measures, where neither its document nor apps says.")
-    ] = msgspec.field(default_factory=lambda: {"resnet": "A", "transformer": "B", "pagerank": "C"})
-    partition: Annotated[str, why("Partition of profile jobs; empty: Slurm's default.")] = ""
-    qos: Annotated[str, why("QOS of profile jobs: a preemptable one, where the site has it. Empty: none.")] = ""
-    account: Annotated[str, why("Account of profile jobs; empty: Slurm's default.")] = ""
-    minutes: Annotated[float, why("Time limit of a profile job.", "min", ge=1, le=1440)] = 60.0
-    max_parallel: Annotated[
-        int, why("Profile jobs at a time: a fleet at full power heats its room.", ge=1, le=10_000)
-    ] = 16
-    give_way: Annotated[
-        bool, why("Cancel profile jobs when a waiting job could start in their place; they are done again later.")
-    ] = True
-
-
 class LearningSection(Section, frozen=True):
     enabled: Annotated[bool, why("pald takes in profile.spool and learns scores from jobs' step times.")] = True
     interval_s: Annotated[float, why("How often it looks.", "s", ge=1, le=3600)] = 60.0
@@ -260,8 +233,8 @@ class Config(Section, frozen=True):
     cluster: Annotated[ClusterSection, why("How pald reaches Slurm.")] = ClusterSection()
     database: Annotated[DatabaseSection, why("Where scores, intents and outcomes are kept.")] = DatabaseSection()
     actuator: Annotated[
-        Literal["shadow", "pin", "move"],
-        why("shadow decides and changes nothing in Slurm; pin places jobs; move also moves running ones (`moves`)."),
+        Literal["shadow", "exclude", "pin", "move"],
+        why("shadow only decides; exclude keeps jobs off slow nodes; pin places them; move also moves running ones."),
     ] = "shadow"
     policy: Annotated[PolicySection, why("How jobs and GPUs are chosen.")] = PolicySection()
     precision: Annotated[
@@ -274,6 +247,7 @@ class Config(Section, frozen=True):
     budget: Annotated[BudgetSection, why("How much of slurmctld's time pald may take.")] = BudgetSection()
     moves: Annotated[MovesSection, why("Which running jobs may be moved to better GPUs.")] = MovesSection()
     pools: Annotated[PoolsSection, why("Which GPU models a job may have, where there are several.")] = PoolsSection()
+    exclude: Annotated[ExcludeSection, why("Where `actuator: exclude` keeps jobs off.")] = ExcludeSection()
     leader: Annotated[LeaderSection, why("Only one pald writes.")] = LeaderSection()
     classes: Annotated[ClassesSection, why("Families of applications with the same sensitivity.")] = ClassesSection()
     apps: Annotated[

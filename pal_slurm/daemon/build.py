@@ -11,9 +11,10 @@ from pal_slurm.daemon.bell import Bell
 from pal_slurm.daemon.beside.forgetting import Forgetter
 from pal_slurm.daemon.beside.learning import Learner
 from pal_slurm.daemon.beside.showing import Showing, ShownBeside
+from pal_slurm.daemon.books import Books
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.daemon.connect import commands_of, connect
-from pal_slurm.daemon.cycle import Books, Cycle
+from pal_slurm.daemon.cycle import Cycle
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.figures.metrics import Metrics

@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
 from pal_slurm.config import Config
-from pal_slurm.daemon.beside.forgetting import Forgetter
-from pal_slurm.daemon.beside.learning import Learner
+from pal_slurm.daemon.books import Books
 from pal_slurm.daemon.canary import outside
 from pal_slurm.daemon.edits import let_go as hands_off
 from pal_slurm.daemon.entries import Entries
+from pal_slurm.daemon.excluding import Excluding, given_back
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.leases.begins import lapsed, told
 from pal_slurm.daemon.leases.keeping import LeaseRules, lease_again, renewals
@@ -24,14 +24,12 @@ from pal_slurm.daemon.moves.budget import rules_of_moves, sum_of
 from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.moves.movers import Movers
 from pal_slurm.daemon.moves.proposing import proposals
-from pal_slurm.daemon.observe import Observer
 from pal_slurm.daemon.odd import planned
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import ReadPace
 from pal_slurm.daemon.past import Past, pins_of
 from pal_slurm.daemon.pausing import paused, to_let_go
 from pal_slurm.daemon.reasons import news
-from pal_slurm.daemon.remembering import Remembering
 from pal_slurm.daemon.rivals import Rivals, watched
 from pal_slurm.daemon.round import Round, Wish, let_go
 from pal_slurm.daemon.seeing import as_precise_as, by_slurms_clock
@@ -39,28 +37,13 @@ from pal_slurm.daemon.starts import OF_RUNNING, Starts
 from pal_slurm.daemon.writer import Writer
 from pal_slurm.errors import NotLeader, PalError, SlurmUnavailable, StoreError, StoreGone
 from pal_slurm.guard import Rules
-from pal_slurm.learning.knowledge import KnowledgeKeeper, keep_of
+from pal_slurm.learning.knowledge import keep_of
 from pal_slurm.learning.patterns import Patterns
 from pal_slurm.model import Action, Decision, EditKind, JobRef, Outcome, Reason, until
 from pal_slurm.policy import Circumstances, Composition, plan
 from pal_slurm.slurm.port import Passes, Slurm
-from pal_slurm.store import DecisionRepo, Ledger, Switches
 
 RENEWALS = 0.5  # the part of the write budget that keeping leases may take, ahead of time
-
-
-@dataclass
-class Books:
-    """The repositories that a cycle reads and writes, and what it has others do with them."""
-
-    ledger: Ledger
-    decisions: DecisionRepo
-    switches: Switches
-    observer: Observer
-    forgetter: Forgetter
-    knowledge: KnowledgeKeeper
-    learner: Learner
-    memory: Remembering
 
 
 @dataclass
@@ -135,7 +118,8 @@ class Cycle:
             report.end, report.note = "paused", f"paused: {pause.reason}"
             ours = to_let_go(round.snapshot.pending, round.now)
             undos = [wish for wish in round.undos if wish.edit.job not in ours]  # one edit of a job is enough
-            self.writer.write([*undos, *(Wish(hands_off(job, round.now), job.submit) for job in ours.values())], round)
+            free = [Wish(hands_off(job, round.now), job.submit) for job in ours.values()]
+            self.writer.write([*undos, *free, *given_back(round, but=(*undos, *free))], round)
             return
         if report.end == "clock":
             self.writer.write(round.undos, round)
@@ -145,6 +129,9 @@ class Cycle:
         passing = self._plan(round)
         if report.shadow:
             report.would.update(d.action for d in round.decisions if d.action is not Action.LEAVE)
+            return
+        if self.config.actuator == "exclude":
+            self.writer.write([*round.undos, *round.exclusions], round)
             return
         # 6 guard, 7 intent, 8 apply, 9 observe, 10 outcome
         self._start(round)
@@ -191,6 +178,8 @@ class Cycle:
         round.report.expected = len(round.expected)
         if not round.report.shadow:
             round.undos = self.past.undos(round.fates, lost, int(round.now), self.leases)
+            if self.config.actuator != "exclude":
+                round.undos += given_back(round, but=round.undos)
         round.report.undone = len(round.undos)
         self.owed = round
 
@@ -230,6 +219,8 @@ class Cycle:
         of_running = [d for d in made.decisions if d.action in OF_RUNNING] + self._proposals(round, made.decisions)
         waiting = [d for d in made.decisions if d.action not in OF_RUNNING]
         round.decisions = passing.ahead(waiting, self.entries.held_back(view.taken))
+        if self.config.actuator == "exclude":
+            Excluding(self.entries, self.config, self.books.observer.of_limit).decide(round)
         with self.faults.contained("reasons"):
             self._tell(round.decisions, round)
         round.moves, refused = self._starts.of_running(of_running, round)

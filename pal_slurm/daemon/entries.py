@@ -31,6 +31,8 @@ class JobEntry:
     lease_end: int = 0  # what we last wrote, for a job whose record does not show it
     held_back: float = 0.0  # its pin was taken back: no new one until then
     refused: bool = False  # a pin of it was: it goes plain
+    declined_since: float | None = None  # when it first could have started on a node that is excluded for it
+    excluded_enough: bool = False  # no node is excluded for it any more
     odd: bool = False  # planning fails where it is
     started: bool = False  # we let it go: it is nobody's rival
     told: dict[int | None, tuple[str, str]] = field(default_factory=dict)  # by task: what `palctl why` was told last

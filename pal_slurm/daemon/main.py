@@ -186,6 +186,8 @@ def _alive(pald: Pald, report: CycleReport, clock: Clock) -> None:
     """job_submit.lua gives leases only while this file is fresh: not while we stand by, shadow, pause or fail."""
     if report.end in ("denied", "clock"):
         pald.cycle.writer.alive.gone()
+    elif report.leader and report.end == "ok" and pald.config.actuator == "exclude":
+        pald.cycle.writer.alive.beat_beside(clock.now())
     elif report.leader and not report.shadow and report.end == "ok":
         pald.cycle.writer.alive.preempting = pald.preempting.heard(clock.monotonic())
         pald.cycle.writer.alive.beat(clock.now(), report.passing)

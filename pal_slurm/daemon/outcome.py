@@ -14,6 +14,8 @@ _DID = {
     EditKind.RENEW: "renewed",
     EditKind.LEASE: "leased again",
     EditKind.UNPIN: "undone",
+    EditKind.EXCLUDE: "kept off slower nodes",
+    EditKind.INCLUDE: "given their own excluded nodes back",
     EditKind.WARN: "asked to save",
     EditKind.REQUEUE: "requeued",
     EditKind.FENCE: "fenced",

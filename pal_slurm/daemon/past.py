@@ -12,10 +12,10 @@ from pal_slurm.daemon.edits import address, give_back
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.daemon.observe import Pins
-from pal_slurm.daemon.reconcile import OUTCOME_OF, Fate, Transition, View, find, judge, orphans
+from pal_slurm.daemon.reconcile import LASTING, OUTCOME_OF, Fate, Transition, View, find, judge, orphans
 from pal_slurm.daemon.round import Wish
 from pal_slurm.guard import Rules
-from pal_slurm.model import EditKind, Intent, Job, Outcome, Pin, Snapshot, Unpin
+from pal_slurm.model import EditKind, Exclude, Include, Intent, Job, Outcome, Pin, Snapshot, Unpin
 from pal_slurm.slurm.port import Passes
 from pal_slurm.store import Ledger
 
@@ -47,8 +47,8 @@ class Past:
         found = (find(intent, view) for intent in watched)
         view = replace(view, undos=self.ledger.undos({job.key for job in found if job is not None}))
         fates = [judge(intent, view) for intent in watched]
-        over = [t for t in fates if t.fate is not Fate.WAITING and not (t.fate is Fate.STANDS and _is_pin(t))]
-        stands = [t for t in fates if t.fate is Fate.STANDS and _is_pin(t)]
+        over = [t for t in fates if t.fate is not Fate.WAITING and not (t.fate is Fate.STANDS and _lasts(t))]
+        stands = [t for t in fates if t.fate is Fate.STANDS and _lasts(t)]
         if over:
             self.ledger.outcome(_told(over), snapshot.taken, close=True)
         if stands:
@@ -82,6 +82,10 @@ class Past:
             # An operation of several steps that is no move is not ours to go on with.
             if t.job is None or not t.job.pending or t.fate not in (Fate.UNDO, Fate.SURRENDER, Fate.GOES_ON):
                 continue
+            if isinstance(t.intent.edit, Exclude):
+                self.entries[t.job.key].excluded_enough = True
+                wishes[t.job.id] = Wish(Include(t.job.id), t.job.submit, t.intent.decision)
+                continue
             own = t.job.own_begin(now)
             again = own if own is not None or t.fate is not Fate.UNDO else self._later(t.job, now, leases)
             ours = t.intent.edit
@@ -108,8 +112,8 @@ def pins_of(fates: Iterable[Transition]) -> Pins:
     }
 
 
-def _is_pin(t: Transition) -> bool:
-    return t.intent.edit.kind is EditKind.PIN
+def _lasts(t: Transition) -> bool:
+    return t.intent.edit.kind in LASTING
 
 
 def _told(fates: Iterable[Transition]) -> list[tuple[Intent, Outcome, str]]:

@@ -9,6 +9,8 @@ from pal_slurm.slurm.port import SchedulerSetup
 
 
 def warnings(setup: SchedulerSetup, config: Config) -> Iterator[str]:
+    if config.actuator == "exclude":
+        return  # asks nothing of slurm.conf
     if not setup.disable_job_shrink:
         yield (
             "node pins are refused: without disable_job_shrink a pin that comes late can shrink a running job; "

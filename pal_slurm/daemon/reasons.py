@@ -20,7 +20,7 @@ def news(decisions: Sequence[Decision], round: Round, entries: Entries, actuator
     jobs = {job.id: job for job in round.view.pending}
     for decision in decisions:
         job = jobs[decision.job]
-        waits = decision.action in (Action.WAIT, Action.LEAVE)
+        waits = decision.action in (Action.WAIT, Action.LEAVE, Action.EXCLUDE)
         if waits and decision.rank > MOST_WAITING:
             continue
         told, says = entries[job.key].told, (decision.action.value, decision.reason.value)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pal_slurm.model import EditKind, Intent, Job, JobRef, JobState, Outcome, Pin, Placement, Unpin, Waits
+from pal_slurm.model import EditKind, Exclude, Intent, Job, JobRef, JobState, Outcome, Pin, Placement, Unpin, Waits
 from pal_slurm.slurm.port import Passes
 
 
@@ -30,6 +30,7 @@ class Fate(StrEnum):
 BAD = (Waits.NEVER, Waits.NODES)
 # Not about where the job would run: our pin neither caused it nor can it help; Slurm's own queueing takes over.
 NOT_OURS = (Waits.LIMIT, Waits.HELD)
+LASTING = (EditKind.PIN, EditKind.EXCLUDE)  # watched until the job runs
 PASSES = 2
 UNCONSIDERED_S = 60.0  # not looked at for so long although Slurm made its passes: it is not going to be looked at
 BEHIND_S = 600.0  # behind a job that can't start, and no backfill pass for so long
@@ -59,7 +60,7 @@ class View:
 def judge(intent: Intent, view: View) -> Transition:
     """The fate of an operation at its step."""
     at = _judge_step(intent, view)
-    done = at.fate is Fate.STARTED or (at.fate is Fate.STANDS and not isinstance(intent.edit, Pin))
+    done = at.fate is Fate.STARTED or (at.fate is Fate.STANDS and intent.edit.kind not in LASTING)
     return replace(at, fate=Fate.GOES_ON) if done and not intent.last else at
 
 
@@ -72,10 +73,14 @@ def _judge_step(intent: Intent, view: View) -> Transition:
         return Transition(intent, Fate.STARTED, job)
     if isinstance(intent.edit, Pin):
         return judge_pin(intent, intent.edit, job, view)
+    if isinstance(intent.edit, Exclude):
+        return judge_exclusion(intent, intent.edit, job)
     if isinstance(intent.edit, Unpin):
         if not settled(intent) and job.pin is not None:
             return Transition(intent, Fate.UNDO, job, "an undo that was cut short")
         return Transition(intent, Fate.STANDS, job)
+    if intent.edit.kind is EditKind.INCLUDE:
+        return Transition(intent, Fate.STANDS if job.excluded is None else Fate.NEVER_WAS, job)
     if settled(intent) or (intent.edit.kind is EditKind.LEASE and job.is_leased(view.now)):
         return Transition(intent, Fate.STANDS, job)
     if intent.edit.kind is EditKind.LEASE:
@@ -91,6 +96,19 @@ def find(intent: Intent, view: View) -> Job | None:
     return view.tasks.get((edit.job, edit.task)) or next(
         (j for j in view.jobs.values() if j.array_id == edit.job and edit.task in j.array_tasks), None
     )
+
+
+def judge_exclusion(intent: Intent, edit: Exclude, job: Job) -> Transition:
+    """As long as it waits; once it runs the list means nothing any more."""
+    if job.excluded is None or job.excluded.nodes != frozenset(edit.nodes):
+        if settled(intent):
+            return Transition(intent, Fate.THEIRS, job, f"its excluded nodes are now {job.excluded_nodes or 'none'}")
+        return Transition(intent, Fate.NEVER_WAS, job)
+    if job.required_nodes:
+        return Transition(intent, Fate.UNDO, job, "somebody named its nodes")
+    if job.why in NOT_OURS or job.why in BAD:
+        return Transition(intent, Fate.UNDO, job, job.reason)
+    return Transition(intent, Fate.WAITING if settled(intent) else Fate.STANDS, job)
 
 
 def judge_pin(intent: Intent, pin: Pin, job: Job, view: View) -> Transition:

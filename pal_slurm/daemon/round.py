@@ -40,6 +40,7 @@ class Round:
     knowledge: Knowledge = field(init=False)
     decisions: tuple[Decision, ...] = ()
     moves: list[Decision] = field(default_factory=list)  # of running jobs, as far as the guard lets them pass
+    exclusions: list[Wish] = field(default_factory=list)  # of the actuator `exclude`
     results: list[EditResult] = field(default_factory=list)
 
     @property

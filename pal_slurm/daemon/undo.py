@@ -11,8 +11,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from pal_slurm.daemon.edits import let_go
+from pal_slurm.daemon.leases.alive import beside
 from pal_slurm.errors import BadInput
-from pal_slurm.model import Edit, EditResult, Job, Snapshot
+from pal_slurm.model import Edit, EditResult, Include, Job, Snapshot
 from pal_slurm.slurm.port import Slurm
 
 BATCH = 50
@@ -20,12 +21,16 @@ PAUSE_S = 0.5  # between batches: 100 edits a second at most, also when pald is 
 
 
 def ours(snapshot: Snapshot) -> list[Job]:
-    """Pending jobs that wait under a lease or bear a pin of ours, in Slurm's order: the head is freed first.
+    """Pending jobs with a lease, a pin or excluded nodes of ours, in Slurm's order: the head is freed first.
 
     And those that were requeued with a pin: once their old nodes are done with them, they would wait for that.
     """
     back = [job for job in snapshot.running if job.completing and job.restarts and job.pin]
-    return [job for job in snapshot.pending if job.pin or job.waits_for_us(snapshot.taken)] + back
+    return [job for job in snapshot.pending if job.excluded or _held(job, snapshot.taken)] + back
+
+
+def _held(job: Job, now: float) -> bool:
+    return job.pin is not None or job.waits_for_us(now)
 
 
 def one(snapshot: Snapshot, job_id: int) -> list[Job]:
@@ -35,13 +40,20 @@ def one(snapshot: Snapshot, job_id: int) -> list[Job]:
         raise BadInput(f"no pending job {job_id}; only pending jobs can be undone")
     found = [job for job in ours(snapshot) if job in named]
     if not found:
-        raise BadInput(f"job {job_id} bears neither lease nor pin of ours: there is nothing to undo")
+        raise BadInput(
+            f"job {job_id} bears neither lease nor pin of ours, nor nodes that we excluded: there is nothing to undo"
+        )
     return found
 
 
 def undo(slurm: Slurm, jobs: Iterable[Job], now: float) -> list[EditResult]:
     """Give each its original request back, to start when Slurm likes."""
-    edits: list[Edit] = [let_go(job, now) for job in jobs]
+    edits: list[Edit] = []
+    for job in jobs:
+        if job.excluded is not None:
+            edits.append(Include(job.id))
+        if job.excluded is None or _held(job, now):
+            edits.append(let_go(job, now))
     results: list[EditResult] = []
     for first in range(0, len(edits), BATCH):
         if first:
@@ -62,7 +74,11 @@ def fences(snapshot: Snapshot) -> list[int]:
 
 def seconds_dead(alive_file: Path, now: float) -> float:
     """For how long pald has given no sign of life; for ever, where there is none at all."""
+    return min(_since(alive_file, now), _since(beside(alive_file), now))
+
+
+def _since(file: Path, now: float) -> float:
     try:
-        return now - alive_file.stat().st_mtime
+        return now - file.stat().st_mtime
     except FileNotFoundError:
         return float("inf")

@@ -17,6 +17,7 @@ from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.leader import Leader
 from pal_slurm.daemon.leases.alive import Alive
 from pal_slurm.daemon.pace import EDIT, PUT_OFF, START, StartBudget, WriteBudget, within
+from pal_slurm.daemon.reconcile import LASTING
 from pal_slurm.daemon.rights import Rights
 from pal_slurm.daemon.round import Round, Wish, let_go
 from pal_slurm.errors import SlurmUnavailable
@@ -141,7 +142,7 @@ def _over(intent: Intent, result: EditResult) -> bool:
     if intent.move is not None:
         return False
     if result.outcome is Outcome.DONE:
-        return intent.last and result.edit.kind is not EditKind.PIN
+        return intent.last and result.edit.kind not in LASTING
     return result.outcome in CLOSING
 
 

@@ -115,6 +115,11 @@ class Site:
         return self._pal[0]
 
     @property
+    def leases_nobody(self) -> bool:
+        """pald only excludes nodes: it asks for no plugin, no lua and no line of slurm.conf."""
+        return self.pal.actuator == "exclude"
+
+    @property
     def mistakes(self) -> list[Mistake]:
         return self._pal[1]
 

@@ -4,6 +4,7 @@ Shares no code with the planner: what the planner gets wrong must not be got wro
 """
 
 from pal_slurm.guard.check import check
+from pal_slurm.guard.exclusion import check_exclusion
 from pal_slurm.guard.verdict import Cause, MoveRules, Permit, Refusal, Rules, Verdict
 
-__all__ = ["Cause", "MoveRules", "Permit", "Refusal", "Rules", "Verdict", "check"]
+__all__ = ["Cause", "MoveRules", "Permit", "Refusal", "Rules", "Verdict", "check", "check_exclusion"]

@@ -82,6 +82,7 @@ class Cause(StrEnum):
     PARTITION = "partition"
     FEATURES = "features"
     EXCLUDED = "excluded"
+    TOO_FEW_LEFT = "too-few-left"
     RESERVATION = "reservation"
 
 

@@ -8,7 +8,9 @@ from pal_slurm.model.edit import (
     Edit,
     EditKind,
     EditResult,
+    Exclude,
     Fence,
+    Include,
     LeaseAgain,
     OfRunning,
     Outcome,
@@ -21,7 +23,7 @@ from pal_slurm.model.edit import (
     Warn,
     until,
 )
-from pal_slurm.model.job import Job, JobRef, JobState, Lease, Request, Shape, Waits
+from pal_slurm.model.job import Excluded, Job, JobRef, JobState, Lease, Request, Shape, Waits
 from pal_slurm.model.move import Ending, Move
 from pal_slurm.model.operation import KIND_OF, STEPS, Intent, NotBegun, OperationKind
 from pal_slurm.model.placement import Action, Decision, MoveTerms, Placement, PoolCost, Reason
@@ -46,11 +48,11 @@ from pal_slurm.model.speed import (
 __all__ = [
     "APP_NAME", "KIND_OF", "MOVABLE", "NOT_SENT", "NO_CONSENT", "NO_HINT", "NO_RULES", "STEPS", "TOLD", "UNREADABLE",
     "Action", "App", "Apps", "BoolArray", "Cluster", "Consent", "Dearer", "Decision", "Edit", "EditKind",
-    "EditResult", "Ending", "Factors", "Fence", "FloatArray", "Given", "Gpus", "Hint", "IntArray", "Intent", "Job",
-    "JobRef", "JobState", "Knowledge", "Lease", "LeaseAgain", "Move", "MoveTerms", "NotBegun", "OfRunning",
-    "OperationKind", "Outcome", "Pin", "Placement", "Plain", "PoolCost", "PoolRules", "RatedApp", "Reason", "Renew",
-    "Renice", "Request", "Requeue", "Reservation", "ScoreTable", "Shape", "Snapshot", "Speeds", "Tier", "Trust",
-    "Unpin", "Waits", "Warn", "base_of", "bins_with_neutral", "comm_of", "consent_of", "factors", "fence_of", "flat",
-    "homogeneous", "neutral_scores", "placement_of", "predict", "read_hint", "shared_comm", "speeds_of", "step_time",
-    "until",
+    "EditResult", "Ending", "Exclude", "Excluded", "Factors", "Fence", "FloatArray", "Given", "Gpus", "Hint",
+    "Include", "IntArray", "Intent", "Job", "JobRef", "JobState", "Knowledge", "Lease", "LeaseAgain", "Move",
+    "MoveTerms", "NotBegun", "OfRunning", "OperationKind", "Outcome", "Pin", "Placement", "Plain", "PoolCost",
+    "PoolRules", "RatedApp", "Reason", "Renew", "Renice", "Request", "Requeue", "Reservation", "ScoreTable", "Shape",
+    "Snapshot", "Speeds", "Tier", "Trust", "Unpin", "Waits", "Warn", "base_of", "bins_with_neutral", "comm_of",
+    "consent_of", "factors", "fence_of", "flat", "homogeneous", "neutral_scores", "placement_of", "predict",
+    "read_hint", "shared_comm", "speeds_of", "step_time", "until",
 ]  # fmt: skip

@@ -20,6 +20,8 @@ class EditKind(StrEnum):
     UNPIN = "unpin"  # the original request back; start time = until, or now
     WARN = "warn"  # the signal that a user named: save
     REQUEUE = "requeue"  # back to the queue, un-pinned and leased, in one request
+    EXCLUDE = "exclude"  # nodes that it is not to be put on, beside those that its user excluded
+    INCLUDE = "include"  # only what its user excluded is
     RENICE = "renice"  # what got it in front of a waiting head is taken back
     FENCE = "fence"  # a reservation around what it leaves and takes, so that nobody gets in between
 
@@ -73,6 +75,17 @@ class Unpin(_OfOneJob):
 
 
 @dataclass(frozen=True, slots=True)
+class Exclude(_OfOneJob):
+    nodes: tuple[str, ...] = ()
+    kind: Literal[EditKind.EXCLUDE] = field(default=EditKind.EXCLUDE, init=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Include(_OfOneJob):
+    kind: Literal[EditKind.INCLUDE] = field(default=EditKind.INCLUDE, init=False)
+
+
+@dataclass(frozen=True, slots=True)
 class Warn(_OfOneJob):
     signal: str = field(kw_only=True)
     to_script: bool = False  # to the batch script alone; else to the steps alone
@@ -102,7 +115,7 @@ class Fence(_OfOneJob):
     kind: Literal[EditKind.FENCE] = field(default=EditKind.FENCE, init=False)
 
 
-Edit = Pin | Plain | Renew | LeaseAgain | Unpin | Warn | Requeue | Renice | Fence
+Edit = Pin | Plain | Renew | LeaseAgain | Unpin | Exclude | Include | Warn | Requeue | Renice | Fence
 OfRunning = Warn | Requeue | Renice | Fence
 
 

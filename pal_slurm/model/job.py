@@ -119,6 +119,14 @@ class Pinned:
     slots: tuple[int, ...]  # none: by nodes alone
 
 
+@dataclass(frozen=True, slots=True)
+class Excluded:
+    """Nodes that we excluded for a job, as its own list of excluded nodes tells."""
+
+    nodes: frozenset[str]
+    own: str  # what its user had written there
+
+
 @dataclass(frozen=True)
 class Job:
     """One record of the queue: a job, or the part of an array that has not started."""
@@ -144,7 +152,8 @@ class Job:
     slots: tuple[int, ...] = ()  # that this request names
     types: tuple[str, ...] = ()  # of GRES that its user named: GPU models
     required_nodes: str = ""
-    excluded_nodes: str = ""
+    excluded_nodes: str = ""  # as it was written, where that can be known
+    excluded: Excluded | None = None  # of these, those that we added
     features: str = ""
     reservation: str = ""
     dependency: str = ""

@@ -20,6 +20,8 @@ class OperationKind(StrEnum):
     RENEW = "renew"
     LEASE = "lease"
     GIVE_BACK = "give-back"  # its request as it was
+    EXCLUDE = "exclude"
+    INCLUDE = "include"
     MOVE = "move"
     STOP = "stop"
 
@@ -32,6 +34,8 @@ KIND_OF: Mapping[EditKind, OperationKind] = {
     EditKind.RENEW: OperationKind.RENEW,
     EditKind.LEASE: OperationKind.LEASE,
     EditKind.UNPIN: OperationKind.GIVE_BACK,
+    EditKind.EXCLUDE: OperationKind.EXCLUDE,
+    EditKind.INCLUDE: OperationKind.INCLUDE,
 }
 """Operations of one step."""
 

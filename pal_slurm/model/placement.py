@@ -34,6 +34,7 @@ class Action(StrEnum):
     LEAVE = "leave"  # not ours to touch
     MOVE = "move"  # take a running job's checkpoint, stop it, start it elsewhere
     STOP = "stop"  # take a running job's checkpoint and stop it
+    EXCLUDE = "exclude"  # Slurm starts it, in its turn and where it likes, but not there
 
 
 class Reason(StrEnum):
@@ -60,6 +61,7 @@ class Reason(StrEnum):
     LEASE_RAN_OUT = "lease-ran-out"  # Slurm may start it, and can't for now: it is leased again
     BETTER_GPUS = "better-gpus"  # a running job: free ones, or those of one that takes its own, are worth the move
     MAKES_ROOM = "makes-room"  # a running job: where it runs a job that waits can start
+    SLOWER_NODES = "slower-nodes"  # they would be slower for it than the middle of those that it may have
     FOREIGN = "foreign"  # no lease of ours
     HELD = "held"
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from pal_slurm.config import Config
-from pal_slurm.config.schema import ProfileSection
+from pal_slurm.config.profile import ProfileSection
 from pal_slurm.errors import BadInput, SlurmRefused
 from pal_slurm.intake.spool import SpoolBusy
 from pal_slurm.learning.run import Ingested, ingest

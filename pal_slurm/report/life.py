@@ -6,7 +6,20 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 
-from pal_slurm.model import EditKind, Fence, Intent, Move, NotBegun, Outcome, Pin, Placement, Renice, Warn, until
+from pal_slurm.model import (
+    EditKind,
+    Exclude,
+    Fence,
+    Intent,
+    Move,
+    NotBegun,
+    Outcome,
+    Pin,
+    Placement,
+    Renice,
+    Warn,
+    until,
+)
 from pal_slurm.report.moves import move_sentences
 from pal_slurm.report.text import clock, fold, shown
 from pal_slurm.report.why import sentences, where
@@ -88,6 +101,8 @@ _TOLD = {
     EditKind.RENEW: "its lease was renewed",
     EditKind.LEASE: "its lease had run out: leased again",
     EditKind.UNPIN: "its original request was given back",
+    EditKind.EXCLUDE: "slower nodes excluded:",
+    EditKind.INCLUDE: "its own list of excluded nodes was given back",
     EditKind.WARN: "asked to save",
     EditKind.REQUEUE: "requeued as it was submitted, to wait for us",
     EditKind.FENCE: "others kept from its GPUs by a reservation of",
@@ -111,6 +126,8 @@ def edit_words(intent: Intent) -> str:
     if isinstance(edit, Pin):
         slots = "" if edit.slots is None else ":" + ",".join(f"g{s}" for s in edit.slots)
         what = f"{what} {fold(edit.nodes)}{slots}"
+    if isinstance(edit, Exclude):
+        what = f"{what} {fold(edit.nodes)}"
     if isinstance(edit, Fence):
         what = f"{what} {fold(edit.nodes)} until {_clock(edit.until)}"
     if isinstance(edit, Warn):

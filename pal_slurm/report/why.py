@@ -118,6 +118,8 @@ REASONS = {
     "again, to be placed in its turn.",
     Reason.BETTER_GPUS: "Other GPUs, free ones or those of a job that takes its own, are worth what a move costs it.",
     Reason.MAKES_ROOM: "Where it runs a job that waits could start, and it can run elsewhere.",
+    Reason.SLOWER_NODES: "It runs slower on some nodes than on the others that it may have: those are excluded while "
+    "it waits, and Slurm places it in its turn.",
     Reason.FOREIGN: "It bears no lease of ours, so pald does not touch it.",
     Reason.HELD: "It is held.",
 }
@@ -200,6 +202,7 @@ def _verdict(why: Why) -> str:
         Action.LEAVE: "It is left alone.",
         Action.MOVE: "It is to be moved.",
         Action.STOP: "It is to be stopped.",
+        Action.EXCLUDE: "It is kept off slower nodes.",
     }[decision.action]
 
 

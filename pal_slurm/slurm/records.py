@@ -15,6 +15,7 @@ import msgspec
 
 from pal_slurm.model import NO_HINT, UNREADABLE, Consent, Hint, Job, JobState, Lease, consent_of, read_hint
 from pal_slurm.slurm import gres
+from pal_slurm.slurm.excluded import ours_of
 from pal_slurm.slurm.mark import read_mark
 from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords
 from pal_slurm.slurm.nodeset import unfold
@@ -121,6 +122,7 @@ def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
         types=asked.types,
         required_nodes=record.required_nodes,
         excluded_nodes=record.excluded_nodes,
+        excluded=ours_of(record.excluded_nodes) if pending and record.excluded_nodes else None,
         features=record.features,
         reservation=record.reservation,
         dependency=record.dependency,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import Any
 
 from sqlalchemy import Connection, Row, Select, Table, func, insert, select, update
 
@@ -18,7 +18,9 @@ from pal_slurm.model import (
     STEPS,
     Edit,
     EditKind,
+    Exclude,
     Fence,
+    Include,
     Intent,
     JobRef,
     LeaseAgain,
@@ -36,14 +38,13 @@ from pal_slurm.model import (
 )
 from pal_slurm.store.engine import Store
 from pal_slurm.store.moves import begun
-from pal_slurm.store.rows import names, values
+from pal_slurm.store.rows import chunks, names, values
 from pal_slurm.store.state import first_use
 from pal_slurm.store.tables import leader, operations, steps
 
 MAX_SAID = 1000
 # Fields of an intent that are columns of another name or table
 NOT_SAME = ("id", "submit", "edit", "outcome", "said", "decision", "closed", "kind", "plan", "step", "move")
-T = TypeVar("T")
 _OF = operations.c
 _INTENTS = select(
     steps, _OF.job, _OF.submit, _OF.task, _OF.kind.label("meant"), _OF.plan, _OF.decision, _OF.closed
@@ -111,7 +112,7 @@ class Ledger:
     def steps_of(self, operations_: Iterable[int]) -> dict[int, list[Intent]]:
         """All steps of these operations, in order."""
         found: dict[int, list[Intent]] = {number: [] for number in operations_}
-        for part in _chunks(list(found)):
+        for part in chunks(list(found)):
             for intent in self._read(_INTENTS.where(steps.c.operation.in_(part)).order_by(steps.c.id)):
                 found[intent.operation].append(intent)
         return found
@@ -161,7 +162,7 @@ class Ledger:
         if not wanted:
             return found
         with self._store.reading() as db:
-            for part in _chunks(list(wanted), 200):
+            for part in chunks(list(wanted), 200):
                 query = (
                     select(_OF.job, _OF.submit, steps.c.until)
                     .select_from(steps)
@@ -184,7 +185,7 @@ class Ledger:
         if not wanted:
             return result
         with self._store.reading() as db:
-            for part in _chunks(sorted({ref.id for ref in wanted})):
+            for part in chunks(sorted({ref.id for ref in wanted})):
                 query = (
                     select(_OF.job, _OF.submit, figure.label("figure"))
                     .select_from(steps)
@@ -246,8 +247,8 @@ def _step(intent: Intent) -> dict[str, object]:
     original = edit.original if isinstance(edit, Pin | Unpin | Requeue) else None
     nice = edit.nice if isinstance(edit, Unpin | Requeue | Renice) else None
     signal = ("B:" * edit.to_script + edit.signal) if isinstance(edit, Warn) else None
-    fence = edit if isinstance(edit, Fence) else None
-    nodes, end = (fence.nodes, fence.until) if fence else (pin.nodes, until(edit))
+    nodes = edit.nodes if isinstance(edit, Fence | Exclude) else pin.nodes
+    end = edit.until if isinstance(edit, Fence) else until(edit)
     what = {"kind": edit.kind.value, "nodes": nodes, "slots": pin.slots, "partition": pin.partition, "until": end}
     outcome = None if intent.outcome is None else intent.outcome.value
     told = {"number": intent.step, "outcome": outcome, "said": intent.said[:MAX_SAID]}
@@ -282,6 +283,10 @@ def _edit(row: Row[Any]) -> Edit:
             return LeaseAgain(row.job, row.task, until=int(row.until))
         case EditKind.UNPIN:
             return Unpin(row.job, row.task, row.until, row.original, row.nice)
+        case EditKind.EXCLUDE:
+            return Exclude(row.job, row.task, row.nodes)
+        case EditKind.INCLUDE:
+            return Include(row.job, row.task)
         case EditKind.WARN:
             return Warn(row.job, row.task, signal=row.signal.removeprefix("B:"), to_script=row.signal[:2] == "B:")
         case EditKind.REQUEUE:
@@ -290,8 +295,3 @@ def _edit(row: Row[Any]) -> Edit:
             return Renice(row.job, row.task, nice=int(row.nice))
         case EditKind.FENCE:
             return Fence(row.job, row.task, nodes=row.nodes, until=int(row.until))
-
-
-def _chunks(every: Sequence[T], size: int = 500) -> Iterable[Sequence[T]]:
-    """Databases bound the number of parameters of one statement."""
-    return (every[i : i + size] for i in range(0, len(every), size))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from typing import Any, Generic, TypeVar
 
@@ -43,3 +43,8 @@ def columns(kind: type, *tables: Table) -> list[Column[Any]]:
 def values(record: object, *but: str) -> dict[str, Any]:
     """By the names of the fields."""
     return {name: getattr(record, name) for name in names(type(record)) if name not in but}
+
+
+def chunks(every: Sequence[T], size: int = 500) -> Iterable[Sequence[T]]:
+    """Databases bound the number of parameters of one statement."""
+    return (every[i : i + size] for i in range(0, len(every), size))

@@ -88,6 +88,18 @@ def test_the_settings_that_can_be_mended_by_us_are(tree: Tree) -> None:
     assert (third.exit_code, json.loads(third.output)["mended"]) == (0, [])
 
 
+def test_a_site_that_only_excludes_nodes_is_asked_for_nothing_in_slurm_conf(tree: Tree) -> None:
+    tree.change("etc/slurm/slurm.conf", "SchedulerParameters=bf_continue,disable_job_shrink\n", "")
+    tree.change("etc/slurm/slurm.conf", "JobSubmitPlugins=lua\n", "")
+    (tree.root / "etc/slurm/job_submit.lua").unlink()
+    (tree.root / "etc/slurm/pal_lua.conf").unlink()
+    checks = [one.check for one in tree.examined() if one.advice.health is Health.MEND]
+    assert sorted(set(checks)) == ["lua", "pal_lua.conf", "slurm.conf"]
+    settings = tree.root / "etc/pal-slurm/pal.yaml"
+    settings.write_text(re.sub("(?m)^actuator:.*$", "", settings.read_text()) + "\nactuator: exclude\n")
+    assert [one for one in tree.examined() if one.advice.health is Health.MEND] == []
+
+
 def test_what_root_makes_belongs_to_pald(tree: Tree) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root gives files away")

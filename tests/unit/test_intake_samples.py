@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pal_slurm.config import Config
-from pal_slurm.config.schema import ProfileSection
+from pal_slurm.config.profile import ProfileSection
 from pal_slurm.daemon.beside.learning import Learner
 from pal_slurm.intake.samples import STRETCH_S, samples_of
 from pal_slurm.intake.spool import FileFate

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from pal_slurm.config import Config
-from pal_slurm.config.schema import ProfileSection
+from pal_slurm.config.profile import ProfileSection
 from pal_slurm.errors import BadInput, SlurmRefused
 from pal_slurm.model import Job, Reservation, Shape, Snapshot, Waits, homogeneous
 from pal_slurm.nightly.nodes import idle, in_the_way

@@ -15,6 +15,7 @@ from tests.simcluster import SimCluster, SteppingSlurm
 from tests.slurm.backends import SITE
 from tests.slurm.test_contract import Reading
 from tests.slurm.test_contract_edits import Edits
+from tests.slurm.test_contract_exclude import Exclusions
 from tests.slurm.test_contract_moves import MoveEdits
 from tests.slurm.test_contract_shapes import Shapes
 
@@ -51,6 +52,10 @@ class TestEditsOnSim(OnSim, Edits):
     pass
 
 
+class TestExclusionsOnSim(OnSim, Exclusions):
+    pass
+
+
 class TestMoveEditsOnSim(OnSim, MoveEdits):
     pass
 
@@ -61,7 +66,7 @@ class TestShapesOnSim(OnSim, Shapes):
 
 def test_what_is_skipped_is_there() -> None:
     """A suite's test that was renamed must not be skipped for ever."""
-    suites = (Reading, Edits, MoveEdits, Shapes)
+    suites = (Reading, Edits, Exclusions, MoveEdits, Shapes)
     assert all(any(hasattr(suite, name) for suite in suites) for name in NOT_MODELLED)
 
 

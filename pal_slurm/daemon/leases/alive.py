@@ -32,6 +32,11 @@ def is_name(text: str) -> bool:
     return _NAME.fullmatch(text) is not None
 
 
+def beside(path: Path) -> Path:
+    """The sign of life of a pald that gives no leases."""
+    return path.with_name(path.name + "-exclude")
+
+
 @dataclass
 class Alive:
     """The file, and whether jobs may pass by what stands in it."""
@@ -46,6 +51,11 @@ class Alive:
         lines = list(passing)
         self._open = bool(lines)
         self._write(now, lines)
+
+    def beat_beside(self, now: float) -> None:
+        """We live, and lease nobody: job_submit.lua does not look there, the dead man's timer does."""
+        if self.path is not None:
+            beside(self.path).write_text(f"{int(now)}\n", encoding="ascii")
 
     def shut(self) -> None:
         """Nothing may pass from here on: somebody is about to be leased. That is no sign of life: its time stays."""

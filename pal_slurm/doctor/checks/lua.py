@@ -21,7 +21,7 @@ SHARES = ("/usr/share/pal-slurm-spank", "/usr/share/pal-slurm/spank", "/opt/pal-
 
 def look(site: Site) -> Iterator[Advice]:
     conf = site.conf
-    if conf is None:
+    if conf is None or site.leases_nobody:
         return
     path = site.beside("job_submit.lua")
     text = site.text(path)

@@ -22,7 +22,7 @@ KEYS = (*_SWITCH, *_FILES, *_LISTS, "lease", "tell")
 
 
 def look(site: Site) -> Iterator[Advice]:
-    if site.conf is None:
+    if site.conf is None or site.leases_nobody:
         return
     path = site.beside("pal_lua.conf")
     text = site.text(path)

@@ -27,7 +27,7 @@ def look(site: Site) -> Iterator[Advice]:
         if site.conf_path:
             yield mend(f"{site.conf_path} can't be read", f"ls -l {site.conf_path}", then="or run this as root")
         return
-    said = [*_files(conf), *_words(conf), *_priority(conf), *_devices(conf), *_unread(site, conf)]
+    said = [*_files(conf), *_words(site, conf), *_priority(site, conf), *_devices(conf), *_unread(site, conf)]
     yield from said or [ok(f"{conf.file} has what pald needs")]
 
 
@@ -45,8 +45,13 @@ def _files(conf: SlurmConf) -> Iterator[Advice]:
             )  # fmt: skip
 
 
-def _words(conf: SlurmConf) -> Iterator[Advice]:
-    for key, word, why in _WANTED:
+def _wanted(site: Site) -> Iterator[tuple[str, str, str]]:
+    """Where pald only excludes nodes it asks nothing of Slurm's scheduling."""
+    return (wanted for wanted in _WANTED if not site.leases_nobody or wanted[0] == "GresTypes")
+
+
+def _words(site: Site, conf: SlurmConf) -> Iterator[Advice]:
+    for key, word, why in _wanted(site):
         if not conf.has(key, word) and len(conf.settings.get(key.lower(), [])) < 2:
             then = RESTART if key != "SchedulerParameters" else RECONFIGURE
             yield mend(f"{key} lacks {word}: {why}", *_line(conf, key, word), then)
@@ -59,7 +64,9 @@ def _line(conf: SlurmConf, key: str, word: str) -> tuple[str, str]:
     return f"{key}={','.join(words)}", f"{found.place}, in its place" if found else conf.file
 
 
-def _priority(conf: SlurmConf) -> Iterator[Advice]:
+def _priority(site: Site, conf: SlurmConf) -> Iterator[Advice]:
+    if site.leases_nobody:
+        return
     multifactor = conf.value("PriorityType", "priority/multifactor").lower() == "priority/multifactor"
     if multifactor and not conf.has("PriorityFlags", "ACCRUE_ALWAYS"):
         yield mend(
@@ -83,7 +90,7 @@ def _unread(site: Site, conf: SlurmConf) -> Iterator[Advice]:
     """What the file says by now, and slurmctld has not read."""
     if not site.running:
         return
-    for key, word, why in (*_WANTED, ("PriorityFlags", "ACCRUE_ALWAYS", "leased jobs gather no age")):
+    for key, word, why in (*_wanted(site), ("PriorityFlags", "ACCRUE_ALWAYS", "leased jobs gather no age")):
         told = [one.strip().lower().rpartition("/")[2] for one in site.running.get(key, "").split(",")]
         if conf.has(key, word) and word.lower() not in told:
             if key == "PriorityFlags" and site.running.get("PriorityType") == "priority/basic":

@@ -96,7 +96,9 @@ def _update(c: Controller, job: SimJob, asked: Rewrite, half: bool) -> str:
     texts = asked.texts
     if "partition" in texts and not set(texts["partition"].split(",")) <= {p.name for p in c.partitions}:
         return "Invalid partition name specified"
-    if not expand(texts.get("nodes", "")) <= c.row.keys():
+    if "excluded" in texts and not job.pending:
+        return NOT_PENDING
+    if not expand(texts.get("nodes", "")) | expand(texts.get("excluded", "")) <= c.row.keys():
         return "Invalid node name specified"
     steps = list(_steps(c, job, asked))
     for step in steps[: len(steps) // 2] if half else steps:
@@ -126,6 +128,8 @@ def _steps(c: Controller, job: SimJob, asked: Rewrite) -> Iterator[_Step]:
         yield _Step("", put("partition", texts["partition"]))
     if "nodes" in texts:
         yield _Step("", put("required_nodes", texts["nodes"]))
+    if "excluded" in texts:
+        yield _Step("", put("excluded_nodes", texts["excluded"]))
     for name, text in texts.items():
         if name in _FIELDS:
             able = capabilities_of(c.setup.release)

@@ -24,6 +24,7 @@ SIGNAL_S = 5.0
 MOST_STARTS = 3  # Slurm's own count, BatchFlag; at the sixth it holds the job
 _FIELDS = {
     "nodes": "ReqNodeList",
+    "excluded": "ExcNodeList",
     "partition": "Partition",
     "tres_per_node": "TresPerNode",
     "tres_per_job": "TresPerJob",

@@ -72,21 +72,7 @@ def _recounted(edit: Edit, before: Job, after: Job) -> Iterator[str]:
 
 
 def _differences(asked: Rewrite, job: Job, said: str, now: float) -> Iterator[str]:
-    found = {
-        "tres_per_node": job.request.per_node,
-        "tres_per_job": job.request.per_job,
-        "tres_per_task": job.request.per_task,
-        "tres_per_socket": job.request.per_socket,
-    }
-    for name, text in asked.texts.items():
-        if name == "nodes":
-            if expand(text) != expand(job.required_nodes):
-                yield f"node list is {job.required_nodes!r}, not {text!r}"
-        elif name == "partition":
-            if text != job.request.partition:
-                yield f"partition is {job.request.partition!r}, not {text!r}"
-        elif not gres.same(text, found[name]):
-            yield f"{name} is {found[name]!r}, not {text!r}"
+    yield from _other_texts(asked, job)
     if not job.completing:  # it shows the nodes that it had
         yield from _other_numbers(asked, job, said)
     if asked.nice is not None and job.nice != asked.nice:
@@ -96,6 +82,26 @@ def _differences(asked: Rewrite, job: Job, said: str, now: float) -> Iterator[st
         yield f"start time is still {eligible - now:.0f} s away"
     elif asked.begin and abs(eligible - asked.begin) > CLOCK_SLACK_S and asked.begin > now + CLOCK_SLACK_S:
         yield f"start time is {eligible}, not {asked.begin}"
+
+
+def _other_texts(asked: Rewrite, job: Job) -> Iterator[str]:
+    found = {
+        "tres_per_node": job.request.per_node,
+        "tres_per_job": job.request.per_job,
+        "tres_per_task": job.request.per_task,
+        "tres_per_socket": job.request.per_socket,
+    }
+    lists = {"nodes": ("node list", job.required_nodes), "excluded": ("list of excluded nodes", job.excluded_nodes)}
+    for name, text in asked.texts.items():
+        if name in lists:
+            what, stands = lists[name]
+            if expand(text) != expand(stands):
+                yield f"{what} is {stands!r}, not {text!r}"
+        elif name == "partition":
+            if text != job.request.partition:
+                yield f"partition is {job.request.partition!r}, not {text!r}"
+        elif not gres.same(text, found[name]):
+            yield f"{name} is {found[name]!r}, not {text!r}"
 
 
 def _other_numbers(asked: Rewrite, job: Job, said: str) -> Iterator[str]:
@@ -109,9 +115,10 @@ def _other_numbers(asked: Rewrite, job: Job, said: str) -> Iterator[str]:
 
 def _stands_alike(before: Job, after: Job) -> bool:
     """Whether the update changed nothing that we can write."""
-    return (before.request, before.required_nodes, before.eligible, before.ntasks) == (
+    return (before.request, before.required_nodes, before.excluded_nodes, before.eligible, before.ntasks) == (
         after.request,
         after.required_nodes,
+        after.excluded_nodes,
         after.eligible,
         after.ntasks,
     )

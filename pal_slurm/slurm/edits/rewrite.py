@@ -10,8 +10,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
-from pal_slurm.model import Edit, Fence, Job, Pin, Renice, Request, Requeue, Unpin, Warn, until
-from pal_slurm.slurm import gres
+from pal_slurm.model import Edit, Exclude, Fence, Include, Job, Pin, Renice, Request, Requeue, Unpin, Warn, until
+from pal_slurm.slurm import excluded, gres
 from pal_slurm.slurm.port import Capabilities
 
 NOW = 0
@@ -28,7 +28,9 @@ _TRES = re.compile(r"[A-Za-z0-9][A-Za-z0-9:/=,._+-]{0,510}|")
 class Rewrite:
     """Fields by the names of Slurm's job description; an empty text clears its field."""
 
-    texts: Mapping[str, str] = field(default_factory=dict)  # nodes, partition, tres_per_{node,job,task,socket}
+    texts: Mapping[str, str] = field(
+        default_factory=dict
+    )  # nodes, excluded, partition, tres_per_{node,job,task,socket}
     begin: int | None = NOW  # epoch seconds; None: left alone
     min_nodes: int | None = None
     max_nodes: int | None = None
@@ -57,6 +59,12 @@ def rewrite(edit: Edit, job: Job, caps: Capabilities) -> Rewrite | CantEdit:
     if isinstance(edit, Fence):
         good = edit.nodes and all(map(_NODE.fullmatch, edit.nodes))
         return Rewrite(begin=edit.until, fence=edit.nodes) if good else CantEdit("not a list of nodes")
+    if isinstance(edit, Exclude):
+        return _exclude(edit, job)
+    if isinstance(edit, Include):
+        if job.excluded is None:
+            return CantEdit("no node that it excludes is ours")
+        return Rewrite({"excluded": job.excluded.own}, begin=None)
     if isinstance(edit, Renice):
         return Rewrite(begin=None, nice=edit.nice) if _in_range(edit.nice) else CantEdit(f"no nice: {edit.nice}")
     end = until(edit)
@@ -69,6 +77,22 @@ def rewrite(edit: Edit, job: Job, caps: Capabilities) -> Rewrite | CantEdit:
             return made
         return replace(made, nice=edit.nice, requeue=isinstance(edit, Requeue))
     return Rewrite(begin=begin)
+
+
+def _exclude(edit: Exclude, job: Job) -> Rewrite | CantEdit:
+    own = excluded.own_of(job.excluded_nodes)
+    if job.array_id is not None or edit.task is not None:
+        return CantEdit("the tasks of an array share one list of excluded nodes")
+    if job.required_nodes:
+        return CantEdit("it names its nodes")
+    if not edit.nodes or not all(_NODE.fullmatch(name) for name in edit.nodes):
+        return CantEdit(f"not node names: {', '.join(edit.nodes)!r}")
+    if not excluded.understood(own):
+        return CantEdit("the list of nodes that its user excluded can't be kept as it is")
+    text = excluded.with_ours(edit.nodes, own)
+    if len(text) > excluded.LONGEST:
+        return CantEdit(f"a list of {len(text)} characters is longer than is ever sent")
+    return Rewrite({"excluded": text}, begin=None)
 
 
 def _in_range(nice: int) -> bool:

@@ -135,7 +135,7 @@ class PyslurmSlurm:
         self.worker.close()
 
     def send(self, ready: Sequence[Ready]) -> list[Heard]:
-        """What runs, and whose nice is set, by commands; first, for that may take a moment."""
+        """What runs, whose nice is set, and what is excluded, by commands; first, for that may take a moment."""
         mine = [item for item in ready if not _by_command(item)]
         others = [item for item in ready if _by_command(item)]
         often = started_often(self._commands, [item for item in others if item.asked.requeue or item.asked.signal])
@@ -217,7 +217,7 @@ def _check_hello(raw: msgspec.Raw) -> None:
 
 
 def _by_command(ready: Ready) -> bool:
-    return isinstance(ready.edit, OfRunning) or ready.asked.nice is not None
+    return isinstance(ready.edit, OfRunning) or ready.asked.nice is not None or "excluded" in ready.asked.texts
 
 
 def _update(ready: Ready) -> dict[str, object]:
