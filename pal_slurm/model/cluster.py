@@ -88,10 +88,10 @@ class Cluster:
         """The span of `gpus` GPUs on these nodes (row numbers)."""
         if len(nodes) == 1:
             return Tier.GPU if gpus == 1 else Tier.NODE
-        return Tier.RACK if self._one_rack or len(set(map(self.rack.item, nodes))) == 1 else Tier.CLUSTER
+        return Tier.RACK if self.one_rack or len(set(map(self.rack.item, nodes))) == 1 else Tier.CLUSTER
 
     @cached_property
-    def _one_rack(self) -> bool:
+    def one_rack(self) -> bool:
         return bool((self.rack == self.rack[:1]).all())
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from pal_slurm.model import App, BoolArray, Cluster, FloatArray, IntArray, Job, Knowledge, Placement, Reservation
 from pal_slurm.policy.merit import Merit, class_merit, flat_merit, worth_to_others
 from pal_slurm.policy.needs import Need, Needs
+from pal_slurm.policy.rackroom import RackRoom
 from pal_slurm.policy.tables import NodeTable, SetTable, node_table, set_table
 
 Models = frozenset[int] | None  # GPU models allowed; None: all
@@ -56,9 +57,9 @@ class Floor:
         self._sorted: dict[int, FloatArray] = {}
         self._waiting = waiting
         self._tables: dict[tuple[object, ...], NodeTable | SetTable] = {}
+        self.racks: RackRoom | None = None  # rackroom.py makes it when somebody asks
         # Whether CPUs and memory are there wherever GPUs are: nobody has asked for more than his GPUs' share of a node.
-        idle = (cluster.cpus_free >= cluster.cpus) & (cluster.mem_free_mb >= cluster.mem_mb)
-        self.gpus_decide = bool(idle.all())
+        self.gpus_decide = bool(((cluster.cpus_free >= cluster.cpus) & (cluster.mem_free_mb >= cluster.mem_mb)).all())
         gpus = np.maximum(cluster.gpus_per_node, 1)
         self._share = (float((cluster.cpus / gpus).min(initial=inf)), float((cluster.mem_mb / gpus).min(initial=inf)))
 
@@ -74,7 +75,8 @@ class Floor:
         twin = self.beside()
         twin.free, twin.n_free = self.free.copy(), self.n_free.copy()
         twin.cpus_free, twin.mem_free = self.cpus_free.copy(), self.mem_free.copy()
-        twin.changed, twin._tables, twin.whole, twin._total, twin._most = [], {}, None, None, (-1, 0)
+        twin.changed, twin._tables, twin._total, twin._most = [], {}, None, (-1, 0)
+        twin.whole = twin.racks = None
         return twin
 
     def beside(self) -> Floor:
@@ -88,10 +90,9 @@ class Floor:
     def emptied(self) -> Floor:
         """If everything that can be used at all were free."""
         twin = self.copy()
-        twin.free, twin.kept = self.usable.copy(), {}
+        twin.free, twin.kept, twin.unfit, twin.nowhere = self.usable.copy(), {}, set(), set()
         twin.n_free = twin.free.sum(axis=1, dtype=np.int16)
         twin.cpus_free, twin.mem_free = self.cluster.cpus.astype(np.int64), self.cluster.mem_mb.astype(np.int64)
-        twin.unfit, twin.nowhere = set(), set()
         return twin
 
     def spare(self, waiting: frozenset[str]) -> bool:
@@ -245,9 +246,8 @@ class Floor:
     def ask_by(self, needs: Needs) -> None:
         """Reservations are nearer: jobs are of other kinds."""
         self.needs = needs
-        self.unfit.clear()
-        self.nowhere.clear()
-        self.found.clear()
+        for kept in (self.unfit, self.nowhere, self.found):
+            kept.clear()
 
     def give(self, job: Job, placement: Placement) -> None:
         """The job is gone: what it held is free again, unless its node can't be used."""

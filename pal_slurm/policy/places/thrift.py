@@ -3,7 +3,8 @@
 `lv` takes the fastest GPU wherever it is, half a percent faster on an empty node before the last one of a full node.
 Each such choice is right for its job; together they leave no node whole, so later jobs of several GPUs wait longer or
 are spread over nodes, which costs them far more (docs/results.md has the figures). So a node counts as slower by
-`THRIFT` times the share of its GPUs that would stay free. A GPU that is slower by more than that is still avoided.
+`THRIFT` times the share of its GPUs that would stay free, and by `OF_RACK` times the share of its rack's that are free
+now: a rack with room for several nodes is left to jobs that need them. A GPU that is slower by more is still avoided.
 """
 
 from __future__ import annotations
@@ -15,11 +16,13 @@ import numpy as np
 from pal_slurm.model import App, Tier, step_time
 from pal_slurm.policy.floor import Floor, Models
 from pal_slurm.policy.needs import Area
+from pal_slurm.policy.rackroom import free_in_rack
 from pal_slurm.policy.ranking import Candidate, Ranking, Way
 from pal_slurm.policy.seams import placements
 from pal_slurm.policy.tables import COST_MASK, RANK_SHIFT, Number
 
 THRIFT = 0.1
+OF_RACK = 0.1
 TIE = 1e-9  # lets what `lv` breaks ties by decide where thrift sees none
 
 
@@ -37,6 +40,8 @@ class Thrift(Ranking):
             return Ranking._candidate(self, floor, app, area, way, base, models)
         table = floor.node_table(app.cls, gpus, models, area.slots)
         price = table.price(floor, _price)
+        if not floor.cluster.one_rack:
+            price = price * (1.0 + OF_RACK * free_in_rack(floor))
         row = int(price.argmin())
         allowed = area.mask is None or area.mask[row]
         if not allowed or not floor.has_room(row, gpus, cpus, mem_mb):
