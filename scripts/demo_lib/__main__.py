@@ -51,10 +51,10 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--in-turn", action="store_true", help="one arm after the other, not side by side")
     parser.add_argument("--jobs", type=int, help="default: 4.5 per node")
     parser.add_argument(
-        "--load", type=float, help="offered while jobs arrive (1.4; --moves 0.9, --racks 0.8, --mixed 1.2)"
+        "--load", type=float, help="offered while jobs arrive (1.4; --moves 0.9, --racks 0.7, --mixed 1.2)"
     )
     parser.add_argument("--mean", type=float, help="mean length of a job in seconds (36; 10 with --here)")
-    parser.add_argument("--seed", type=int, default=2)
+    parser.add_argument("--seed", type=int, help="default: 2; 12 with --racks")
     parser.add_argument("--nodes", type=int, help="default: 16; 12 with --mixed")
     parser.add_argument("--gpus", type=int, default=4)
     parser.add_argument("--json", type=Path, metavar="FILE")
@@ -66,6 +66,7 @@ def arguments() -> argparse.Namespace:
         parser.error("--moves, --racks and --mixed are three stories: choose one")
     stories = ((options.moves, moving.RUNS), (options.racks, racks.RUNS), (options.mixed, mixed.RUNS))
     options.runs = next((runs for chosen, runs in stories if chosen), RUNS)
+    options.seed = options.seed if options.seed is not None else racks.SEED if options.racks else 2
     options.nodes = options.nodes or (mixed.NODES if options.mixed else 16)
     if wrong := set(options.only or ()) - set(options.runs):
         parser.error(f"--only {wrong.pop()}: the runs are {', '.join(options.runs)}")
@@ -78,9 +79,19 @@ def arguments() -> argparse.Namespace:
     options.spread = options.spread or ("worn" if options.moves else "cards")
     options.jobs = options.jobs or max(8, round(4.5 * options.nodes))
     if options.load is None:
-        options.load = 0.9 if options.moves else 0.8 if options.racks else 1.2 if options.mixed else 1.4
+        options.load = 0.9 if options.moves else racks.LOAD if options.racks else 1.2 if options.mixed else 1.4
     if options.mean is None:  # one cluster has to run the arms in turn
-        options.mean = 10.0 if options.here else 60.0 if options.moves else 45.0 if options.mixed else 36.0
+        options.mean = (
+            10.0
+            if options.here
+            else 60.0
+            if options.moves
+            else racks.MEAN_S
+            if options.racks
+            else 45.0
+            if options.mixed
+            else 36.0
+        )
     for path in (options.json, options.keep):  # said now, and not when all is done
         if path and not path.absolute().parent.is_dir():
             parser.error(f"{path}: there is no directory {path.absolute().parent}")
@@ -141,6 +152,7 @@ def _place(options: argparse.Namespace, state: Path) -> AbstractContextManager[P
 def _intro(options: argparse.Namespace, speeds: speeds_of.Speeds, jobs: list[workload.DemoJob]) -> str:
     a = sorted(s["A"] for slots in speeds.values() for s in slots.values())
     cards = ADDED[options.spread]
+    seeds = "demo_rack_seeds" if options.racks else "demo_seeds"
     return (
         f"{len(jobs)} jobs of 1-8 GPUs on a real Slurm ({options.slurm}): "
         f"{options.nodes} nodes x {options.gpus} fake GPUs; the {len(options.runs)} arms "
@@ -149,7 +161,7 @@ def _intro(options: argparse.Namespace, speeds: speeds_of.Speeds, jobs: list[wor
         f"class A {a[0]:.2f} .. {a[len(a) // 2]:.2f} .. {a[-1]:.2f} of the median's time. "
         f"pald's scores are {'measured by palctl profile run' if options.profiled else 'a perfect profile of them'}.\n"
         f"{_story(options)}"
-        "The default seed suits placement; `python -m benchmarks.demo_seeds` tells what others show.\n"
+        f"The default seed suits placement; `python -m benchmarks.{seeds}` tells what others show.\n"
     )
 
 

@@ -12,6 +12,7 @@ from .figures import Figures
 from .workload import COMM, TIERS
 
 RACK_SIZE = 4  # nodes
+LOAD, MEAN_S, SEED = 0.7, 40.0, 12
 LEASES = 15  # of Dally's in a mean job: what an hour is to the jobs of the simulated grid (docs/results.md)
 RUNS = {
     "stock": "Slurm alone, with topology/tree",

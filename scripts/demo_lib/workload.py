@@ -47,11 +47,16 @@ class DemoJob:
     def nodes(self) -> int:
         return max(1, self.gpus // 4)
 
+    @property
+    def limit_min(self) -> int:
+        """Its user knows the slowest GPUs and the widest span that it may get."""
+        slowest = self.steps * max((seconds for _, seconds in self.bases), default=self.base)
+        widest = COMM[self.app][-1] if self.apart and self.nodes > 1 else 1.0
+        return max(1, math.ceil(slowest * widest * 2.5 / 60))
+
     def sbatch(self, directory: str, words: tuple[str, ...] = ()) -> list[str]:
         """What a user would type: the tag is all there is of pal-slurm in it."""
         per_node = min(self.gpus, 4)
-        slowest = self.steps * max((seconds for _, seconds in self.bases), default=self.base)
-        limit = max(1, math.ceil(slowest * 2.5 / 60))
         work = f"srun palwork --app {self.app} --class {self.cls} --steps {self.steps} --base {self.base}"
         work += "".join(f" --base-on {model}={seconds}" for model, seconds in self.bases)
         if self.apart:
@@ -64,7 +69,7 @@ class DemoJob:
             comment, more = f"{comment} pal:move", [*words, "--requeue", "--open-mode=append"]
         return [
             "sbatch", "--parsable", f"--job-name=demo{self.number}", f"--comment={comment}", *more,
-            f"--nodes={self.nodes}", "--ntasks-per-node=1", f"--gpus-per-node={per_node}", f"--time={limit}",
+            f"--nodes={self.nodes}", "--ntasks-per-node=1", f"--gpus-per-node={per_node}", f"--time={self.limit_min}",
             f"--output={directory}/{self.number}.out", f"--wrap={work}",
         ]  # fmt: skip
 
