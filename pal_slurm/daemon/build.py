@@ -10,6 +10,7 @@ from pal_slurm.config import Config, database_url
 from pal_slurm.daemon.bell import Bell
 from pal_slurm.daemon.beside.forgetting import Forgetter
 from pal_slurm.daemon.beside.learning import Learner
+from pal_slurm.daemon.beside.resuming import Resuming, accounts_of
 from pal_slurm.daemon.beside.showing import Showing, ShownBeside
 from pal_slurm.daemon.books import Books
 from pal_slurm.daemon.clock import Clock
@@ -182,7 +183,13 @@ def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
             config=config,
             rules=rules_of(config, slurm, setup),
             pace=ReadPace(config.budget.read_share),
-            movers=Movers(MoveRepo(store, name), ledger, writer, lambda job: SampleRepo(store).of_job(name, str(job))),
+            movers=Movers(
+                MoveRepo(store, name),
+                ledger,
+                writer,
+                lambda job: SampleRepo(store).of_job(name, str(job)),
+                resuming=Resuming(outcomes, accounts_of(config), faults),
+            ),
             leases=leases_of(config),
             entries=entries,
             writer=writer,

@@ -142,10 +142,10 @@ class Cycle:
 
     def _move_on(self, round: Round) -> None:
         """Moves that were begun, and how much may be begun."""
-        caps = self.slurm.capabilities()
-        week = self.movers.week(round)
+        caps, week = self.slurm.capabilities(), self.movers.week(round)
         self.movers.costs = Costs.learned(self.config.moves, week)
-        self.rules = replace(self.rules, moves=rules_of_moves(self.config, week, round.now, caps, frozenset()))
+        sure = self.movers.proven(self.config, round.now)
+        self.rules = replace(self.rules, moves=rules_of_moves(self.config, week, round.now, caps, sure))
         self.movers.tend(round, self.rules, caps)
         round.report.moving, round.report.week = len(self.movers.in_hand()), sum_of(week)
 

@@ -28,6 +28,7 @@ from pal_slurm.model.move import Ending, Move
 from pal_slurm.model.operation import KIND_OF, STEPS, Intent, NotBegun, OperationKind
 from pal_slurm.model.placement import Action, Decision, MoveTerms, Placement, PoolCost, Reason
 from pal_slurm.model.pools import NO_RULES, Dearer, PoolRules
+from pal_slurm.model.run import PastRun, RunEnd
 from pal_slurm.model.scores import ScoreTable, bins_with_neutral, neutral_scores
 from pal_slurm.model.snapshot import Knowledge, Reservation, Snapshot, fence_of
 from pal_slurm.model.speed import (
@@ -50,9 +51,9 @@ __all__ = [
     "Action", "App", "Apps", "BoolArray", "Cluster", "Consent", "Dearer", "Decision", "Edit", "EditKind",
     "EditResult", "Ending", "Exclude", "Excluded", "Factors", "Fence", "FloatArray", "Given", "Gpus", "Hint",
     "Include", "IntArray", "Intent", "Job", "JobRef", "JobState", "Knowledge", "Lease", "LeaseAgain", "Move",
-    "MoveTerms", "NotBegun", "OfRunning", "OperationKind", "Outcome", "Pin", "Placement", "Plain", "PoolCost",
-    "PoolRules", "RatedApp", "Reason", "Renew", "Renice", "Request", "Requeue", "Reservation", "ScoreTable", "Shape",
-    "Snapshot", "Speeds", "Tier", "Trust", "Unpin", "Waits", "Warn", "base_of", "bins_with_neutral", "comm_of",
-    "consent_of", "factors", "fence_of", "flat", "homogeneous", "neutral_scores", "placement_of", "predict",
-    "read_hint", "shared_comm", "speeds_of", "step_time", "until",
+    "MoveTerms", "NotBegun", "OfRunning", "OperationKind", "Outcome", "PastRun", "Pin", "Placement", "Plain",
+    "PoolCost", "PoolRules", "RatedApp", "Reason", "Renew", "Renice", "Request", "Requeue", "Reservation", "RunEnd",
+    "ScoreTable", "Shape", "Snapshot", "Speeds", "Tier", "Trust", "Unpin", "Waits", "Warn", "base_of",
+    "bins_with_neutral", "comm_of", "consent_of", "factors", "fence_of", "flat", "homogeneous", "neutral_scores",
+    "placement_of", "predict", "read_hint", "shared_comm", "speeds_of", "step_time", "until",
 ]  # fmt: skip

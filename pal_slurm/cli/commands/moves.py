@@ -57,8 +57,19 @@ def _what_if(palctl: Palctl, as_json: bool, fields: str) -> None:
         rules, caps = rules_of(config, slurm, setup), slurm.capabilities()
     knowledge = KnowledgeKeeper(palctl.store, config, cluster=setup.cluster_name).read(snapshot.cluster, snapshot.taken)
     week = MoveRepo(palctl.store, setup.cluster_name).since(snapshot.taken - WEEK_S)
-    found = what_if(snapshot, knowledge, composition_of(config), config, rules, week, caps)
+    sure = _proven(palctl, setup.cluster_name, snapshot.taken)
+    found = what_if(snapshot, knowledge, composition_of(config), config, rules, week, caps, sure)
     rows = would_rows([(one.job, one.decision, one.said) for one in found])
     print_rows(rows, columns, as_json=as_json, empty="no GPU job runs")
     if not as_json and (config.actuator != "move" or config.moves.mode == "off"):
         say(f"Nothing is moved: actuator is {config.actuator}, moves.mode {config.moves.mode} (pal.yaml).")
+
+
+def _proven(palctl: Palctl, cluster: str, now: float) -> frozenset[tuple[str, str]]:
+    """Whose jobs were seen to resume, where that counts."""
+    if palctl.config.moves.mode != "proven":
+        return frozenset()
+    from pal_slurm.daemon.beside.resuming import accounts_of, proven
+    from pal_slurm.store import OutcomeRepo
+
+    return proven(accounts_of(palctl.config)(), OutcomeRepo(palctl.store, cluster), now)

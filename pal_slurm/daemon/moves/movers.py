@@ -10,7 +10,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from pal_slurm.config import Config
 from pal_slurm.config.moves import MovesSection
+from pal_slurm.daemon.beside.resuming import Resuming
 from pal_slurm.daemon.moves.budget import WEEK_S, losing
 from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.moves.fences import fence_for, over
@@ -54,6 +56,7 @@ class Movers:
     samples: Callable[[int], Sequence[JobSample]]
     note: str = ""  # for `palctl status`
     costs: Costs = field(default_factory=lambda: Costs(MovesSection()))
+    resuming: Resuming | None = None  # who is proven to go on after a requeue; none: nobody
     proposes: Callable[[Round], list[Decision]] | None = None  # instead of what would pay
     going: dict[int, Move] = field(default_factory=dict)  # by job, as of this cycle
     _lives: dict[int, tuple[int, int]] | None = None  # by job that was ever moved: first submit, restarts before
@@ -95,6 +98,9 @@ class Movers:
     def _pinned(self, job: int) -> list[float]:
         steps = self.ledger.of_job(job)
         return [i.written_at for i in steps if i.edit.kind is EditKind.PIN and i.outcome is Outcome.DONE]
+
+    def proven(self, config: Config, now: float) -> frozenset[tuple[str, str]]:
+        return frozenset() if self.resuming is None else self.resuming.pairs(config, now)
 
     # what goes on
 

@@ -61,11 +61,12 @@ def what_if(
     rules: Rules,
     week: Sequence[Move],
     caps: Capabilities,
+    proven: frozenset[tuple[str, str]] = frozenset(),
 ) -> list[WouldMove]:
     """In the order in which Slurm tells of the jobs."""
     if config.actuator == "shadow":
         snapshot = as_if_ours(snapshot)
-    moving = replace(rules, moves=rules_of_moves(as_if_on(config), week, snapshot.taken, caps, frozenset()))
+    moving = replace(rules, moves=rules_of_moves(as_if_on(config), week, snapshot.taken, caps, proven))
     round = Round(CycleReport(shadow=True), 0, 0.0, Passes(0, 0, 0, 0, 0), snapshot)
     round.view, round.knowledge = snapshot, knowledge
     made = list(plan(snapshot, knowledge, composition, Circumstances()).decisions)
