@@ -1,8 +1,10 @@
 """What the demo would show with other seeds: its workload and hidden speeds in the simulator.
 
     python -m benchmarks.demo_seeds [--seeds 12] [--load 1.4]
+    python -m benchmarks.demo_seeds --moves [--nodes 8] [--jobs 40] [--load 0.9] [--mean 60]
 
-The demo's default seed is a good one. This says how good, and what to expect of any other.
+The demo's default seed is a good one. This says how good, and what to expect of any other. --moves: `pal` without and
+with moves, as pald makes them, on the workload of `scripts/demo --moves`, with what a start and a restart cost there.
 """
 
 from __future__ import annotations
@@ -16,21 +18,32 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT / "scripts"))
+sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "benchmarks")]
 
+import twin  # noqa: E402
 from demo_lib import speeds, workload  # noqa: E402
+from demo_lib.__main__ import WORN_SHARE  # noqa: E402
 
 NODES, GPUS = 16, 4
+LAUNCH_S, RESTART_S = 0.6, 2.5
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description="What the demo would show with other seeds.")
     parser.add_argument("--seeds", type=int, default=12)
-    parser.add_argument("--jobs", type=int, default=72)
-    parser.add_argument("--load", type=float, default=1.4)
-    parser.add_argument("--mean", type=float, default=36.0)
+    parser.add_argument("--moves", action="store_true")
+    parser.add_argument("--nodes", type=int, default=8, help="with --moves")
+    parser.add_argument("--jobs", type=int)
+    parser.add_argument("--load", type=float)
+    parser.add_argument("--mean", type=float)
     parser.add_argument("--spread", choices=("cards", "measured"), default="cards")
     options = parser.parse_args()
+    usual = (40, 0.9, 60.0) if options.moves else (72, 1.4, 36.0)
+    for key, value in zip(("jobs", "load", "mean"), usual, strict=True):
+        if getattr(options, key) is None:
+            setattr(options, key, value)
+    if options.moves:
+        return with_moves(options)
     print(f"{'seed':>4} {'avg JCT':>9} {'makespan':>9}   pal against packed, simulated")
     rows = []
     for seed in range(1, options.seeds + 1):
@@ -42,6 +55,21 @@ def main() -> int:
     avg, makespan = (sum(column) / len(rows) for column in zip(*rows, strict=True))
     both = sum(a < 0 and m < 0 for a, m in rows)
     print(f"mean {avg:>+9.1%} {makespan:>+9.1%}   both lower with {both} of {len(rows)} seeds")
+    return 0
+
+
+def with_moves(options: argparse.Namespace) -> int:
+    print(f"{'seed':>4} {'avg JCT':>8} {'makespan':>8} {'moves':>5}   with moves against without, simulated")
+    ratios = []
+    for seed in range(1, options.seeds + 1):
+        drawn = (options.jobs, options.nodes * GPUS, seed, options.load, options.mean)
+        jobs, hidden = workload.make(*drawn, saves=True), speeds.make(options.nodes, GPUS, seed, False, WORN_SHARE)
+        still = twin.simulated(jobs, hidden, LAUNCH_S, "pal")
+        moved = twin.simulated(jobs, hidden, LAUNCH_S, "pal", RESTART_S)
+        ratios.append((moved.avg_jct_s / still.avg_jct_s, moved.makespan_s / still.makespan_s))
+        print(f"{seed:>4} {ratios[-1][0]:>8.3f} {ratios[-1][1]:>8.3f} {moved.moves:>5}", flush=True)
+    avg, makespan = (sum(column) / len(ratios) for column in zip(*ratios, strict=True))
+    print(f"mean {avg:>8.3f} {makespan:>8.3f}")
     return 0
 
 

@@ -89,13 +89,14 @@ def run(
     locality: float = LOCALITY,
     cluster: Cluster = CLUSTER,
     moves: bool = True,
+    moving: str = "",
     seed: int = 0,
 ) -> TraceOutcome:
     """One policy on one world. Published policies act in rounds, ours at once, unless told otherwise."""
     if round_s is None:
         round_s = ROUND_S if policy.startswith("artifact/") else 0.0
     setting = Setting(cluster, locality, ClusterRules(round_s, cost), moves)
-    spec = PolicySpec(policy=policy, order=order, placement=placement, patience=patience, fill=fill)
+    spec = PolicySpec(policy=policy, order=order, placement=placement, patience=patience, fill=fill, moving=moving)
     scheduler = scheduler_for(spec, setting, truth if known is None else known, seed)
     return Engine(cluster, truth, work, scheduler, setting.rules).run()
 

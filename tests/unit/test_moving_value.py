@@ -133,9 +133,9 @@ def test_who_hardly_feels_a_slow_gpu_takes_it_for_another_ones_sake_and_nobody_e
         felt = {("B", "n1", slot): 1.0 / (1.0 - share) for slot in range(4)}
         return look(jobs, slow("n1") | felt, nodes=2)
 
-    gains = {d.job: d.terms.gain_s for d in with_loss(0.03) if d.terms}
-    assert gains == {1: pytest.approx(HOUR / 3), 2: pytest.approx(-HOUR * 0.03 / 0.97)}
-    assert with_loss(0.06) == []
+    gains = {d.job: d.terms.gain_s for d in with_loss(0.015) if d.terms}
+    assert gains == {1: pytest.approx(HOUR / 3), 2: pytest.approx(-HOUR * 0.015 / 0.985)}
+    assert with_loss(0.03) == []
 
 
 def test_a_job_may_make_room_for_the_head() -> None:

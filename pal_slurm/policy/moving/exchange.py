@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pal_slurm.policy.moving.value import RunsNow
 
 MOST_PAIRS = 256  # jobs of one shape, those that could win most, for which a partner is sought
-MOST_SLOWER = 0.05
+MOST_SLOWER = 0.02
 MOST_SLOWER_MODEL = 0.25
 
 Pair = tuple["RunsNow", "RunsNow", float, float]  # what the first wins, and the second
