@@ -105,3 +105,10 @@ class Decision:
     until: float | None = None  # when one that waits will probably start, or takes what it is offered, if that is known
     terms: MoveTerms | None = None  # of MOVE and STOP
     weighed: tuple[PoolCost, ...] = ()  # where GPU models differ
+
+    def ranked(self, rank: int) -> Decision:
+        """The same at its place in the order."""
+        return Decision(
+            self.job, self.task, self.action, self.reason, self.placement, self.step_time, self.slurm_step_time, rank,
+            self.slurm_placement, self.until, self.terms, self.weighed,
+        )  # fmt: skip

@@ -21,7 +21,8 @@ class Agenda:
 
     def line_up(self, groups: Iterable[Group], free: float, *, heads: bool) -> None:
         """Those that may have room, and the first of each queue that have none, if room is kept for such `heads`."""
-        due, first = self._due, dict[tuple[str, ...], Group]()
+        due = self._due
+        first: dict[tuple[str, ...], Group] = {}
         for group in groups:
             if group.gpus <= free:
                 due[group] = group.line[0].key

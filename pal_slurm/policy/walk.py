@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Hashable, Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from pal_slurm.model import Action, App, Decision, Job, Placement, PoolCost, Reason, predict
@@ -234,23 +233,25 @@ class Walk:
     ) -> None:  # fmt: skip
         decision = Decision(job.id, task, action, why, where if action is Action.START else None)
         if not self.facts.alone:
-            decision = replace(self._beside_slurms(decision, job, app, where, state), weighed=weighed)
+            decision = self._beside_slurms(decision, job, app, where, state, weighed)
         self.take(job.id if task is None else (job.id, task), job, where)
         self.tell(decision)
         if self.facts.alone:
             self.planner.starts(job, where)
 
-    def _beside_slurms(self, decision: Decision, job: Job, app: App, where: Placement, state: Floor) -> Decision:
+    def _beside_slurms(
+        self, d: Decision, job: Job, app: App, where: Placement, state: Floor, weighed: tuple[PoolCost, ...]
+    ) -> Decision:
         """With what Slurm itself would give it, and how fast each is."""
         cluster, scores = self.planner.cluster, self.planner.knowledge.scores
         slurms = first_fit(job, state)
         theirs = None if slurms is None else predict(app, slurms, cluster, scores)
-        ours, why = theirs, decision.reason
-        if decision.action is Action.START:
+        ours, why = theirs, d.reason
+        if d.action is Action.START:
             ours = predict(app, where, cluster, scores)
             if not state.merit(app.cls).informed:
                 why = Reason.NEUTRAL
-        return Decision(job.id, decision.task, decision.action, why, decision.placement, ours, theirs, 0, slurms)
+        return Decision(job.id, d.task, d.action, why, d.placement, ours, theirs, 0, slurms, weighed=weighed)
 
     def take(self, who: Hashable, job: Job, where: Placement) -> None:
         self.floor.take(job, where)
@@ -284,7 +285,7 @@ class Walk:
             rank += 1
             told = self.told.get(job)
             if told is not None:
-                yield from (replace(decision, rank=rank) for decision in told)
+                yield from (decision.ranked(rank) for decision in told)
             elif group is not None:
                 why, until = self._why_waits(group, place)
                 yield Decision(job, None, Action.WAIT, why, rank=rank, until=until)

@@ -53,7 +53,6 @@ class Stage(Protocol):
 
     now: float
 
-    def run_of(self, job: int) -> Run: ...
     def start(self, run: Run, gpus: Gpus) -> None: ...
     def stop(self, run: Run) -> None: ...
 
@@ -130,9 +129,6 @@ class Engine:
         return self._outcome(time.process_time() - began)
 
     # what schedulers may do
-
-    def run_of(self, job: int) -> Run:
-        return self._by_job[job]
 
     def start(self, run: Run, gpus: Gpus) -> None:
         """Start a waiting job on these GPUs, or move a running one to them."""
