@@ -92,10 +92,10 @@ class DatabaseShown(Shown):
 
 
 class ForgottenShown(Shown):
-    table: str
-    what: str
-    older_than_days: float
-    rows: int
+    table: Text = UNSET
+    what: Text = UNSET
+    older_than_days: Figure = UNSET
+    rows: Whole = UNSET
 
 
 class VacuumShown(Shown):
@@ -228,9 +228,16 @@ class StatusShown(Shown):
     warnings: list[str]
 
 
+class SwitchShown(Shown):
+    name: Text = UNSET
+    level: Annotated[Whole, Meta(description="0: the racks")] = UNSET
+    nodes: list[str] | UnsetType = UNSET
+    gpus: Whole = UNSET
+
+
 class TopologyShown(Shown):
     levels: int
-    switches: list[Told]
+    switches: list[SwitchShown]
     faults: list[str]
 
 

@@ -68,6 +68,9 @@ def test_vacuum_removes_what_is_old_and_gives_the_space_back(store: Store, confi
 
 def test_vacuum_says_in_words_what_it_did(store: Store, config: Path) -> None:
     fill(store, 400, 3)
+    some = run(config, "vacuum", "-n", "-o", "rows,what").output
+    assert some.splitlines()[0].split() == ["ROWS", "WHAT"]
+    assert json.loads(run(config, "vacuum", "-n", "-o", "rows", "--json").output)["removed"][0].keys() == {"rows"}
     would = run(config, "vacuum", "-n").output
     assert "closed operations" in would and "365" in would and "these would be removed" in would
     assert "MB given back" in run(config, "vacuum").output

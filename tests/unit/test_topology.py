@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -213,5 +214,9 @@ def test_palctl_topology_draws_the_tree_and_says_what_is_missing(tmp_path: Path)
     pal.write_text(pal.read_text() + "apps: {bert: {class: A, comm: {rack: 1.1, cluster: 1.5}}}\n")
     fine = CliRunner().invoke(palctl, ["--config", str(pal), "topology"])
     assert fine.exit_code == 0 and "note" not in fine.output
+    some = CliRunner().invoke(palctl, ["--config", str(pal), "topology", "-o", "name,gpus"]).output.splitlines()
+    assert some[0].split() == ["NAME", "GPUS"] and sorted(some[1].split()) == ["4", "l1"] and len(some) == 8
+    told = json.loads(CliRunner().invoke(palctl, ["--config", str(pal), "topology", "--json"]).output)
+    assert {"name": "s1", "level": 1, "nodes": ["n1", "n2", "n3", "n4"], "gpus": 8} in told["switches"]
     words = ["--config", str(pal), "topology", "--file", str(tmp_path / "topology.conf")]
     assert "note l5: some switches of the file that slurmctld does not tell" in CliRunner().invoke(palctl, words).output

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.context import Palctl, choose, output_options, pass_palctl
 from pal_slurm.cli.outcomes import progress_bar
 from pal_slurm.errors import StoreError
 
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from pal_slurm.store import Store
     from pal_slurm.store.retention import Rule
     from pal_slurm.store.space import GivenBack
+
+FIELDS = ("table", "what", "older_than_days", "rows")
 
 
 @click.group(name="db", short_help="Upgrade, check, shrink and copy the database.")
@@ -64,9 +67,9 @@ def check(palctl: Palctl, as_json: bool) -> None:
 @command.command()
 @click.option("-n", "--dry-run", is_flag=True, help="Only say what is old.")
 @click.option("--full", is_flag=True, help="Rewrite everything; nobody can write meanwhile.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@output_options
 @pass_palctl
-def vacuum(palctl: Palctl, dry_run: bool, full: bool, as_json: bool) -> None:
+def vacuum(palctl: Palctl, dry_run: bool, full: bool, as_json: bool, fields: str) -> None:
     """Forget now what is old, as pald does once an hour, and give the space back.
 
     What is old say database.keep_days and database.keep_runs_days. pald goes on meanwhile; killed in between, the rest
@@ -78,6 +81,7 @@ def vacuum(palctl: Palctl, dry_run: bool, full: bool, as_json: bool) -> None:
     from pal_slurm.store.space import give_back
     from pal_slurm.store.tables import metadata
 
+    columns = choose(fields, FIELDS, FIELDS)
     store, which = palctl.store, rules(keep_of(palctl.config), time.time())
     rows = [count(store, rule) for rule in which]
     given = None
@@ -92,9 +96,10 @@ def vacuum(palctl: Palctl, dry_run: bool, full: bool, as_json: bool) -> None:
     told = [_forgotten(rule, removed) for rule, removed in zip(which, rows, strict=True)]
     if as_json:
         space = {} if given is None else {"given_back_bytes": given.bytes, "free_bytes": given.free}
-        click.echo(to_json({"database": store.shown, "dry_run": dry_run, "removed": told, **space}))
+        removed = [{field: row[field] for field in columns} for row in told]
+        click.echo(to_json({"database": store.shown, "dry_run": dry_run, "removed": removed, **space}))
     else:
-        _say(store, told, given)
+        _say(store, told, columns, given)
 
 
 def _tell_rows(tell: OnProgress | None, done: int, total: int, more: int) -> None:
@@ -111,12 +116,12 @@ def _forgotten(rule: Rule, rows: int) -> Row:
     }
 
 
-def _say(store: Store, told: list[Row], given: GivenBack | None) -> None:
+def _say(store: Store, told: list[Row], columns: Sequence[str], given: GivenBack | None) -> None:
     from pal_slurm.report.text import table
 
     old = [row for row in told if row["rows"]]
     if old:
-        click.echo("\n".join(table(old, ("table", "what", "older_than_days", "rows"))))
+        click.echo("\n".join(table(old, columns)))
     click.echo(f"{store.shown}: ", nl=False)
     if given is None:
         click.echo("these would be removed" if old else "nothing is old")

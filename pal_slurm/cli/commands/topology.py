@@ -4,25 +4,28 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
-from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.context import Palctl, choose, output_options, pass_palctl, print_rows
 from pal_slurm.cli.say import say
 
+FIELDS = ("name", "level", "nodes", "gpus")
+
 if TYPE_CHECKING:
+    from pal_slurm.report.text import Row
     from pal_slurm.slurm.nodes import NodeRecord
     from pal_slurm.slurm.topology import Topology
 
 
 @click.command(name="topology", short_help="Racks and what is above them, as placements see them.")
 @click.option("--file", "conf", type=click.Path(path_type=Path), help="Judge this topology.conf or topology.yaml too.")
-@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+@output_options
 @pass_palctl
-def command(palctl: Palctl, conf: Path | None, as_json: bool) -> None:
+def command(palctl: Palctl, conf: Path | None, as_json: bool, fields: str) -> None:
     """Racks and what is above them, as placements see them, and what is missing; exit code 1 when something is.
 
     With --file: what Slurm would make of that file, before it has to start with it, and what of it the running Slurm
@@ -35,6 +38,7 @@ def command(palctl: Palctl, conf: Path | None, as_json: bool) -> None:
     from pal_slurm.slurm.topology import faults, topology_of
     from pal_slurm.slurm.topology_file import dropped, read_topology_file
 
+    columns = choose(fields, FIELDS, FIELDS)
     text = None if conf is None else read_input(str(conf)).decode("utf-8", "replace")
     written = None if conf is None or text is None else read_topology_file(conf, text)
     cluster = palctl.config.cluster
@@ -47,15 +51,29 @@ def command(palctl: Palctl, conf: Path | None, as_json: bool) -> None:
     if written is not None:
         found += dropped(written, machine.topology.switches)
     if as_json:
-        switches = [{"name": s.name, "level": s.level, "nodes": list(s.nodes)} for s in topology.switches]
+        every = zip(_rows(topology, gpus), topology.switches, strict=True)
+        whole = ({**row, "nodes": list(switch.nodes)} for row, switch in every)
+        switches = [{field: row[field] for field in columns} for row in whole]
         click.echo(json.dumps({"levels": len(topology.levels), "switches": switches, "faults": found}, indent=2))
     else:
-        say("\n".join(tree_lines(topology, gpus)))
+        if fields:
+            print_rows(_rows(topology, gpus), columns, as_json=False, empty="Slurm tells no switches, blocks or rings")
+        else:
+            say("\n".join(tree_lines(topology, gpus)))
         for fault in found:
             click.echo(f"{click.style('note', fg='yellow')} ", nl=False)
             say(fault)
     if found:
         sys.exit(1)
+
+
+def _rows(topology: Topology, gpus: Mapping[str, int]) -> list[Row]:
+    from pal_slurm.slurm.topology import named
+
+    return [
+        {"name": s.name, "level": s.level, "nodes": named(s.nodes), "gpus": sum(gpus.get(node, 0) for node in s.nodes)}
+        for s in topology.switches
+    ]
 
 
 def gpus_of(nodes: Sequence[NodeRecord]) -> dict[str, int]:
