@@ -15,20 +15,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from pal_slurm.errors import BadInput
-from pal_slurm.model import App, Apps, Cluster, ScoreTable, comm_of, homogeneous, step_time
-from pal_slurm.model.hostlist import expand_hosts
+from pal_slurm.model import Apps, Cluster, ScoreTable, comm_of, step_time
 from pal_slurm.scores import binned
+from pal_slurm.sim.accounted import LIMIT_FACTOR, works_of
 from pal_slurm.sim.compare import Column, Interval, compare, interval
 from pal_slurm.sim.engine import ClusterRules, OnProgress
 from pal_slurm.sim.policies import PolicySpec, Setting
 from pal_slurm.sim.traces.sacct import Ran
-from pal_slurm.sim.workload import Work, Workload, workload
+from pal_slurm.sim.workload import Workload, workload
 from pal_slurm.sim.worlds import World
 
 SHIFT_S = 300.0  # submissions are shifted by up to so much in a replay
 WORTH = 0.01  # less than 1 % is called no gain
-LIMIT_FACTOR = 2.0  # time limit over run time, where accounting names none
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,72 +72,6 @@ class GainReport:
     moving: MovingGain | None = None
 
 
-def cluster_of(rans: Sequence[Ran], width: int | None) -> Cluster:
-    """The nodes that accounting names; `width`: GPUs on each, else the most that a one-node job had."""
-    names: set[str] = set()
-    most = 1
-    for ran in rans:
-        nodes = expand_hosts(ran.node_list)
-        if not nodes:
-            raise BadInput(
-                f"Job {ran.name}: NodeList {ran.node_list[:60]!r} names no nodes; add NodeList to sacct's -o."
-            )
-        names |= nodes
-        most = max(most, -(-ran.gpus // len(nodes)))
-    width = most if width is None else width
-    if most > width:
-        raise BadInput(f"A job had {most} GPUs on each of its nodes; --gpus-per-node {width} is too few.")
-    return replace(homogeneous(len(names), width), node_names=tuple(sorted(names)))
-
-
-def works_of(
-    rans: Sequence[Ran], cluster: Cluster, scores: ScoreTable, apps: Apps, comm: tuple[float, float, float, float]
-) -> Workload:
-    """The jobs with the work that they had, as far as it can be told."""
-    expected = _ExpectedWorst(scores)
-    made: dict[str | None, App] = {}
-    works = []
-    for i, ran in enumerate(rans):
-        if ran.app not in made:
-            known = apps.get(ran.app)
-            factors = known.comm if known.comm != (1.0, 1.0, 1.0, 1.0) else comm
-            made[ran.app] = App(ran.app or "?", known.cls, {"gpu": 1.0}, factors)
-        app = made[ran.app]
-        rows = sorted(cluster.node_index[name] for name in expand_hosts(ran.node_list) or ())
-        worst = expected(scores.index(app.cls), tuple(rows), ran.gpus)
-        factor = step_time(1.0, worst, comm_of(app, cluster.tier_of(tuple(rows), ran.gpus)))
-        run_s = ran.end - ran.start
-        limit_s = ran.limit_s or LIMIT_FACTOR * run_s
-        works.append(Work(i, ran.submit, ran.gpus, run_s / factor, app, limit_s, ran.user))
-    return workload(works).from_zero()
-
-
-class _ExpectedWorst:
-    """The expected worst score of so many GPUs drawn from some nodes."""
-
-    def __init__(self, scores: ScoreTable) -> None:
-        self._score = scores.score
-        self._seen: dict[tuple[int, tuple[int, ...], int], float] = {}
-
-    def __call__(self, cls: int, rows: tuple[int, ...], gpus: int) -> float:
-        key = (cls, rows, gpus)
-        if key not in self._seen:
-            each = -(-gpus // len(rows))
-            width = self._score.shape[2]
-            ordered = np.sort(self._score[cls, list(rows)], axis=1)
-            # chance that the k-th lowest of `width` is the worst of `each` drawn
-            below = np.array([_choose(k, each) for k in range(width + 1)]) / _choose(width, each)
-            self._seen[key] = float((ordered * np.diff(below)).sum(axis=1).max())
-        return self._seen[key]
-
-
-def _choose(n: int, k: int) -> float:
-    out = 1.0
-    for i in range(k):
-        out *= max(n - i, 0) / (i + 1)
-    return out
-
-
 def estimate(
     rans: Sequence[Ran],
     cluster: Cluster,
@@ -156,7 +88,7 @@ def estimate(
     setting = Setting(cluster, locality, ClusterRules(restart_cost_s=move_cost_s or 0.0), requeue=False)
     specs = [
         PolicySpec(policy="packed", order="fifo", fill="easy"),
-        PolicySpec(policy="pal", order="fifo", fill="easy"),
+        PolicySpec(policy="pal", order="fifo", fill="easy", moving="none"),  # as pald: prices, where models differ
     ]
     if move_cost_s is not None:
         specs.append(PolicySpec(name="pal that moves", policy="pal", order="fifo", fill="easy", moves=True))
@@ -184,7 +116,10 @@ def estimate(
         saved_jct=jct,
         most=max(0.0, 1.0 - _least_gpu_seconds(load, cluster, scores) / used),
         verdict=_verdict(hours, blind, spreads, used / 3600),
-        assumptions=_assumptions(rans, apps, scores, locality, replays, move_cost_s),
+        assumptions=(
+            *_assumptions(rans, apps, scores, locality, replays, move_cost_s),
+            *_of_models(load, cluster),
+        ),
         moving=_moving(moving[0], packed, ours, used, move_cost_s) if moving and move_cost_s is not None else None,
     )
 
@@ -269,6 +204,18 @@ def _assumptions(
         f"{moved} CPUs, memory, partitions, limits and priorities are left out.",
         f"{replays} replays with submissions shifted by up to {SHIFT_S / 60:g} minutes; "
         "the interval covers that chance and nothing else.",
+    )
+
+
+def _of_models(load: Workload, cluster: Cluster) -> tuple[str, ...]:
+    if len(cluster.models) == 1:
+        return ()
+    held = sum(1 for work in load.works if work.model)
+    return (
+        f"GPU models: {', '.join(cluster.models)}. {len(load.works) - held} of {len(load.works)} jobs run an "
+        "application whose speed on each is known, and may have any; the others keep the model on which they ran.",
+        "That a job asked for its model is known only where accounting has ReqTRES or Constraints; what models bill is "
+        "left out.",
     )
 
 

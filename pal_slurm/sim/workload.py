@@ -29,6 +29,7 @@ class Work:
     requeue: bool = True  # may be moved once it runs
     per_node: int = 0  # GPUs on each of its nodes, if the user said so; 0: any split
     line: int = 0  # of the trace file that holds it; 0: none does
+    model: str = ""  # of GPUs, that it has to have; empty: any
 
     def ideal_s(self) -> float:
         """Run time on median GPUs of the model that is best for it, with no cost of distance."""
@@ -46,6 +47,7 @@ class Work:
             shape=_shape(self.gpus, self.per_node),
             gpu_job=True,
             requeue=self.requeue,
+            types=(self.model,) if self.model else (),
         )
 
 

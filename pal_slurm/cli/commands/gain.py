@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import re
 import subprocess
 import time
 from pathlib import Path
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     "--scores", type=click.Path(path_type=Path), help="Scores as for `palctl scores import`; else the database's."
 )
 @click.option("--gpus-per-node", type=Whole(1, 64), help="Default: the most that a one-node job had.")
+@click.option(
+    "--models", default="", metavar="MODEL=NODES,...", help="GPU models of nodes: v100=n[1-8],h100=n[9-10]; else known."
+)
 @click.option("--locality", default=1.7, type=Number(1), help="Factor on jobs that span nodes.")
 @click.option("--repeat", default=10, type=Whole(2, 1000), help="Replays, for the interval.")
 @click.option("--seed", default=0, type=Whole(0), help="Of everything that is drawn.")
@@ -46,6 +50,7 @@ def command(
     days: int,
     scores: Path | None,
     gpus_per_node: int | None,
+    models: str,
     locality: float,
     repeat: int,
     seed: int,
@@ -54,7 +59,8 @@ def command(
     as_json: bool,
 ) -> None:
     """Replay the GPU jobs of the last days as Slurm and as pald would place them, with this site's own scores."""
-    from pal_slurm.sim.gain import cluster_of, estimate
+    from pal_slurm.sim.accounted import cluster_of
+    from pal_slurm.sim.gain import estimate
     from pal_slurm.sim.traces.sacct import read_rows
 
     with _accounting(palctl, sacct_file, days) as table:
@@ -65,7 +71,7 @@ def command(
             f"{table.path}: no GPU job has ended there; {left_out} rows were left out. Accounting knows of GPUs where "
             "slurm.conf has AccountingStorageTRES=gres/gpu."
         )
-    cluster = cluster_of(rans, gpus_per_node)
+    cluster = cluster_of(rans, gpus_per_node, _models(palctl, models))
     known, apps = _knowledge(palctl, cluster, scores)
     with progress_bar("replaying") as progress:
         cost = move_cost if moves else None
@@ -76,6 +82,29 @@ def command(
         click.echo(to_json(report))
     else:
         _print(report, left_out)
+
+
+def _models(palctl: Palctl, told: str) -> dict[str, str]:
+    """GPU model by node: as told, else as the database has the cards, by the site's own names for them."""
+    from pal_slurm.model.hostlist import expand_hosts
+    from pal_slurm.store import GpuRepo
+
+    found: dict[str, str] = {}
+    for item in re.split(r",(?![^\[]*\])", told) if told else ():
+        model, equals, nodes = item.partition("=")
+        names = expand_hosts(nodes) if equals and model else None
+        if not names:
+            raise BadInput(f"--models {told!r}: {item!r} is not of the form MODEL=NODES")
+        found |= dict.fromkeys(names, model)
+    if told:
+        return found
+    try:
+        named = palctl.config.cluster.models
+        for stay in GpuRepo(palctl.store).current():
+            found[stay.node] = next((name for name in named if name.lower() in stay.model.lower()), stay.model)
+    except (ConfigError, StoreError):
+        return {}
+    return {node: model for node, model in found.items() if model}
 
 
 def _accounting(palctl: Palctl, file: Path | None, days: int) -> Table:
@@ -114,9 +143,11 @@ def _knowledge(palctl: Palctl, cluster: Cluster, file: Path | None) -> tuple[Sco
     if file is not None:
         return table_for(cluster, placed_scores(str(file), PUBLISHED)), PUBLISHED
     try:
-        from pal_slurm.learning.knowledge import known_apps, score_table
+        from pal_slurm.learning.knowledge import KnowledgeKeeper, score_table
 
-        return score_table(palctl.store, palctl.config, cluster, time.time()), known_apps(palctl.store, palctl.config)
+        now = time.time()
+        scores = score_table(palctl.store, palctl.config, cluster, now)
+        return scores, KnowledgeKeeper(palctl.store, palctl.config).rated(cluster, now)
     except (ConfigError, StoreError) as why:
         say(f"note: no scores: {why}", err=True)
         return neutral_scores(cluster), PUBLISHED

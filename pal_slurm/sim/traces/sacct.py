@@ -42,6 +42,7 @@ class Ran:
     app: str | None
     limit_s: float | None
     line: int
+    asked: str = ""  # for GPUs, and node features, where accounting tells
 
 
 class Sacct:
@@ -90,7 +91,8 @@ def _ran(row: Row) -> Ran | None:
     hint = read_hint(row.text("Comment") if row.has("Comment") else None)
     limit_s = _limit(row) if row.has("Timelimit") else None
     nodes = row.text("NodeList") if row.has("NodeList") else ""
-    return Ran(name, submit, start, end, gpus, nodes, row.text("User"), hint.app, limit_s, row.line)
+    asked = ",".join(row.text(column) for column in ("ReqTRES", "Constraints") if row.has(column))
+    return Ran(name, submit, start, end, gpus, nodes, row.text("User"), hint.app, limit_s, row.line, asked)
 
 
 def _gpus(row: Row) -> int:
