@@ -88,7 +88,7 @@ class PoolCost(NamedTuple):
     price: float  # what a second there costs those who wait, in seconds
     cost_s: float  # what the job's run there costs it and the others, and the wait for it
     wait_s: float  # the part of it that is its wait; 0: it is free
-    free: bool
+    free: bool | None  # None: it would have cost more even so, and nobody looked
 
 
 @dataclass(frozen=True, slots=True)

@@ -216,7 +216,7 @@ def _weighed(w: Weighed) -> str:
 
 def _pool(pool: PoolCost) -> str:
     doubt = "" if pool.source == "told" else f" +-{pool.doubt:.0%}"
-    room = "free" if pool.free else f"taken, {pool.wait_s:.0f} s to wait"
+    room = {True: "free", False: f"taken, {pool.wait_s:.0f} s to wait", None: "not looked for room there"}[pool.free]
     return (
         f"Pool {shown(pool.pool)}: {pool.step_time:.4g} s/step, rate {pool.rate:.2f}{doubt} ({SOURCES[pool.source]}); "
         f"{room}; a second there costs those who wait {pool.price:.2f} s; in all {pool.cost_s:.0f} s."

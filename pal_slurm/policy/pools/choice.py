@@ -114,33 +114,28 @@ class PoolChoice:
 
     def takes(self, job: Job, need: Need, app: App, fits: Callable[[Need], bool]) -> PoolTaken:
         """`fits`: whether there is room now. Where it has no choice, or no pool has room, nothing is chosen."""
-        planner, options = self._planner, self.of(need, app)
-        free = [fits(option.need) for option in options]
-        if not any(free):
+        options = self.of(need, app)
+        if not options:
             return PoolTaken(need, math.inf, ())
         if self._prices is None:
             self._prices = self._price()
         gpus, best = job.shape.least_gpus if job.shape else 1, min(option.step for option in options)
         runs_s = self._runs_s(job)
-        costs, waits = [], []
-        for option, there in zip(options, free, strict=True):
-            ahead = 0.0 if there else (self._ahead[option.pool] + gpus) / max(1, self._pools.gpus[option.pool])
-            waits.append(ahead * self._usual_s)
-            costs.append(runs_s * option.step / best * (1.0 + self._prices[option.pool]) + waits[-1])
-        weighed = tuple(
-            PoolCost(
-                self._pools.names[o.pool], o.step, best / o.step, *o.trust, self._prices[o.pool], cost, wait, there
-            )
-            for o, cost, wait, there in zip(options, costs, waits, free, strict=True)
-        )
-        wanted = min(range(len(options)), key=costs.__getitem__)
-        now = min((i for i in range(len(options)) if free[i]), key=costs.__getitem__)
-        if costs[now] <= costs[wanted] * (1 + NEARLY):
-            near = [i for i in range(len(options)) if free[i] and costs[i] <= costs[wanted] * (1 + NEARLY)]
+        runs = [runs_s * option.step / best * (1.0 + self._prices[option.pool]) for option in options]
+        free, now = _look(options, runs, fits)
+        if now is None:
+            return PoolTaken(need, math.inf, ())
+        waits = [self._wait(o, gpus) if there is False else 0.0 for o, there in zip(options, free, strict=True)]
+        costs = [run + wait for run, wait in zip(runs, waits, strict=True)]
+        weighed = tuple(self._told(*row, best) for row in zip(options, costs, waits, free, strict=True))
+        wanted = min((i for i, there in enumerate(free) if there is not None), key=costs.__getitem__)
+        near = [i for i, there in enumerate(free) if there and costs[i] <= costs[wanted] * (1 + NEARLY)]
+        if near:
             return PoolTaken(options[self._of_equals(options, near)].need, math.inf, weighed)
         doubt = max(options[now].trust.doubt, options[wanted].trust.doubt)  # nobody waits for what may be no better
         if costs[now] <= costs[wanted] * (1 + NEARLY) * (1 + doubt):
             return PoolTaken(options[now].need, math.inf, weighed)
+        planner = self._planner
         since, until = self._until(job)
         if until <= planner.now or planner.facts.rivals(job, since):
             return PoolTaken(options[now].need, math.inf, weighed)
@@ -148,6 +143,16 @@ class PoolChoice:
         self._ahead[options[wanted].pool] += gpus
         self.soonest = min(self.soonest, until)
         return PoolTaken(None, until, weighed)
+
+    def _wait(self, option: PoolOption, gpus: int) -> float:
+        """Until so many of its GPUs are given back, behind those who wait for them already."""
+        return (self._ahead[option.pool] + gpus) / max(1, self._pools.gpus[option.pool]) * self._usual_s
+
+    def _told(self, o: PoolOption, cost: float, wait: float, free: bool | None, best: float) -> PoolCost:
+        assert self._prices is not None
+        return PoolCost(
+            self._pools.names[o.pool], o.step, best / o.step, *o.trust, self._prices[o.pool], cost, wait, free
+        )
 
     def _of_equals(self, options: Sequence[PoolOption], near: Sequence[int]) -> int:
         """Of pools that cost about the same the one that others want least, where the job itself hardly minds."""
@@ -218,3 +223,18 @@ class PoolChoice:
         for option in options:
             rates[option.pool] = round(best / option.step, 6)
         return tuple(rates)
+
+
+def _look(
+    options: Sequence[PoolOption], runs: Sequence[float], fits: Callable[[Need], bool]
+) -> tuple[list[bool | None], int | None]:
+    """Where there is room, cheapest first, as far as that can matter (None: not looked at); the cheapest with room."""
+    free: list[bool | None] = [None] * len(options)
+    first: int | None = None
+    for i in sorted(range(len(options)), key=runs.__getitem__):
+        if first is not None and runs[i] > runs[first] * (1 + NEARLY):
+            break
+        free[i] = fits(options[i].need)
+        if free[i] and first is None:
+            first = i
+    return free, first
