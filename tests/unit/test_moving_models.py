@@ -44,14 +44,16 @@ def runs(number: int, node: str, slots: tuple[int, ...], app: str | None, **fact
     return running(number, {node: slots}, NOW + 20 * HOUR_S, **{**told, "hint": Hint(app), **facts})
 
 
-def moves(*jobs: Job, rules: PoolRules | None = None, cost_s: float = 60.0) -> dict[int, Decision]:
+def moves(
+    *jobs: Job, rules: PoolRules | None = None, cost_s: float = 60.0, crowded: bool = False
+) -> dict[int, Decision]:
     free = CLUSTER.gpu_free.copy()
     for job in jobs:
         for node, slots in zip(job.nodes, job.gpus, strict=True):
             free[CLUSTER.node_index[node], list(slots)] = False
     seen = held_to_models(snapshot(*jobs, cluster=replace(CLUSTER, gpu_free=free)), lambda _: ())
     knows = Knowledge(neutral_scores(CLUSTER), APPS, rules or PoolRules("ok"))
-    look = ByValue(seen, knows, compose("pal").placement, margin=2.0, most=8)
+    look = ByValue(seen, knows, compose("pal").placement, margin=2.0, most=8, crowded=crowded)
     return {d.job: d for d in look.moves([MayMove(job, cost_s) for job in seen.running])}
 
 
@@ -64,6 +66,12 @@ def test_a_job_goes_to_a_free_model_on_which_it_is_faster() -> None:
     assert goes(found) == {1: FAST}
     assert found[1].reason is Reason.BETTER_GPUS and found[1].step_time == 1.0
     assert found[1].terms is not None and found[1].terms.gain_s == pytest.approx(HOUR_S * 0.75)
+
+
+def test_while_jobs_wait_free_gpus_of_another_model_are_not_for_those_who_run() -> None:
+    assert goes(moves(runs(1, SLOW, (0,), "fussy"), crowded=True)) == {}
+    both = (runs(1, SLOW, (0, 1), "fussy"), runs(2, FAST, (0, 1), "easy"))
+    assert goes(moves(*both, crowded=True)) == {1: FAST, 2: SLOW}  # an exchange takes nothing from anybody
 
 
 def test_it_stays_where_that_would_not_pay_for_the_move() -> None:

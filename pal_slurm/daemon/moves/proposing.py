@@ -15,6 +15,7 @@ from pal_slurm.policy import Composition
 from pal_slurm.policy.moving.value import ByValue, ForRoom, MayMove
 
 WAITING = (Reason.NO_ROOM, Reason.BEHIND_HEAD)
+CROWD = (*WAITING, Reason.BETTER_POOL_SOON)
 
 
 def proposals(
@@ -42,5 +43,8 @@ def proposals(
         theirs = (job for job in unleased(round.view, where) if job.gpu_job)
         heads = tuple(map(ForRoom, islice(theirs, 1)))
     margin = config.moves.margin * costs.doubt
-    look = ByValue(round.view, round.knowledge, composition.placement, margin, room, heads, of_limit)
+    crowded = any(d.action is Action.WAIT and d.reason in CROWD for d in decisions)
+    look = ByValue(
+        round.view, round.knowledge, composition.placement, margin, room, heads, of_limit, crowded=crowded
+    )  # fmt: skip
     return look.moves([MayMove(job, costs.of(job, round.view.cluster)) for job in jobs])

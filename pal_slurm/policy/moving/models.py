@@ -25,9 +25,10 @@ class Between:
         self._of: list[int] = cluster.gpu_model.reshape(-1).tolist()
         self._there = np.unique(cluster.gpu_model[cluster.gpu_exists]).tolist() if len(cluster.models) > 1 else []
 
-    def may_go(self, s: RunsNow, gpus: Gpus) -> bool:
+    def may_go(self, s: RunsNow, gpus: Gpus, *, own: bool = False) -> bool:
+        """`own`: only within its own model."""
         models = {self._of[g] for g in gpus}
-        return models == {s.model} or (len(models) == 1 and bool(s.app.base))
+        return models == {s.model} or (not own and len(models) == 1 and bool(s.app.base))
 
     def step(self, s: RunsNow, gpus: Gpus) -> float:
         """Seconds per step on these."""

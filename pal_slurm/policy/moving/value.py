@@ -113,6 +113,7 @@ class ByValue:
     waits: Sequence[ForRoom] = ()  # whose turn it is, in their order
     of_limit: float | None = None
     floor: Floor | None = None  # what is free, where somebody keeps that; it is as it was after the look
+    crowded: bool = False  # jobs wait: what is free of another GPU model is not for those who run
     found: list[Decision] = field(default_factory=list)
 
     def moves(self, movers: Sequence[MayMove]) -> list[Decision]:
@@ -179,7 +180,7 @@ class ByValue:
                 return
             where = self._elsewhere(s)
             there = () if where is None else flat(where, self.view.cluster)
-            if where is None or not self.between.may_go(s, there):
+            if where is None or not self.between.may_go(s, there, own=self.crowded):
                 continue
             gain = s.gain(self.between.step(s, there))
             if gain > self.margin * s.mover.cost_s:
@@ -188,7 +189,8 @@ class ByValue:
 
     def _hope(self, s: RunsNow) -> float:
         """GPU seconds that it could win at most, what that must pay for taken off."""
-        most = max(s.could_win(self._best_free(s, model), base) for model, base in self.between.bases(s))
+        bases = ((s.model, s.now.base),) if self.crowded else self.between.bases(s)
+        most = max(s.could_win(self._best_free(s, model), base) for model, base in bases)
         return len(s.gpus) * (most - self.margin * s.mover.cost_s)
 
     def _best_free(self, s: RunsNow, model: int) -> float:
