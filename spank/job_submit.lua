@@ -266,7 +266,10 @@ local function spank_word(job, prefix)
 	local env, size = job.spank_job_env, job.spank_job_env_size
 	for i = 0, (given(size) or 0) - 1 do
 		local word = env and env[i]
-		local at = word and word:find(prefix, 1, true)
+		if not word then
+			return nil -- whatever the size says: slurmctld waits for us
+		end
+		local at = word:find(prefix, 1, true)
 		if at then
 			return word:sub(at + #prefix)
 		end

@@ -6,7 +6,7 @@ job that was moved is offered the next of its nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pal_slurm.daemon.round import Round
@@ -29,7 +29,9 @@ class Offers:
         else:
             self.swaps |= {line: int(words[1]), int(words[1]): line}
 
-    def __call__(self, round: Round) -> list[Decision]:
+    def __call__(self, round: Round, planned: Sequence[Decision]) -> list[Decision]:
+        if any(decision.action in (Action.START, Action.PLAIN) for decision in planned):
+            return []  # those that wait go first
         running = {job.id: job for job in round.view.running}
         jobs = {line: running[number] for line, number in self.numbers.items() if number in running}
         return [*self._swapped(jobs), *self._offered(jobs, round.view.cluster)]

@@ -109,7 +109,7 @@ class Palds:
             return
         self.set_clock(handle, handle.ahead)
         if self.actuator == "move" and self.script["moves"] == "offered":
-            handle.pald.pald.cycle.movers.proposes = self.offers
+            handle.pald.pald.cycle._proposals = self.offers  # type: ignore[method-assign, assignment]
         self._overhear_ledger(handle, points)
         handle.points, handle.seen, handle.due, handle.most = points, -1, self.c.now, self.c.now
 

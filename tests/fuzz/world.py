@@ -136,6 +136,7 @@ class Bench(Palds):
             self._switch(item.what)
         elif item.what in ("offer", "swap"):
             self.offers.put(item.what, item.words)
+            self.c.version += 1  # somebody looks
         elif item.what == "shadow":
             self._comes_to_shadow()
         elif item.what == "undo" and self.c.answers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.fuzz.history import Submitted, Updated
+from tests.fuzz.history import Ended, Started, Submitted, Updated
 from tests.fuzz.judge.facts import Facts, Verdict, hosts
 
 SLACK_S = 1.5
@@ -87,9 +87,12 @@ def told_truly(facts: Facts) -> Iterator[Verdict]:
 def nothing_is_left_open(facts: Facts) -> Iterator[Verdict]:
     """When all is over and pald has looked again, every operation is closed and its outcome known."""
     h = facts.history
-    if h.left or facts.looked("pald", h.ended - 11.0, h.ended) < 1:
+    last = max((e.at for e in facts.events if isinstance(e, Started | Ended)), default=0.0)
+    if h.left or facts.looked("pald", min(last, h.ended - 11.0), h.ended) < 1:
         return
     for step in h.ledger:
+        if step.closed and step.kind == "warn":
+            continue  # a signal leaves no trace: whether one without an answer was sent, nobody can know
         if step.outcome in (None, "unknown") or not step.closed:
             said = f"step {step.id} of {step.job}, {step.kind}: {step.outcome}, {'closed' if step.closed else 'open'}"
             yield Verdict("P3", "left-open", h.ended, None, said)

@@ -11,6 +11,7 @@ CALM_S = 30.0
 LONGEST_RUN_S = 120.0  # of those that are drawn
 DEAD_S = 180.0  # until the dead man's timer has undone all, or pald is back
 TROUBLE_S = 30.0
+REQUEUED_S = 130.0
 OVERTAKES_S = 10.0  # a pass of Slurm's
 
 
@@ -46,6 +47,8 @@ def _touched(event: Event, begins: Mapping[Name, float]) -> set[Name]:
 
 def _waits(facts: Facts, begins: dict[Name, float], record: Record, at: float) -> None:
     own = facts.own_begin(record, at)
+    if record.restarts and record.begin <= record.submit + REQUEUED_S:
+        return  # for so long Slurm itself keeps a job that was requeued
     if record.marked and record.begin > at + 1.0 and not record.held and not record.waits and own is None:
         begins[record.job] = record.begin
 
