@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from pal_slurm.sim.slurm.controller import Controller
 from pal_slurm.sim.slurm.jobs import SimJob
 from pal_slurm.sim.slurm.manners import PLAIN_MANNERS, Manners, asks_for_less, dies, exits, requeues
 from tests.fuzz.history import UserDid
@@ -12,6 +13,17 @@ from tests.fuzz.seen import START, SeenController
 from tests.simcluster import Sbatch
 
 NUMBERS = frozenset({"time_limit_min"})
+
+
+def _wants_another_node(c: Controller, job: SimJob) -> None:
+    """It requeues itself, and names a node: a user's word as any other."""
+    asks_for_less(c, job)
+    assert isinstance(c, SeenController)
+    after = c.heard.record(job)
+    word = f"required_nodes={job.record.required_nodes}"
+    c.heard.events.append(UserDid(c.now - START, after.job[0], "edit", (word,), (after,)))
+
+
 MANNERS: Mapping[str, Manners] = {
     "": PLAIN_MANNERS,
     "slow": Manners(9.0, 0.0, None),  # it takes its time to end
@@ -21,7 +33,7 @@ MANNERS: Mapping[str, Manners] = {
     "too-late": Manners(0.5, 40.0, requeues),
     "exits": Manners(0.5, 2.0, exits),
     "dies": Manners(0.5, 0.1, dies),
-    "other-nodes": Manners(0.5, 3.0, asks_for_less),
+    "other-nodes": Manners(0.5, 3.0, _wants_another_node),
 }
 
 
