@@ -17,7 +17,7 @@ from tests.slurm.test_pald_moves import MOVES, logs, moves
 
 # Fourteen seconds of work, each of them saved.
 WORKS = """
-n=$(cat {saved} 2>/dev/null || echo 0)
+n=$(cat {saved}); n=${{n:-0}}
 trap 'exit 0' TERM
 while [ $n -lt 14 ]; do sleep 1 & wait; n=$((n + 1)); echo $n > {saved}; done
 """
