@@ -8,14 +8,14 @@ about, the head of the queue goes plain, so that Slurm itself reserves for it, a
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
 import numpy as np
 
 from pal_slurm.daemon.entries import Entries
-from pal_slurm.model import BoolArray, Cluster, Job, Snapshot
+from pal_slurm.model import BoolArray, Cluster, IntArray, Job, Snapshot
 from pal_slurm.policy.turn import Turn, turn_of
 
 KEPT_S = 3600.0  # a start that is older says nothing of those that wait now
@@ -25,15 +25,19 @@ Order = tuple[int, int, int]  # a place in Slurm's own order
 @dataclass(frozen=True, slots=True)
 class Rival:
     order: Order
-    nodes: BoolArray  # that it may have, or has
+    rows: IntArray  # nodes that it may have, or has; one array for all who may have the same
     key: float  # when it started; or, while it waits, how many GPUs it asks for
 
 
 class _Near:
     """Those of some nodes. Asked for the last in Slurm's order of all whose key is on one side of a limit."""
 
-    def __init__(self, rivals: Iterable[Rival], nodes: BoolArray, *, above: bool) -> None:
-        near = sorted((r for r in rivals if bool((r.nodes & nodes).any())), key=lambda r: r.key, reverse=above)
+    def __init__(self, rivals: Sequence[Rival], nodes: BoolArray, *, above: bool) -> None:
+        touches: dict[int, bool] = {}
+        for rival in rivals:
+            if id(rival.rows) not in touches:
+                touches[id(rival.rows)] = bool(nodes[rival.rows].any())
+        near = sorted((r for r in rivals if touches[id(r.rows)]), key=lambda r: r.key, reverse=above)
         self._sign = -1.0 if above else 1.0
         self._keys = [self._sign * rival.key for rival in near]
         self._last = list(accumulate((rival.order for rival in near), max))
@@ -66,7 +70,8 @@ class Rivals:
         first, short = self._first or 0.0, _short_of_cpus(cluster)
         waiting = [j for j in snapshot.pending if j.gpu_job and j.id not in lapsed and self._competes(j, now)]
         begun = [j for j in snapshot.running if (j.start or 0) > first and self._is_rival(j, short)]
-        self._waiting = tuple(Rival(_order(j), allowed(j, cluster), _gpus(j)) for j in waiting)
+        rows = {names: allowed(names, cluster).nonzero()[0] for names in {j.partitions for j in waiting}}
+        self._waiting = tuple(Rival(_order(j), rows[j.partitions], _gpus(j)) for j in waiting)
         self._begun = tuple(Rival(_order(j), _held(j, cluster), float(j.start or 0)) for j in begun)
         self._view, self._near = None, {}
 
@@ -81,7 +86,7 @@ class Rivals:
         if not (self._waiting or self._begun):
             return False
         if job.partitions not in self._near:
-            nodes = allowed(job, cluster)
+            nodes = allowed(job.partitions, cluster)
             self._near[job.partitions] = (
                 _Near(self._waiting, nodes, above=False),
                 _Near(self._begun, nodes, above=True),
@@ -105,9 +110,9 @@ def watched(rivals: Rivals, cluster: Cluster) -> Callable[[Job, float], bool]:
     return lambda job, since: rivals.about(job, since, cluster)
 
 
-def allowed(job: Job, cluster: Cluster) -> BoolArray:
-    """The nodes of its partitions."""
-    masks = [cluster.partitions[name] for name in job.partitions if name in cluster.partitions]
+def allowed(partitions: Iterable[str], cluster: Cluster) -> BoolArray:
+    """Their nodes."""
+    masks = [cluster.partitions[name] for name in partitions if name in cluster.partitions]
     return np.logical_or.reduce(masks) if masks else np.ones(cluster.n_nodes, dtype=np.bool_)
 
 
@@ -117,10 +122,8 @@ def _short_of_cpus(cluster: Cluster) -> frozenset[str]:
     return frozenset(cluster.node_names[row] for row in rows.tolist())
 
 
-def _held(job: Job, cluster: Cluster) -> BoolArray:
-    mask = np.zeros(cluster.n_nodes, dtype=np.bool_)
-    mask[[cluster.node_index[name] for name in job.nodes if name in cluster.node_index]] = True
-    return mask
+def _held(job: Job, cluster: Cluster) -> IntArray:
+    return np.array([cluster.node_index[name] for name in job.nodes if name in cluster.node_index], dtype=np.int64)
 
 
 def _gpus(job: Job) -> float:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum, StrEnum, auto
-from functools import cached_property
 from typing import NamedTuple
 
 from pal_slurm.model.app import NO_HINT, Hint
@@ -127,7 +126,7 @@ class Excluded:
     own: str  # what its user had written there
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # a long queue is mostly these
 class Job:
     """One record of the queue: a job, or the part of an array that has not started."""
 
@@ -183,7 +182,7 @@ class Job:
     name: str = ""  # as the user named it: only ever held against patterns
     command: str = ""  # the batch script and its arguments: the same
 
-    @cached_property
+    @property
     def key(self) -> JobRef:
         """Of the whole record."""
         return JobRef(self.id, self.submit)
