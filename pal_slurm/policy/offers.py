@@ -47,8 +47,7 @@ class Offers:
         if slowdown > 1.0:
             slowdown = min(slowdown, f.step_time / planner.best(need, app))
         faster = planner.floor.faster(app.cls, f.worst_score)
-        usable = int(planner.floor.usable.sum())
-        offer = Offer(f.tier, slowdown, 0.0, 0.0, faster, span_cost, need.narrowest, where.n_gpus, usable=usable)
+        offer = Offer(f.tier, slowdown, 0.0, 0.0, faster, span_cost, need.narrowest, where.n_gpus)
         planner.offered[need, id(app)] = (where, offer)
         return offer
 

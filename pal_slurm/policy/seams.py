@@ -74,7 +74,6 @@ class Offer(NamedTuple):
     of_limit: float | None = None  # the share of their limits that jobs really run, where somebody has measured it
     better: tuple[Better, ...] = ()  # narrowest first; only where the patience is one that forecasts
     lessons: Lessons = ()
-    usable: int = 0  # GPUs of the cluster, taken ones too; 0: not counted
 
 
 class Wait(NamedTuple):

@@ -56,15 +56,6 @@ def test_median_gpus_are_taken_at_once() -> None:
     assert CHOOSY.waits(JOB, Offer(Tier.GPU, 1.04, 0.0)) is None
 
 
-def test_nobody_waits_for_good_gpus_where_most_are_no_better_than_what_he_is_offered() -> None:
-    """Twelve of sixteen 1.4 times as slow as the rest: everybody would wait for the same four."""
-    offer = Offer(Tier.GPU, 1.4, 0.0, usable=16)
-    assert CHOOSY.waits(JOB, offer._replace(faster=4)) is None
-    assert CHOOSY.waits(JOB, offer._replace(faster=8)) is not None
-    far = offer._replace(faster=4, span_cost=1.4)
-    assert CHOOSY.waits(JOB, far) is not None  # GPUs closer together come free anywhere
-
-
 def test_a_job_without_a_limit_is_not_kept_waiting() -> None:
     assert CHOOSY.waits(replace(JOB, time_limit_s=None), Offer(Tier.GPU, 3.0, 0.0)) is None
 

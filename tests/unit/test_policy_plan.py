@@ -302,12 +302,9 @@ def test_a_later_head_is_promised_no_gpu_that_somebody_holds_longer() -> None:
 
 def test_kinds_that_decline_are_not_asked_anew_for_every_start_of_every_other(monkeypatch: pytest.MonkeyPatch) -> None:
     """Work grows with jobs, not with jobs times starts."""
-    free = np.ones((250, 8), dtype=np.bool_)
-    free[:, :5] = False
-    free[::8, 0] = True
-    cluster = replace(homogeneous(250, 8), gpu_free=free)
+    cluster = homogeneous(250, 8)
     scores = np.full((1, 250, 8), 1.4)
-    scores[0, :, :5] = 1.0  # most are good, and taken
+    scores[0, ::8, 0] = 1.0
     knowledge = Knowledge(
         ScoreTable(("A",), scores, (scores > 1.2).astype(np.int16), np.ones(scores.shape, dtype=np.bool_)), Apps()
     )

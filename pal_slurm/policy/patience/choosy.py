@@ -17,7 +17,6 @@ from pal_slurm.policy.seams import Habits, Offer, Wait, patiences
 BAD = 1.05  # a slowdown that is worth a thought
 SHARE = 0.5
 MOST_S = 1800.0  # a wait beside idle GPUs that nobody minds much,
-RARE = 0.5  # fewer GPUs than that share are not worth a wait where everybody waits for them
 MOST_OF_WAIT = 0.1  # or that is little beside the wait in the queue before it
 
 
@@ -28,9 +27,7 @@ class Choosy:
         if offer.slowdown <= BAD or job.time_limit_s is None:
             return None
         apart = offer.span_cost > 1.0
-        # It can't get anything better; or most GPUs are no better, and those that are it would share with everybody.
-        fewest = max(job.shape.least_gpus if job.shape else 1, offer.usable * RARE)
-        if not apart and offer.faster < fewest:
+        if not apart and offer.faster < (job.shape.least_gpus if job.shape else 1):  # it can't get anything better
             return None
         most_s = max(MOST_S, MOST_OF_WAIT * (offer.waited_s - offer.declined_s))
         most_s = min(most_s, SHARE * job.time_limit_s * (1.0 - 1.0 / offer.slowdown))
