@@ -267,7 +267,7 @@ class Sbatch:
         self.record.required_nodes = fold(expand(value))
 
     def _exclude(self, value: str, _: str) -> None:
-        self.record.excluded_nodes = value
+        self.record.excluded_nodes = fold(expand(value))
 
     def _array(self, value: str, _: str) -> None:
         self.record.array_tasks, _, limit = value.partition("%")

@@ -47,7 +47,9 @@ class Cluster:
     gpu_model: IntArray  # (N, S) index into `models`
     models: tuple[str, ...] = ("gpu",)
     above: tuple[IntArray, ...] = ()  # (N,) each: groups of racks, groups of those ...; none: nothing is known of them
-    billing: Mapping[str, Mapping[str, float]] = field(default_factory=dict)  # partition -> TRES -> billing weight
+    billing: Mapping[str, Mapping[str, float]] = field(
+        default_factory=dict
+    )  # partition -> model, in small letters -> what a GPU bills
     slots: bool = False  # each device has a GRES type of its own (g0, g1 ...): exact pins can be asked for
     node_index: Mapping[str, int] = field(init=False)
 

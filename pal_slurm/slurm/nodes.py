@@ -28,6 +28,7 @@ UNFIT = frozenset({
 # fmt: on
 _SLOT = re.compile(r"g([0-9]{1,3})")
 _WEIGHT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)[KMGTP]?")
+_MODEL = re.compile(r"gres/gpu:([^:=]+)")
 _SUFFIX = "*~#!%$@^-"
 
 
@@ -199,13 +200,13 @@ def _names_rack(word: str, prefix: str) -> bool:
 
 
 def _weights(text: str) -> dict[str, float]:
-    """`CPU=1.0,GRES/gpu:a100=2` as numbers by TRES in small letters; what is no number tells nothing."""
+    """`CPU=1.0,GRES/gpu:A100=2` is {"a100": 2.0}; what is no number tells nothing."""
     found = {}
     for item in text.split(","):
         kind, _, weight = item.partition("=")
-        match = _WEIGHT.fullmatch(weight)
-        if match:
-            found[kind.strip().lower()] = float(match[1])
+        model, match = _MODEL.fullmatch(kind.strip().lower()), _WEIGHT.fullmatch(weight)
+        if model and match:
+            found[model[1]] = float(match[1])
     return found
 
 

@@ -152,13 +152,13 @@ def test_a_dearer_model_is_given_to_those_who_asked_for_it(
 
 
 def test_weights_of_the_partition_win_over_those_of_pal_yaml() -> None:
-    cluster = replace(CLUSTER, billing={"gpu": {"gres/gpu:slow": 3.0, "gres/gpu:fast": 1.0}})
+    cluster = replace(CLUSTER, billing={"gpu": {"slow": 3.0, "fast": 1.0}})
     assert nodes(decided(asks(1, None), cluster=cluster, rules=DEAR)) == {1: FAST}
 
 
 def test_each_partition_that_a_user_names_he_asks_for() -> None:
     masks = {"old": np.array([True, False]), "new": np.array([False, True])}
-    cluster = replace(CLUSTER, partitions=masks, billing={"new": {"gres/gpu:fast": 9.0}, "old": {"gres/gpu:slow": 1.0}})
+    cluster = replace(CLUSTER, partitions=masks, billing={"new": {"fast": 9.0}, "old": {"slow": 1.0}})
     rules = PoolRules("never")
     both = asks(1, "fussy", partitions=("old", "new"))
     assert nodes(decided(both, cluster=cluster, rules=rules)) == {1: FAST}

@@ -32,7 +32,7 @@ def only_of(types: Sequence[str], cluster: Cluster) -> BoolArray | None:
 
 def weight(cluster: Cluster, partition: str, model: str, rules: PoolRules) -> float:
     """What a GPU of that model bills there beyond what any GPU does."""
-    told = cluster.billing.get(partition, {}).get(f"gres/gpu:{model.lower()}")
+    told = cluster.billing.get(partition, {}).get(model.lower())
     return rules.billing.get(model, 0.0) if told is None else told
 
 
