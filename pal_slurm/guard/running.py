@@ -85,7 +85,8 @@ def _check_consent(job: Job, moves: MoveRules) -> None:
     given = job.consent.given
     if given in (Given.ASKED, Given.SITE):
         return
-    if given is Given.REQUEUE and moves.proven is not None and (job.user, job.hint.app or "") in moves.proven:
+    named = "" if job.hint.guessed else job.hint.app or ""  # what fits a pattern may be any program
+    if given is Given.REQUEUE and moves.proven is not None and (job.user, named) in moves.proven:
         return
     raise No(Cause.NO_CONSENT, "nobody said that it may be moved")
 

@@ -36,7 +36,7 @@ class Patterns:
         if tag in known or job.hint.dropped:
             return job
         app = _first(self.entries, tag or "", "" if tag else job.name, "" if tag else job.command)
-        return replace(job, hint=replace(job.hint, app=app)) if app else job
+        return replace(job, hint=replace(job.hint, app=app, guessed=not tag)) if app else job
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -26,6 +26,7 @@ class Hint:
     consent: Consent = NO_CONSENT  # to be moved while it runs: what the comment alone says
     same: bool = False  # pal:same: it stays on the GPU model that it got first
     dearer: bool = False  # pal:dearer: it may have pools that bill more than what it asked for
+    guessed: bool = False  # a pattern of the site's named its application, not its user
 
 
 NO_HINT = Hint()

@@ -100,12 +100,14 @@ def test_what_sacct_says_is_read_strictly() -> None:
         ("proven", ("--requeue",), False),
         ("proven", ("--requeue", "--comment=app:bert pal:stay"), False),
         ("proven", ("--no-requeue", "--comment=app:bert"), False),
+        ("proven", ("--requeue", "-J", "bert-7"), False),  # the site's pattern names it, not its user
     ],
 )
 def test_who_said_requeue_and_is_proven_is_moved_and_nobody_else(
     make_house: Make, mode: str, words: tuple[str, ...], moved: bool
 ) -> None:
-    house = make_house(**{**QUICK_MOVES, "moves": {**QUICK_MOVES["moves"], "mode": mode}})
+    patterns = [{"app": "bert", "job_name": "bert-*"}]
+    house = make_house(**{**QUICK_MOVES, "moves": {**QUICK_MOVES["moves"], "mode": mode}, "patterns": patterns})
     past = [house.submit("--gres=gpu:2", "--comment=app:bert", runs=5.0, user="u") for _ in range(6)]
     house.live(60)
     resuming = house.pald.pald.cycle.movers.resuming

@@ -58,7 +58,7 @@ def test_a_tag_that_nobody_described_may_be_of_a_family(config: Config) -> None:
 
 def test_hands_off_stays_and_a_broken_comment_stays_without_a_hint(config: Config) -> None:
     view = snapshot(waiting(hint=Hint(off=True), name="resnet"))
-    assert Patterns(config.patterns).tagged(view, ()).pending[0].hint == Hint("resnet50", off=True)
+    assert Patterns(config.patterns).tagged(view, ()).pending[0].hint == Hint("resnet50", off=True, guessed=True)
     assert app_of(config, comment="app:\x1b[31m", name="resnet") is None
 
 
