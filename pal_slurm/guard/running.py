@@ -131,6 +131,8 @@ def _check_rivals(job: Job, decision: Decision, snapshot: Snapshot, moves: MoveR
     # It takes no GPU that was free, or what it leaves is theirs.
     for_them = terms is not None and (terms.partner is not None or terms.makes_room_for in {r.id for r in rivals})
     for other in rivals:
+        if other.pin is not None and not other.pin.nodes.isdisjoint(around(job, decision)):
+            raise No(Cause.WOULD_BE_TAKEN, f"job {other.id} is about to start there")
         if not moves.fence:
             raise No(Cause.WOULD_BE_TAKEN, f"job {other.id} waits without a lease and could take its GPUs")
         if job.consent.ahead_s > MOST_FENCED_S:

@@ -8,7 +8,8 @@ from contextlib import suppress
 import pytest
 
 from pal_slurm.daemon.undo import fences, ours, undo
-from pal_slurm.model import EditKind, Ending
+from pal_slurm.guard import Cause, MoveRules, Refusal, Rules, check
+from pal_slurm.model import Action, Decision, EditKind, Ending, MoveTerms, Placement, Reason
 from pal_slurm.sim.slurm.manners import Manners, requeues
 from tests.moving import QUICK_MOVES, Wanted, moves_of, the_move, there
 from tests.simpald import Crash, House
@@ -141,6 +142,85 @@ def test_to_free_gpus_nobody_moves_ahead_of_one_that_waits_for_them(home: House)
     Wanted(home).move(job, there("n3", 1, 3))
     home.live(30)
     assert moves_of(home, job) == []
+
+
+def test_two_exchanges_between_the_same_nodes_do_not_keep_each_other_out(home: House) -> None:
+    for _ in range(8):
+        home.submit("--comment=pal:move", "--gres=gpu:2", runs=LONG_S, manners=WELL)
+        home.live(5)
+    on: dict[str, list[tuple[int, Placement]]] = {"n1": [], "n2": [], "n3": [], "n4": []}
+    for number in range(1, 9):
+        ((node, slots),) = home.where(number).items()
+        on[node].append((number, there(node, *slots)))
+    home.lua_alive = False
+    rival = home.submit("--gres=gpu:4", runs=LONG_S)
+    home.live(8)
+    home.lua_alive = True
+    wanted = Wanted(home)
+    for (one, here), (other, yonder) in zip(on["n1"], on["n2"], strict=True):
+        wanted.move(one, yonder, partner=other)
+        wanted.move(other, here, partner=one)
+    home.live(40)
+    movers = [job for job, _ in (*on["n1"], *on["n2"])]
+    assert [the_move(home, job).ending for job in movers] == [Ending.MOVED] * 4
+    assert home.state(rival) == "PENDING" and home.controller.reservations == []
+
+
+def test_who_saved_for_an_exchange_goes_back_where_the_other_one_does_not_answer(home: House) -> None:
+    full = Full(home, "pal:move=USR1@30", Manners(2.0, 3.0, requeues))
+    home.job(full.jobs[1]).manners = Manners(2.0, answer=None)
+    full.exchange()
+    home.live(100)
+    assert [home.where(job) for job in full.jobs] == full.where and home.state(full.rival) == "PENDING"
+    ends = [the_move(home, job) for job in full.jobs[:2]]
+    assert [move.ending for move in ends] == [Ending.ELSEWHERE, Ending.STAYED]
+    assert ends[0].said == "it is back where it ran" and full.closed == []
+
+
+def test_who_makes_room_goes_back_where_its_target_is_lost_meanwhile(home: House) -> None:
+    others = [home.submit("--gres=gpu:4", "-w", name, runs=LONG_S) for name in ("n1", "n2", "n4")]
+    home.live(8)
+    mover = home.submit("--comment=pal:move", "--gres=gpu:2", runs=LONG_S, manners=Manners(4.0))
+    home.live(5)
+    home.controller.cancel(others[-1])
+    home.submit("--gres=gpu:2", "-w", "n4", runs=LONG_S)
+    home.live(8)
+    was = home.where(mover)
+    home.lua_alive = False
+    head = home.submit("--gres=gpu:4", runs=LONG_S)
+    home.live(3)
+    home.lua_alive = True
+    while home.job(mover).record.restarts == 0:
+        home.live(0.05)
+    home.controller.set_node("n4", "DRAIN")
+    home.live(40)
+    assert home.where(mover) == was and home.state(head) == "PENDING"
+    assert the_move(home, mover).said == "it is back where it ran" and home.controller.reservations == []
+
+
+def test_no_fence_is_set_up_around_a_job_that_is_pinned_there_and_about_to_start(make_house: Make) -> None:
+    home = make_house(count=2, **QUICK_MOVES)
+    pair = []
+    for _ in range(2):
+        pair.append(home.submit("--comment=pal:move", "--gres=gpu:3", runs=LONG_S))
+        home.live(5)
+    last = home.submit("--gres=gpu:1", runs=LONG_S)
+    while not home.job(last).record.required_nodes:
+        home.live(0.05)
+    assert home.state(last) == "PENDING"
+    (here, a), (yonder, b) = [next(iter(home.where(job).items())) for job in pair]
+    ways = ((pair[0], pair[1], there(yonder, *b)), (pair[1], pair[0], there(here, *a)))
+    wanted = [
+        Decision(job, None, Action.MOVE, Reason.BETTER_GPUS, to, 1.0, terms=MoveTerms(60.0, 600.0, 1.2, other))
+        for job, other, to in ways
+    ]
+    rules = Rules(disable_job_shrink=True, moves=MoveRules(first_s=0.0, share=0.5))
+    verdicts = check(wanted, home.slurm.snapshot(), rules)
+    assert all(isinstance(verdict, Refusal) for verdict in verdicts)
+    assert Cause.WOULD_BE_TAKEN in {verdict.reason for verdict in verdicts if isinstance(verdict, Refusal)}
+    home.live(5)
+    assert home.state(last) == "RUNNING"
+    assert not any(isinstance(v, Refusal) for v in check(wanted, home.slurm.snapshot(), rules))
 
 
 @pytest.mark.parametrize("step", [EditKind.FENCE, EditKind.REQUEUE, EditKind.PIN])

@@ -217,19 +217,20 @@ def _waits(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
 
 
 def _pin(move: Move, where: Placement, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
-    last = steps[-1]
-    if scene.blocked or made_of(steps, EditKind.PIN) >= MOST_TRIES:
+    last, there = steps[-1], scene.partner_there and scene.home is None
+    where = scene.home or where
+    if (scene.blocked and scene.home is None) or made_of(steps, EditKind.PIN) >= MOST_TRIES:
         return _hand_over(move, job, scene, scene.blocked or "it could not be pinned")
-    if scene.partner_there and scene.left_alone:
+    if there and scene.left_alone:
         return _hand_over(move, job, scene, "the other job stays where it is")
-    if scene.partner_there and scene.now - first_sign(steps) > move.ahead_s + PARTNER_S:
+    if there and scene.now - first_sign(steps) > move.ahead_s + PARTNER_S:
         return _hand_over(move, job, scene, "the other job is still there")
     if _unsure(last, scene):
         return Later("its last step is not known yet")
     if job.required_nodes and not isinstance(last.edit, Pin):  # of its last run: it requeued itself
         return Do(Unpin(job.id, None, _lease(scene), move.original, move.ahead, seen=job))
-    if scene.partner_there or (not scene.same_second and int(scene.now) <= (job.since or job.submit)):
-        return _keep(job, scene, "the other job is still there" if scene.partner_there else "the second is not over")
+    if there or (not scene.same_second and int(scene.now) <= (job.since or job.submit)):
+        return _keep(job, scene, "the other job is still there" if there else "the second is not over")
     if (job.eligible or 0) < scene.now + SAFE_S:
         return Do(Renew(job.id, until=_lease(scene), seen=job))
     return Do(Pin(job.id, None, where.nodes, where.slots, where.partition, move.original, seen=job))
@@ -278,7 +279,8 @@ def _runs_again(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> 
     there = set(job.nodes) == set(move.target.nodes) and (
         not move.target.exact or all(set(gpus) == set(move.target.slots or ()) for gpus in job.gpus)
     )
-    return Over(Ending.MOVED) if there else Over(Ending.ELSEWHERE, move.handed)
+    back = "" if set(job.nodes) != set(move.old.nodes) else "it is back where it ran"
+    return Over(Ending.MOVED) if there else Over(Ending.ELSEWHERE, move.handed or back)
 
 
 def _give_nice_back(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next | None:

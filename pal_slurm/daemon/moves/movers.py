@@ -36,6 +36,7 @@ from pal_slurm.model import (
     Pin,
     Placement,
     Reason,
+    Request,
     Snapshot,
 )
 from pal_slurm.slurm.port import Capabilities
@@ -59,6 +60,7 @@ class Movers:
     resuming: Resuming | None = None  # who is proven to go on after a requeue; none: nobody
     proposes: Callable[[Round], list[Decision]] | None = None  # instead of what would pay
     going: dict[int, Move] = field(default_factory=dict)  # by job, as of this cycle
+    lifted_at: float = 0.0  # fences: who is pinned where one stood is looked at by Slurm only from then on
     _lives: dict[int, tuple[int, int]] | None = None  # by job that was ever moved: first submit, restarts before
 
     # one job for ever
@@ -133,7 +135,9 @@ class Movers:
         self.going = {m.job: m for m in (changed.get(n, m) for n, m in found.items()) if m.ending is None}
         results = self.writer.write(wishes, round)
         newest = {move.job: steps[number][-1] for number, move in found.items()}
-        self.writer.lift(over(round.snapshot.reservations, self.going, newest, results), round)
+        if ended := over(round.snapshot.reservations, self.going, newest, results):
+            self.lifted_at = round.now
+            self.writer.lift(ended, round)
 
     def _scene(
         self,
@@ -148,30 +152,38 @@ class Movers:
         scene = Scene(round.now, same_second=caps.same_second, allowed=rules.moves is not None)
         partner = jobs.get(move.partner) if move.partner is not None else None
         there = partner is not None and not partner.pending and move.target and holds(partner, move.target)
-        standing = {reservation.fenced for reservation in round.snapshot.reservations}
-        fences = {move.job, move.partner or move.job} if move.fence else set()
+        standing = {r.fenced: r.nodes for r in round.snapshot.reservations if r.fenced is not None}
+        fenced = move.fence and standing.get(move.job, frozenset()) >= set(move.fence)
+        fenced = bool(fenced) and (move.partner is None or move.partner in standing)
         alone = bool(there) and move.partner not in self.going
-        scene = replace(scene, fenced=bool(fences) and fences <= standing, left_alone=alone)
+        scene = replace(scene, fenced=fenced, left_alone=alone)
         if job is None or not job.pending or move.target is None or move.handed:
             return scene
         last = steps[-1]
         if isinstance(last.edit, Pin):
             pin = judge_pin(last, last.edit, job, _view(job, round))
-            soon = fences & standing or (move.fence and round.now < last.written_at + UNSURE_S)
-            fate = Fate.WAITING if soon and pin.fate is Fate.UNDO else pin.fate  # its own fence is still in its way
+            since = max(last.written_at if move.fence else 0.0, self.lifted_at)
+            closed = any(not nodes.isdisjoint(last.edit.nodes) for nodes in standing.values())
+            soon = closed or round.now < since + UNSURE_S
+            fate = Fate.WAITING if soon and pin.fate is Fate.UNDO else pin.fate  # a fence of ours is still in its way
             return replace(scene, pin=fate, pin_said=pin.cause)
-        if there:
-            return replace(scene, partner_there=True)
-        return replace(scene, blocked=self._blocked(move, job, round.snapshot, rules))
+        blocked = "" if there else self._blocked(job, move.original, move.target, round.snapshot, rules)
+        scene = replace(scene, partner_there=bool(there), blocked=blocked)
+        home = replace(move.old, exact=move.old.exact and move.target.exact)
+        if not (blocked or alone) or move.job not in standing:
+            return scene
+        lost = self._blocked(job, move.original, home, round.snapshot, rules)
+        return scene if lost else replace(scene, home=home)
 
-    def _blocked(self, move: Move, job: Job, snapshot: Snapshot, rules: Rules) -> str:
+    def _blocked(self, job: Job, original: Request, where: Placement, snapshot: Snapshot, rules: Rules) -> str:
         """What the guard says against its pin, as against any start."""
-        asks = replace(job, request=move.original, required_nodes="", slots=())
+        asks = replace(job, request=original, required_nodes="", slots=())
         others = {m.job: m.target for m in self.going.values() if m.target and not m.handed and m.job != job.id}
         pending = tuple(asks if j.id == job.id else j for j in snapshot.pending)
-        foreign = tuple(r for r in snapshot.reservations if r.fenced not in (move.job, move.partner or move.job))
+        # Nor does another move's fence keep it: pinned under it, it starts once that is lifted.
+        foreign = tuple(r for r in snapshot.reservations if r.fenced is None)
         view = replace(snapshot, pending=pending, reservations=foreign)
-        start = Decision(job.id, job.array_task, Action.START, Reason.BETTER_GPUS, move.target)
+        start = Decision(job.id, job.array_task, Action.START, Reason.BETTER_GPUS, where)
         (verdict,) = check([start], view, rules, others)
         return verdict.said if isinstance(verdict, Refusal) and verdict.reason not in WAITS_ONLY else ""
 

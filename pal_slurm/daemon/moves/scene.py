@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pal_slurm.daemon.reconcile import Fate
-from pal_slurm.model import Edit, Ending
+from pal_slurm.model import Edit, Ending, Placement
 
 LEASE_S = 30  # of a job between its runs: should pald die, it waits no longer for us
 RENEW_S = 12.0  # before its end it is renewed
@@ -58,3 +58,4 @@ class Scene:
     allowed: bool = True  # moves are switched on
     fenced: bool = False  # its reservation stands
     left_alone: bool = False  # the other one of a swap was to go, and stays where it is
+    home: Placement | None = None  # instead of a target that can't be had: its fence has kept it for it
