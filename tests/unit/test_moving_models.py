@@ -45,14 +45,14 @@ def runs(number: int, node: str, slots: tuple[int, ...], app: str | None, **fact
 
 
 def moves(
-    *jobs: Job, rules: PoolRules | None = None, cost_s: float = 60.0, crowded: bool = False
+    *jobs: Job, rules: PoolRules | None = None, cost_s: float = 60.0, crowded: bool = False, known: Apps = APPS
 ) -> dict[int, Decision]:
     free = CLUSTER.gpu_free.copy()
     for job in jobs:
         for node, slots in zip(job.nodes, job.gpus, strict=True):
             free[CLUSTER.node_index[node], list(slots)] = False
     seen = held_to_models(snapshot(*jobs, cluster=replace(CLUSTER, gpu_free=free)), lambda _: ())
-    knows = Knowledge(neutral_scores(CLUSTER), APPS, rules or PoolRules("ok"))
+    knows = Knowledge(neutral_scores(CLUSTER), known, rules or PoolRules("ok"))
     look = ByValue(seen, knows, compose("pal").placement, margin=2.0, most=8, crowded=crowded)
     return {d.job: d for d in look.moves([MayMove(job, cost_s) for job in seen.running])}
 
@@ -77,6 +77,18 @@ def test_while_jobs_wait_free_gpus_of_another_model_are_not_for_those_who_run() 
 def test_it_stays_where_that_would_not_pay_for_the_move() -> None:
     assert goes(moves(runs(1, SLOW, (0,), "easy"), cost_s=300.0)) == {}
     assert goes(moves(runs(1, FAST, (0,), "fussy"))) == {}
+
+
+@pytest.mark.parametrize("base", [{"slow": 4.0}, {"fast": 0.2}, {"slow": 0.2}, {"fast": 4.0}])
+def test_nobody_goes_to_or_from_a_model_on_which_its_speed_is_not_known(base: dict[str, float]) -> None:
+    """Not even in an exchange: the other one would win much."""
+    known = Apps({**APPS.known, "half": App("half", "A", base)})
+    here, other = (SLOW, FAST) if base.keys() == {"slow"} else (FAST, SLOW)
+    for at in (here, other):
+        one = runs(1, at, (0, 1), "half")
+        assert goes(moves(one, known=known)) == {}
+        beside = runs(2, FAST if at == SLOW else SLOW, (0, 1), "fussy" if at == FAST else "easy")
+        assert goes(moves(one, beside, known=known)) == {}
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,19 @@ def test_two_jobs_exchange_their_gpus_when_one_gains_and_the_other_does_not_lose
     assert look(one_sided, slow("n1"), nodes=2) == []
 
 
+@pytest.mark.parametrize(
+    ("ahead", "exchange"), [((0, 0), True), ((30, 90), True), ((0, 30), False), ((30, 600), False)]
+)
+def test_who_has_saved_does_not_stand_still_for_minutes_until_the_other_one_has(
+    ahead: tuple[int, int], exchange: bool
+) -> None:
+    jobs = [
+        running(n, f"n{n}", (0, 1, 2, 3), app, consent=Consent(Given.ASKED, signal="USR1" if s else "", ahead_s=s))
+        for n, app, s in zip((1, 2), "ab", ahead, strict=True)
+    ]
+    assert bool(look(jobs, slow("n1"), nodes=2)) == exchange
+
+
 def test_who_hardly_feels_a_slow_gpu_takes_it_for_another_ones_sake_and_nobody_else_does() -> None:
     jobs = [running(1, "n1", (0, 1, 2, 3), "a"), running(2, "n2", (0, 1, 2, 3), "b")]
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from pal_slurm.policy.moving.value import RunsNow
 
 MOST_PAIRS = 256  # jobs of one shape, those that could win most, for which a partner is sought
+MOST_STILL_S = 60  # by how much longer one may have to save than the other
 MOST_SLOWER = 0.02
 MOST_SLOWER_MODEL = 0.25
 
@@ -83,8 +84,9 @@ def _steps(alike: Sequence[RunsNow], between: Between) -> FloatArray:
 
 
 def _may_exchange(one: RunsNow, other: RunsNow, view: Snapshot) -> bool:
-    """Not where one of them alone is asked first: the other one would stand still until that one has answered."""
-    if bool(one.job.consent.signal) != bool(other.job.consent.signal):
+    """Not where one of them alone is asked first, or has longer: the other one would stand still until it answers."""
+    first, second = one.job.consent, other.job.consent
+    if bool(first.signal) != bool(second.signal) or abs(first.ahead_s - second.ahead_s) > MOST_STILL_S:
         return False
     return _may_have(one, other, view) and _may_have(other, one, view)
 

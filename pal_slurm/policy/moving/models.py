@@ -17,6 +17,9 @@ if TYPE_CHECKING:
     from pal_slurm.policy.moving.value import RunsNow
 
 
+NEVER = 1e9  # times as slow
+
+
 class Between:
     """For one look."""
 
@@ -45,4 +48,7 @@ class Between:
                 yield model, s.app.base.get(self._models[model], np.inf) * self._doubted(s, model)
 
     def _doubted(self, s: RunsNow, model: int) -> float:
-        return 1.0 if model == s.model else 1.0 + s.app.trust(self._models[model]).doubt
+        if model == s.model:
+            return 1.0
+        known = self._models[model] in s.app.base and self._models[s.model] in s.app.base
+        return 1.0 + s.app.trust(self._models[model]).doubt if known else NEVER
