@@ -34,6 +34,7 @@ from pal_slurm.daemon.rivals import Rivals, watched
 from pal_slurm.daemon.round import Round, Wish, let_go
 from pal_slurm.daemon.seeing import as_precise_as, by_slurms_clock
 from pal_slurm.daemon.starts import OF_RUNNING, Starts
+from pal_slurm.daemon.undo import fences
 from pal_slurm.daemon.writer import Writer
 from pal_slurm.errors import NotLeader, PalError, SlurmUnavailable, StoreError, StoreGone
 from pal_slurm.guard import Rules
@@ -120,6 +121,8 @@ class Cycle:
             undos = [wish for wish in round.undos if wish.edit.job not in ours]  # one edit of a job is enough
             free = [Wish(hands_off(job, round.now), job.submit) for job in ours.values()]
             self.writer.write([*undos, *free, *given_back(round, but=(*undos, *free))], round)
+            if not report.shadow:
+                self.writer.lift(fences(round.snapshot), round)
             return
         if report.end == "clock":
             self.writer.write(round.undos, round)

@@ -264,6 +264,18 @@ def test_undo_all_lifts_fences_with_pald_and_its_database_gone(home: House) -> N
     home.pald = home.another()
 
 
+def test_a_paused_pald_leaves_no_fence_and_who_was_stopped_for_a_move_runs_at_once(home: House) -> None:
+    full = Full(home)
+    full.exchange()
+    while home.state(full.jobs[0]) != "PENDING":
+        home.live(0.05)
+    assert len(full.closed) == 2
+    home.pald.pald.cycle.books.switches.pause("a window", home.now)
+    home.live(15)
+    assert full.closed == []
+    assert [home.state(job) for job in (*full.jobs, full.rival)].count("RUNNING") == 4, "each node is used again"
+
+
 @pytest.mark.slow
 def test_a_crash_at_any_write_of_a_fenced_exchange_leaves_four_jobs_running_and_no_fence(
     make_house: Make, monkeypatch: pytest.MonkeyPatch
