@@ -169,15 +169,22 @@ def _told(app: App, models: Sequence[str]) -> Iterator[Edge]:
 
 
 def _agreed(others: Iterable[RatesShown]) -> Iterator[Edge]:
-    """Medians of what enough users' jobs show."""
+    """Medians of what enough users' jobs show, one vote each: jobs of several sizes are one user's word all the same."""
     said: dict[tuple[Pair, str], list[Edge]] = defaultdict(list)
     for shown in others:
+        mine: dict[tuple[Pair, str], list[Edge]] = defaultdict(list)
         for edge in shown.edges:
-            said[edge.models, edge.source].append(edge)
+            mine[edge.models, edge.source].append(edge)
+        for (pair, source), edges in mine.items():
+            said[pair, source].append(Edge(pair, *_middle(edges), source))
     for (pair, source), edges in said.items():
         if len(edges) >= USERS:
-            apart = [edge.apart for edge in edges]
-            yield Edge(pair, median(apart), median(e.var for e in edges) + _spread(apart), source)
+            apart, var = _middle(edges)
+            yield Edge(pair, apart, var + _spread([edge.apart for edge in edges]), source)
+
+
+def _middle(edges: Sequence[Edge]) -> tuple[float, float]:
+    return median(edge.apart for edge in edges), median(edge.var for edge in edges)
 
 
 def _spread(values: Sequence[float]) -> float:

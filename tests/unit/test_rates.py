@@ -80,6 +80,16 @@ def test_a_users_own_jobs_count_for_his_own_and_for_nobody_else_alone() -> None:
     assert apps.get("x").base == {}
 
 
+def test_who_runs_jobs_of_many_sizes_has_one_vote_all_the_same() -> None:
+    """Each size links the models once more."""
+    sizes = RatesShown(saw(1000.0).edges * 5, saw(1000.0).levels)
+    alone = complete(known(X), MODELS, RateEvidence({"x": {"liar": sizes}}))
+    assert alone.get("x").base == {} and alone.get("x", "honest").base == {}
+    honest = {f"u{i}": saw(4.0) for i in range(3)}
+    lied = complete(known(X), MODELS, RateEvidence({"x": {**honest, "liar": sizes}}))
+    assert ratio(lied, "x", "new") == pytest.approx(4.0, rel=0.06)
+
+
 def test_three_users_tell_it_for_all_and_one_of_them_who_lies_moves_it_little() -> None:
     honest = {f"u{i}": saw(4.0 + 0.1 * i) for i in range(3)}
     true = ratio(complete(known(X), MODELS, RateEvidence({"x": honest})), "x", "new")
