@@ -169,7 +169,7 @@ def _told(app: App, models: Sequence[str]) -> Iterator[Edge]:
 
 
 def _agreed(others: Iterable[RatesShown]) -> Iterator[Edge]:
-    """Medians of what enough users' jobs show, one vote each: jobs of several sizes are one user's word all the same."""
+    """Medians of what enough users' jobs show, one vote each, however many sizes their jobs have."""
     said: dict[tuple[Pair, str], list[Edge]] = defaultdict(list)
     for shown in others:
         mine: dict[tuple[Pair, str], list[Edge]] = defaultdict(list)

@@ -2,8 +2,9 @@
 
 For sites where no job waits for us: Slurm starts each one when it likes, on the nodes that its list leaves open. A job
 is kept off nodes that would be slower for it than the middle of those that it may have; so at least half of them stay
-open. A slow node that comes free sooner is worth declining only for as long as it would cost the job, by the one
-equation, and only where others are due by then at latest, by the time limits of the jobs that hold them.
+open. Nobody is kept off a cheap model where a dearer one is open to it that pools.dearer would not have it given. A
+slow node that comes free sooner is worth declining only for as long as it would cost the job, by the one equation, and
+only where others are due by then at latest, by the time limits of the jobs that hold them.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Exclusion(NamedTuple):
     nodes: tuple[str, ...]
     worse: float  # share by which it would run slower there, in the mean
     wait_s: float  # so long it may decline them
-    declines: bool  # there it could start now, and nowhere else
+    declines: bool  # it could start now, and some of them have room for it
 
 
 def exclusions(
@@ -65,12 +66,16 @@ class _Search:
 
     def __post_init__(self) -> None:
         self.needs = Needs(self.view.cluster, self.view.reservations, self.view.taken)
+        self.asked = Needs(self.view.cluster, self.view.reservations, self.view.taken, self.knowledge.pools)
         self.ends = list(_ends(self.view))
 
     def of(self, job: Job) -> Exclusion | None:
-        need = self.needs.of(replace(job, excluded_nodes=job.excluded.own) if job.excluded else job)
+        own = replace(job, excluded_nodes=job.excluded.own) if job.excluded else job
+        need = self.needs.of(own)
         if need is None or not need.ways or len(need.areas) != 1:
             return None
+        if self._dearer(need, self.asked.of(own)):
+            return None  # Slurm would give it a dearer model the sooner
         nodes, gpus, _, _ = need.ways[0]
         slow = self._slowness(self.knowledge.apps.get(job.hint.app), gpus)
         may = np.isfinite(slow) & self.view.cluster.node_ok
@@ -88,7 +93,18 @@ class _Search:
         if later - max(sooner, self.view.taken) > wait_s:
             return None
         names = tuple(self.view.cluster.node_names[row] for row in np.flatnonzero(shut))
-        return Exclusion(job, names, worse, wait_s, sooner <= self.view.taken < later)
+        declines = sooner <= self.view.taken and self._room(need, shut)
+        return Exclusion(job, names, worse, wait_s, declines)
+
+    @staticmethod
+    def _dearer(may: Need, asked: Need | None) -> bool:
+        """Whether it may have nodes of dearer models than it asked for."""
+        mask = None if asked is None or not asked.areas else asked.areas[0].mask
+        return mask is not None and (may.areas[0].mask is None or bool((may.areas[0].mask & ~mask).any()))
+
+    def _room(self, need: Need, mask: BoolArray) -> bool:
+        """Whether some of these nodes have room for its part there."""
+        return bool((self._free[need.ways[0][1:]][mask] <= self.view.taken).any())
 
     def _slowness(self, app: App, gpus: int) -> FloatArray:
         """Seconds per step on each node, with the devices that Slurm will take there not known: expected."""

@@ -108,6 +108,18 @@ def test_a_slow_node_that_is_free_is_taken_when_declining_it_has_cost_as_much_as
     assert kinds(house, job) == [EXCLUDED, GIVEN_BACK]
 
 
+def test_fast_nodes_that_slurm_keeps_for_another_are_not_waited_for_beside_a_slow_one(house: House) -> None:
+    """They look free for hours: the one ahead needs n2 too. Without us it would have started on n1 after 100 s."""
+    fill(house, 100.0, 10_000.0, *(100.0,) * 4, limit=180)
+    large = house.submit("--gres=gpu:4", "-N5", "-t60", "-x", "n1")
+    job = house.submit("--gres=gpu:2", "-t600")
+    house.live(90)
+    for _ in range(30):
+        house.live(20)
+    assert house.state(large) == "PENDING"
+    assert house.where(job).keys() == {"n1"} and house.waited(job) < 100 + 300 + 30
+
+
 def test_where_no_other_node_is_due_in_time_a_slow_one_is_not_declined(house: House) -> None:
     fill(house, 100.0, *(10_000.0,) * 5, limit=300)
     job = house.submit("--gres=gpu:2", "-t600")

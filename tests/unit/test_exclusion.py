@@ -23,6 +23,7 @@ from pal_slurm.model import (
     Knowledge,
     Lease,
     Placement,
+    PoolRules,
     Reason,
     Request,
     Reservation,
@@ -30,9 +31,11 @@ from pal_slurm.model import (
     Snapshot,
     Waits,
     homogeneous,
+    neutral_scores,
     predict,
 )
 from pal_slurm.policy.exclusion import Exclusion, ExclusionRules, exclusions
+from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.slurm.excluded import ours_of, own_of, with_ours
 from tests.builders import NOW, running, scores, snapshot, waiting
 
@@ -115,14 +118,40 @@ def test_a_slow_node_is_declined_for_no_longer_than_it_would_cost() -> None:
     assert kept_off(short, 10, 10, *(86,) * 4, rules=half) is None
 
 
-def test_it_declines_where_it_could_start_now_and_nowhere_else() -> None:
+def test_it_declines_where_it_could_start_now_and_a_slow_node_has_room_whatever_else_looks_free() -> None:
     held = [running(90 + n, {f"n{n}": (0, 1, 2, 3)}, NOW + 100) for n in (1, 3, 4, 5, 6)]
-    view = snapshot(job(), *held, cluster=full(homogeneous(6, 4), *held))
-    [found] = exclusions(view, KNOWN, RULES, lambda _: False)
-    assert found.declines and found.wait_s == 300.0
-    both = snapshot(job(), *held[:-1], cluster=full(homogeneous(6, 4), *held[:-1]))
-    [found] = exclusions(both, KNOWN, RULES, lambda _: False)
-    assert not found.declines
+
+    def found(*busy: Job) -> Exclusion:
+        view = snapshot(job(), *busy, cluster=full(homogeneous(6, 4), *busy))
+        [one] = exclusions(view, KNOWN, RULES, lambda _: False)
+        return one
+
+    assert found(*held).declines and found(*held).wait_s == 300.0
+    assert found(*held[:-1]).declines  # n6 may be kept for another
+    n2 = running(92, {"n2": (0, 1, 2, 3)}, NOW + 100)
+    assert not found(n2, *held[:-1]).declines
+
+
+CHEAP_AND_DEAR = parse_cluster("old:3x4+new:3x4")
+SPEEDS = Apps({"x": App("x", "A", {"old": 2.0, "new": 1.0})})
+
+
+@pytest.mark.parametrize(
+    ("rules", "facts", "shut"),
+    [
+        (PoolRules("ok", {"new": 4.0, "old": 1.0}), {}, 2),
+        (PoolRules("never", {"new": 4.0, "old": 1.0}), {}, 0),
+        (PoolRules("ask", {"new": 4.0, "old": 1.0}), {}, 0),
+        (PoolRules("ask", {"new": 4.0, "old": 1.0}), {"hint": Hint("x", dearer=True)}, 2),
+        (PoolRules("never"), {}, 2),
+    ],
+)
+def test_nobody_is_driven_to_a_model_that_bills_more(rules: PoolRules, facts: dict[str, Any], shut: int) -> None:
+    """One old node excludes its user himself: fewer than half are old."""
+    wants = job(excluded_nodes="n1", **{"hint": Hint("x"), **facts})
+    known = Knowledge(neutral_scores(CHEAP_AND_DEAR), SPEEDS, rules)
+    found = exclusions(snapshot(wants, cluster=CHEAP_AND_DEAR), known, RULES, lambda _: False)
+    assert [len(one.nodes) for one in found] == ([shut] if shut else [])
 
 
 def test_several_nodes_of_one_rack_are_not_driven_out_of_it() -> None:
