@@ -133,8 +133,8 @@ class Needs:
                 continue  # the partition named first serves the same nodes
             by_slot = self._cluster.slots and shape.by_slot
             areas.append(Area(name if len(job.partitions) > 1 else None, mask, by_slot, name))
-        areas = affordable(job, areas, self._cluster, self._pools)
         ways = usual_ways(shape, self._cluster.width, self._cluster.n_nodes)
+        areas = affordable(job, areas, ways, self._cluster, self._pools)
         return Need(shape, ways, tuple(map(_simplify, areas)), self._narrowest(ways, areas))
 
     def _narrowest(self, ways: Sequence[tuple[int, int, int, int]], areas: Sequence[Area]) -> Tier:

@@ -22,6 +22,7 @@ from pal_slurm.model import (
     Placement,
     PoolRules,
     Reason,
+    Shape,
     neutral_scores,
 )
 from pal_slurm.policy import Circumstances, compose, plan
@@ -168,6 +169,29 @@ def test_each_partition_that_a_user_names_he_asks_for() -> None:
 def test_nobody_gets_a_dear_model_while_it_waits_for_the_cheap_one() -> None:
     taken = running(9, {SLOW: (0, 1)}, end=NOW + HOUR_S, partitions=("gpu",))
     assert decided(taken, asks(1, "fussy"), rules=DEAR)[1].action is Action.WAIT
+
+
+LARGER = parse_cluster("slow:1x2+fast:2x4")
+
+
+@pytest.mark.parametrize(
+    "shape", [Shape(gpus_per_node=4), Shape(gpus_per_node=1, cpus_per_node=40), Shape(2, 2, gpus_per_node=1)]
+)
+def test_a_model_of_which_there_is_never_enough_for_a_job_is_not_the_cheapest_that_it_could_get(shape: Shape) -> None:
+    """Ahead of it waits one for whom room is kept."""
+    cluster = replace(LARGER, cpus=np.array([32, 64, 64]), cpus_free=np.array([32, 64, 64]))
+    head = asks(1, "fussy", shape=Shape(gpus_per_node=2), features="n1")
+    small = running(9, {"n1": (0, 1)}, end=NOW + HOUR_S, partitions=("gpu",))
+    cluster = replace(cluster, features=tuple(frozenset({name}) for name in cluster.node_names))
+    made = decided(small, head, asks(2, "fussy", shape=shape), cluster=cluster, rules=DEAR)
+    assert made[1].action is Action.WAIT
+    assert made[2].action is Action.START and made[2].placement is not None
+    assert set(made[2].placement.nodes) <= {"n2", "n3"}
+
+
+def test_while_all_cheap_nodes_are_down_a_job_gets_what_slurm_would_give_it() -> None:
+    down = replace(CLUSTER, node_ok=np.array([False, True]))
+    assert nodes(decided(asks(1, "fussy"), cluster=down, rules=DEAR)) == {1: FAST}
 
 
 # types of GRES

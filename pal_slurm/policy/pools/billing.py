@@ -2,7 +2,7 @@
 
 What a user named he asked for: partitions, models as types of GRES, models in a constraint. Beyond that a GPU that
 bills more than the request would by itself is dearer; a request that names no model would be billed as the cheapest
-that it could get.
+that it could get: of which there are, and are up, as many as it needs.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pal_slurm.model import BoolArray, Cluster, Job, PoolRules
+from pal_slurm.model import BoolArray, Cluster, FloatArray, Job, PoolRules
 
 if TYPE_CHECKING:
     from pal_slurm.policy.needs import Area
 
 AS_MUCH = 1e-9
+Ways = Sequence[tuple[int, int, int, int]]  # (nodes, GPUs, CPUs, MB on each)
 
 
 def only_of(types: Sequence[str], cluster: Cluster) -> BoolArray | None:
@@ -36,25 +37,33 @@ def weight(cluster: Cluster, partition: str, model: str, rules: PoolRules) -> fl
     return rules.billing.get(model, 0.0) if told is None else told
 
 
-def affordable(job: Job, areas: Sequence[Area], cluster: Cluster, rules: PoolRules) -> list[Area]:
+def affordable(job: Job, areas: Sequence[Area], ways: Ways, cluster: Cluster, rules: PoolRules) -> list[Area]:
     """The areas without nodes of dearer models."""
     free = rules.dearer == "ok" or (rules.dearer == "ask" and job.hint.dearer)
     if free or len(cluster.models) == 1 or job.types or not (rules.billing or cluster.billing):
         return list(areas)
     named = set(re.split(r"[&|,]", job.features))
-    return [_within(area, named, cluster, rules) for area in areas]
+    return [_within(area, named, ways, cluster, rules) for area in areas]
 
 
-def _within(area: Area, named: Set[str], cluster: Cluster, rules: PoolRules) -> Area:
+def _within(area: Area, named: Set[str], ways: Ways, cluster: Cluster, rules: PoolRules) -> Area:
     weights = np.array([weight(cluster, area.name, model, rules) for model in cluster.models])
     each = np.where(cluster.gpu_exists, weights[cluster.gpu_model], -np.inf).max(axis=1)  # of a node's dearest GPU
     here = cluster.gpus_per_node > 0
     here = here if area.mask is None else here & area.mask
-    if not here.any():
-        return area
-    most = float(each[here].min())
+    most = _cheapest(each, here & cluster.node_ok, ways, cluster)
     asked_for = [i for i, model in enumerate(cluster.models) if model in named]
     dearer = (each > most + AS_MUCH) & ~(np.isin(cluster.gpu_model, asked_for) & cluster.gpu_exists).any(axis=1)
     if not (dearer & here).any():
         return area
     return replace(area, mask=~dearer if area.mask is None else area.mask & ~dearer)
+
+
+def _cheapest(each: FloatArray, nodes: BoolArray, ways: Ways, cluster: Cluster) -> float:
+    """What a GPU of the cheapest nodes bills that would do, were they free; infinity: none would."""
+    room = [
+        (n, nodes & (cluster.gpus_per_node >= gpus) & (cluster.cpus >= cpus) & (cluster.mem_mb >= mem_mb))
+        for n, gpus, cpus, mem_mb in ways
+    ]
+    found = (np.sort(each[there])[n - 1] for n, there in room if np.count_nonzero(there) >= n)
+    return float(min(found, default=np.inf))
