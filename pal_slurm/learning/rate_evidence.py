@@ -29,6 +29,7 @@ from pal_slurm.store.votes import UserApp, VoteRepo
 DAY_S = 86_400.0
 RUNS_S, NIGHTS = 30 * DAY_S, 30  # as far back
 LEAST_S = 60.0  # a shorter run was a test, or failed
+MOST_RUNS = 20_000  # as many of each user, so that nobody's many jobs push out those of others
 
 
 def evidence_of(store: Store, cluster: Cluster, name: str, now: float) -> RateEvidence:
@@ -37,7 +38,8 @@ def evidence_of(store: Store, cluster: Cluster, name: str, now: float) -> RateEv
     jobs: dict[str, dict[str, RatesShown]] = defaultdict(dict)
     for mine in VoteRepo(store).every_app():
         jobs[mine.app][mine.user] = _by_steps(mine, names)
-    for (app, user), shown in _by_runs(OutcomeRepo(store, name).since(now - RUNS_S), cluster).items():
+    runs = OutcomeRepo(store, name).ran(now - RUNS_S, LEAST_S, MOST_RUNS)
+    for (app, user), shown in _by_runs(runs, cluster).items():
         jobs[app][user] = _both(jobs[app].get(user, RatesShown()), shown)
     return RateEvidence(jobs, _by_nights(store, names))
 
@@ -67,7 +69,7 @@ def _by_runs(outcomes: Sequence[JobOutcome], cluster: Cluster) -> Mapping[tuple[
     times: dict[tuple[str, str], dict[tuple[int, int], dict[str, list[float]]]] = defaultdict(lambda: defaultdict(dict))
     for o in outcomes:
         model = _model_of(o, cluster)
-        if model and o.app and o.user and o.end is not None and o.end - o.start >= LEAST_S:
+        if model and o.app and o.user and o.end is not None:
             shape = (sum(map(len, o.gpus)), len(o.nodes))
             times[o.app, o.user][shape].setdefault(model, []).append(log(o.end - o.start))
     found = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Row, insert, select, update
+from sqlalchemy import Row, func, insert, select, update
 
 from pal_slurm.model import JobRef
 from pal_slurm.store.engine import Store
@@ -67,6 +67,15 @@ class OutcomeRepo:
     def since(self, start: float) -> list[JobOutcome]:
         """Every start since then."""
         return self._find(outcomes.c.start >= start)
+
+    def ran(self, start: float, least_s: float, most: int) -> list[JobOutcome]:
+        """Runs of named applications that began since then, took so long and are over: the newest of each user."""
+        took = outcomes.c.end - outcomes.c.start
+        mine = (outcomes.c.cluster == self._cluster, outcomes.c.start >= start, took >= least_s, outcomes.c.app != "")
+        nth = func.row_number().over(partition_by=outcomes.c.user, order_by=outcomes.c.start.desc()).label("nth")
+        found = select(outcomes, nth).where(*mine).subquery()
+        with self._store.reading() as db:
+            return [_outcome(row) for row in db.execute(select(found).order_by(found.c.nth, found.c.job).limit(most))]
 
     def newest(self, most: int = 100, *, user: str = "", app: str = "") -> list[JobOutcome]:
         """Newest start first; of one user, or of one application, where that is named."""

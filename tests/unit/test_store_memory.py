@@ -117,3 +117,16 @@ def test_what_a_pald_says_of_itself_is_of_one_cluster_and_replaced(store: Store)
     assert other.notes() == ()
     said.say([], 2.0)
     assert said.notes() == ()
+
+
+def test_of_many_runs_those_of_each_user_count_alike_the_newest_first(store: Store) -> None:
+    def ran(job: int, user: str, took: int | None, app: str | None = "x") -> JobOutcome:
+        end = None if took is None else 1000 + job + took
+        return JobOutcome(job, 1, 1000 + job, "A", ("n1",), ((0,),), end=end, app=app, user=user)
+
+    repo = OutcomeRepo(store, "c")
+    repo.record([*(ran(job, "ann", 100) for job in range(50)), *(ran(job, "bob", 100) for job in range(-9, -5))])
+    repo.record([ran(60, "bob", 59), ran(61, "bob", None), ran(62, "bob", 100, None), ran(63, "bob", 100, "")])
+    OutcomeRepo(store, "two").record([ran(70, "bob", 100)])
+    assert sorted(o.job for o in repo.ran(0, 60, 6)) == [-8, -7, -6, 47, 48, 49]
+    assert len(repo.ran(0, 60, 1000)) == 54 and len(repo.ran(1000, 60, 1000)) == 50
