@@ -223,7 +223,9 @@ class Cycle:
         waiting = [d for d in made.decisions if d.action not in OF_RUNNING]
         round.decisions = passing.ahead(waiting, self.entries.held_back(view.taken))
         if self.config.actuator == "exclude":
-            Excluding(self.entries, self.config, self.books.observer.of_limit).decide(round)
+            round.exclusions = given_back(round, but=round.undos)  # if that fails: nobody would look after the lists
+            with self.faults.contained("excluding"):
+                Excluding(self.entries, self.config, self.books.observer.of_limit).decide(round)
         with self.faults.contained("reasons"):
             self._tell(round.decisions, round)
         round.moves, refused = self._starts.of_running(of_running, round)

@@ -205,6 +205,20 @@ def test_a_paused_pald_gives_all_lists_back(house: House) -> None:
     assert kinds(house, job) == [EXCLUDED, GIVEN_BACK]
 
 
+def test_a_fault_of_ours_gives_all_lists_back(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    fill(house, *(900.0,) * 6, limit=20)
+    job = house.submit("--gres=gpu:2", "-t60", "-x", "n6")
+    house.live(20)
+    assert shut(house, job) == {"n1", "n2"}
+
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("pal_slurm.daemon.excluding.exclusions", fails)
+    house.live(20)
+    assert house.job(job).record.excluded_nodes == "n6"
+
+
 def test_a_pald_without_its_ledger_writes_down_what_it_finds(make_house: MakeHouse, house: House) -> None:
     fill(house, *(900.0,) * 6, limit=20)
     job = house.submit("--gres=gpu:2", "-t60")
