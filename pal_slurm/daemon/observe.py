@@ -42,7 +42,7 @@ class Observer:
 
     def held(self, snapshot: Snapshot) -> Snapshot:
         """Jobs that say pal:same keep to the GPU model of their first start."""
-        return held_to_models(snapshot, self.outcomes.of_job)
+        return held_to_models(snapshot, self.outcomes.of_jobs)
 
     def record_changes(
         self, running: tuple[Job, ...], cluster: Cluster, knowledge: Knowledge, pins: Pins, now: float

@@ -12,14 +12,16 @@ from pal_slurm.model import Cluster, Job, Snapshot
 from pal_slurm.store import JobOutcome
 
 
-def held_to_models(snapshot: Snapshot, got: Callable[[int], Sequence[JobOutcome]]) -> Snapshot:
-    """`got`: the starts of a job, the first one first; asked only for jobs that wait for another run."""
+def held_to_models(snapshot: Snapshot, got: Callable[[Sequence[int]], Sequence[JobOutcome]]) -> Snapshot:
+    """`got`: the starts of these jobs, the first one first; asked once, about jobs that wait for another run."""
     cluster = snapshot.cluster
     if len(cluster.models) < 2:
         return snapshot
-    pending = tuple(
-        [_waiting(job, cluster, got) if _says_same(job) and job.restarts else job for job in snapshot.pending]
-    )
+    again = [job.id for job in snapshot.pending if _says_same(job) and job.restarts]
+    first: dict[tuple[int, int], JobOutcome] = {}
+    for run in got(again) if again else ():
+        first.setdefault((run.job, run.submit), run)
+    pending = tuple([_waiting(job, cluster, first.get((job.id, job.submit))) for job in snapshot.pending])
     running = tuple([_running(job, cluster) if _says_same(job) else job for job in snapshot.running])
     return replace(snapshot, pending=pending, running=running)
 
@@ -28,9 +30,8 @@ def _says_same(job: Job) -> bool:
     return job.hint.same and job.gpu_job and not job.types
 
 
-def _waiting(job: Job, cluster: Cluster, got: Callable[[int], Sequence[JobOutcome]]) -> Job:
-    runs = [run for run in got(job.id) if run.submit == job.submit]
-    return _held(job, cluster, runs[0].nodes, runs[0].gpus) if runs else job
+def _waiting(job: Job, cluster: Cluster, run: JobOutcome | None) -> Job:
+    return job if run is None else _held(job, cluster, run.nodes, run.gpus)
 
 
 def _running(job: Job, cluster: Cluster) -> Job:

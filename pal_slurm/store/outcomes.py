@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,7 +10,7 @@ from sqlalchemy import Row, func, insert, select, update
 
 from pal_slurm.model import JobRef
 from pal_slurm.store.engine import Store
-from pal_slurm.store.rows import names, values
+from pal_slurm.store.rows import chunks, names, values
 from pal_slurm.store.tables import outcomes
 
 
@@ -63,6 +63,9 @@ class OutcomeRepo:
 
     def of_job(self, job: int) -> list[JobOutcome]:
         return self._find(outcomes.c.job == job)
+
+    def of_jobs(self, jobs: Sequence[int]) -> list[JobOutcome]:
+        return [found for some in chunks(jobs) for found in self._find(outcomes.c.job.in_(some))]
 
     def since(self, start: float) -> list[JobOutcome]:
         """Every start since then."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -152,6 +153,18 @@ def test_a_job_that_waits_for_its_second_run_is_held_to_the_model_of_its_first()
 @pytest.mark.parametrize("job", [leased(1, hint=SAME), leased(1, hint=Hint("fussy"), restarts=1)])
 def test_who_never_ran_or_does_not_say_so_is_held_to_nothing(job: Job) -> None:
     assert held(job, got=(outcome(NOW, SLOW, job.submit),)).pending[0].types == ()
+
+
+def test_the_store_is_asked_once_about_all_who_wait_for_another_run() -> None:
+    jobs = [leased(n, submit=NOW, hint=SAME, restarts=1) for n in (1, 2, 3)]
+    asked: list[list[int]] = []
+
+    def got(numbers: Sequence[int]) -> Sequence[JobOutcome]:
+        asked.append(list(numbers))
+        return [replace(outcome(NOW, SLOW), job=n) for n in numbers]
+
+    seen = held_to_models(snapshot(*jobs, leased(4, hint=SAME), cluster=CLUSTER), got)
+    assert asked == [[1, 2, 3]] and [job.types for job in seen.pending] == [("slow",)] * 3 + [()]
 
 
 def test_what_a_user_named_himself_stands() -> None:
