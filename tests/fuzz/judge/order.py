@@ -78,11 +78,12 @@ def alike_in_order(facts: Facts) -> Iterator[Verdict]:
         return
     if facts.troubles or facts.nodes or any(event.what != "release" for event in facts.did):
         return
-    options = facts.history.options
-    starts = sorted(((n, s) for n, s in facts.first_start.items() if n[1] is None), key=lambda pair: pair[0])
+    options, submitted = facts.history.options, facts.submitted
+    starts = [(name, start) for name, start in facts.first_start.items() if name[1] is None]
     for name, start in starts:
+        came = facts.place[id(submitted[name[0]])]  # lines of a script need not be in order of time
         for later, its in starts:
-            same = later > name and options[name[0]] == options[later[0]]
+            same = facts.place[id(submitted[later[0]])] > came and options[name[0]] == options[later[0]]
             if same and "-d" not in options[name[0]] and its.at < start.at - OVERTAKES_S:
                 said = f"job {later[0]}, which asks for the same, started {start.at - its.at:.0f} s sooner"
                 yield Verdict("P5", "overtaken", start.at, name, said)
