@@ -14,7 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tests.fuzz.draw import draw
-from tests.fuzz.script import read
+from tests.fuzz.judge import Verdict
+from tests.fuzz.script import Script, read
 from tests.fuzz.trial import Court
 
 MOST_SEEDS = 400
@@ -60,10 +61,15 @@ class Caught:
     seed: int
 
 
+def convicted(at: Court, script: Script) -> list[Verdict]:
+    """What stands against a broken pald. Not that it raised: then the mutation no longer fits what it was made for."""
+    return [verdict for verdict in at.tried(script) if verdict.rule not in ("fault", "broke")]
+
+
 def until_caught(at: Court, name: str, first: int = 0, most: int = MOST_SEEDS) -> Caught | None:
     with broken(name):
         for number in range(most):
-            if verdicts := at.tried(draw(first + number)):
+            if verdicts := convicted(at, draw(first + number)):
                 return Caught(number + 1, f"{verdicts[0].promise} {verdicts[0].rule}", first + number)
     return None
 
@@ -74,7 +80,7 @@ def by_script(at: Court, name: str) -> tuple[str, str] | None:
     for path in kept:
         if path.exists() and (path.stem == name or f"# mutant: {name}\n" in path.read_text()):
             with broken(name):
-                if verdicts := at.tried(read(path.read_text())):
+                if verdicts := convicted(at, read(path.read_text())):
                     return path.name, f"{verdicts[0].promise} {verdicts[0].rule}"
     return None
 

@@ -27,14 +27,13 @@ from tests.fuzz.mutants import mutant, was
 Patches = Sequence[tuple[object, str, Any]]
 
 
-def _read_otherwise(**facts: object) -> Patches:
+def _read_otherwise(**facts: Any) -> Patches:
     """Records as Slurm tells them, but for these facts."""
     to_job = was(sim_jobs, "to_job")
 
     def other(*words: Any) -> Job:
         job: Job = to_job(*words)
-        vars(job).update(facts)
-        return job
+        return replace(job, **facts)
 
     return [(sim_jobs, "to_job", other)]
 
@@ -123,9 +122,7 @@ def hold_ignored() -> Patches:
 
     def other(*words: Any) -> Job:
         job: Job = to_job(*words)
-        if job.why is Waits.HELD:
-            vars(job).update(why=Waits.UNSEEN)
-        return job
+        return replace(job, why=Waits.UNSEEN) if job.why is Waits.HELD else job
 
     return [(sim_jobs, "to_job", other)]
 

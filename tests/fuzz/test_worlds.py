@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 
+import pal_slurm.daemon.cycle as cycle
 from tests.fuzz.draw import draw
-from tests.fuzz.mutants import broken
+from tests.fuzz.mutants import broken, convicted
 from tests.fuzz.script import Script, read
 from tests.fuzz.trial import Court
 
@@ -48,7 +50,17 @@ def test_a_pald_that_is_broken_on_purpose_is_caught(at: Court, path: Path) -> No
     script = read(path.read_text())
     assert not at.tried(script)
     with broken(path.stem):
-        assert at.tried(script)
+        assert convicted(at, script)
+
+
+def test_a_mutation_that_only_raises_is_not_taken_for_caught(at: Court, monkeypatch: pytest.MonkeyPatch) -> None:
+    def raises(*words: object) -> NoReturn:
+        raise TypeError("it no longer fits")
+
+    monkeypatch.setattr(cycle, "plan", raises)
+    script = read("cluster nodes=3\n1 job runs=9 user=u | --gpus=2 -t 2\n")
+    assert [verdict.rule for verdict in at.tried(script)] == ["fault"]
+    assert not convicted(at, script)
 
 
 @pytest.mark.parametrize("seed", [0, 7, 1234567])
