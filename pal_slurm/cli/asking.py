@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import socket
+import struct
 import urllib.error
 import urllib.request
 from collections.abc import Mapping
@@ -55,14 +56,20 @@ def ask(question: Mapping[str, str | int]) -> PaldSaid:
 def _from_pald(path: Path, question: Mapping[str, str | int]) -> bytes:
     try:
         with socket.socket(socket.AF_UNIX) as channel:
-            channel.settimeout(PATIENCE_S)
+            # The kernel puts who waits like this into a line; with Python's timeout he is refused while others wait
+            channel.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", int(PATIENCE_S), 0))
             channel.connect(str(path))
+            channel.settimeout(PATIENCE_S)
             channel.sendall(msgspec.json.encode(question) + b"\n")
             told = bytearray()
             while len(told) <= MOST_BYTES and (part := channel.recv(65_536)):
                 told += part
     except OSError as error:
-        why = "gives no answer in time" if isinstance(error, TimeoutError) else error.strerror or str(error)
+        why = (
+            "gives no answer in time"
+            if isinstance(error, TimeoutError | BlockingIOError)
+            else error.strerror or str(error)
+        )
         raise SlurmUnavailable(
             f"pald can't be asked at {path}: {why}; on this host it may not run, then ask your admins"
         ) from error

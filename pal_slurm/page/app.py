@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -20,12 +21,14 @@ from pal_slurm.page.answers import Kept, Press, Reply
 from pal_slurm.page.asked import NotThere, NotYours, Visit, Wrong
 from pal_slurm.page.events import Events
 from pal_slurm.page.sight import Sight
+from pal_slurm.page.turns import Crowded, Turns
 from pal_slurm.page.viewer import Unclear, Viewer, viewer_of
 from pal_slurm.page.views import PageView, every_route
 from pal_slurm.page.watch import Lookout
+from pal_slurm.report.pace import AskPace
 
 log = logging.getLogger("pal-page")
-THREADS = 4
+THREADS, MOST_EACH = 4, 2  # that answer; of them for one asker
 MOST_WAITING = 256  # questions that wait for a thread
 MOST_ADDRESS = 2_000
 FOREVER = "public, max-age=31536000, immutable"
@@ -54,7 +57,8 @@ class PageApp:
         self._press, self._kept = Press(), Kept()
         self._views = [(Route(path, lambda: None), view) for path, view in every_route().items()]
         self._threads = ThreadPoolExecutor(THREADS, "views")
-        self._waiting = 0
+        self._turns = Turns(MOST_EACH, MOST_WAITING)
+        self._pace = AskPace(watcher.config.users.per_minute)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -106,7 +110,8 @@ class PageApp:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _listen(self, scope: Scope, receive: Receive, send: Send, viewer: Viewer) -> None:
-        if self.events.open >= self.events.most:
+        who = _asker(scope, viewer)
+        if self.events.full(who):
             said = "as many pages listen already as may; this one shows what it showed when it was opened"
             await self._send(scope, send, self._error(scope, viewer, 503, said))
             return
@@ -114,21 +119,21 @@ class PageApp:
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body", "body": b""})
             return
-        await self.events.stream(scope, receive, send, viewer.everything)
+        await self.events.stream(scope, receive, send, viewer.everything, who)
 
     async def _answer(self, scope: Scope, viewer: Viewer) -> Reply:
         sight = self.watcher.sight
         key = (viewer, scope["raw_path"], scope["query_string"], sight.number, sight.alive)
         if (kept := self._kept.get(key)) is not None:
             return kept
-        if self._waiting >= MOST_WAITING:
-            return self._error(scope, viewer, 503, "too many ask at this moment")
-        self._waiting += 1
         try:
-            loop = asyncio.get_running_loop()
-            answer = await loop.run_in_executor(self._threads, partial(self._view, scope, viewer, sight))
-        finally:
-            self._waiting -= 1
+            async with self._turns.of(_asker(scope, viewer)):
+                if (kept := self._kept.get(key)) is not None:  # made meanwhile, for who asked the same
+                    return kept
+                loop = asyncio.get_running_loop()
+                answer = await loop.run_in_executor(self._threads, partial(self._view, scope, viewer, sight))
+        except Crowded as error:
+            return self._error(scope, viewer, 503, str(error))
         if answer.status == 200:
             self._kept.put(key, answer)
         return answer
@@ -139,7 +144,7 @@ class PageApp:
             for route, view in self._views:
                 match, found = route.matches(scope)
                 if match is Match.FULL:
-                    asked = Visit(Request({**scope, **found}), viewer, self.watcher, sight)
+                    asked = Visit(Request({**scope, **found}), viewer, self.watcher, sight, self._may_ask)
                     shown = view(asked)
                     if shown.instead:
                         return Reply(303, instead=shown.instead)
@@ -158,6 +163,9 @@ class PageApp:
             log.exception("a fault of pal-page at %s", ascii(scope["path"])[:200])
             return self._error(scope, viewer, 500, "the journal of pal-page has more")
         return self._error(scope, viewer, 404, "there is no such page")
+
+    def _may_ask(self, name: str) -> bool:
+        return self._pace.may(name, time.monotonic())
 
     def _page(self, scope: Scope, viewer: Viewer, view: PageView, sight: Sight) -> bytes:
         """Addresses in a page are relative to it, so that it works below any path of a proxy."""
@@ -180,3 +188,8 @@ class PageApp:
     async def _begin(self, send: Send, status: int, headers: dict[str, str]) -> None:
         every = [(name.encode(), value.encode()) for name, value in {**HEADERS, **headers}.items()]
         await send({"type": "http.response.start", "status": status, "headers": every})
+
+
+def _asker(scope: Scope, viewer: Viewer) -> tuple[str, str]:
+    """His name; of who has none, where he comes from: behind a proxy all those are one."""
+    return (viewer.name, "") if viewer.name else ("", scope["client"][0] if scope["client"] else "")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -34,6 +35,7 @@ class Visit:
     viewer: Viewer
     watcher: Lookout
     sight: Sight
+    may_ask: Callable[[str], bool]  # one more question of that user's
 
     def word(self, name: str, most: int = 300) -> str:
         """A word of the address or of its query; empty: not given."""

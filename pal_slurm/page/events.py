@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
+from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 import msgspec
@@ -14,6 +16,7 @@ from starlette.types import Receive, Scope, Send
 
 from pal_slurm.page.rows import edit_row
 from pal_slurm.page.sight import Sight
+from pal_slurm.page.turns import half
 
 HEARTBEAT_S = 15.0
 LIFE_S = 600.0  # of one stream: the browser opens the next one by itself
@@ -26,7 +29,7 @@ RETRY_MS = 5_000
 class Events:
     most: int
     loop: asyncio.AbstractEventLoop | None = None
-    open: int = 0
+    open: Counter[Hashable] = field(default_factory=Counter)  # by who listens
     _sight: Sight = field(default_factory=Sight)
     _last_edit: int = 0
     _news: asyncio.Event = field(default_factory=asyncio.Event)
@@ -49,11 +52,15 @@ class Events:
         self._news.set()
         self._news = asyncio.Event()
 
-    async def stream(self, scope: Scope, receive: Receive, send: Send, everything: bool) -> None:
+    def full(self, who: Hashable) -> bool:
+        """For him: nobody has more than half."""
+        return self.open.total() >= self.most or self.open[who] >= half(self.most)
+
+    async def stream(self, scope: Scope, receive: Receive, send: Send, everything: bool, who: Hashable) -> None:
         """One listener; the caller has sent nothing yet."""
         loop = asyncio.get_running_loop()
         gone = asyncio.ensure_future(_gone(receive))
-        self.open += 1
+        self.open[who] += 1
         try:
             await self._out(send, f"retry: {RETRY_MS}\n\n".encode() + _now(self._sight))
             until = loop.time() + LIFE_S
@@ -69,7 +76,8 @@ class Events:
         except TimeoutError:
             return  # slow: uvicorn closes what is not answered to its end
         finally:
-            self.open -= 1
+            self.open[who] -= 1
+            self.open += Counter()  # who listens no more is forgotten
             gone.cancel()
 
     async def _out(self, send: Send, body: bytes) -> None:

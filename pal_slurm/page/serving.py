@@ -27,6 +27,7 @@ log = logging.getLogger("pal-page")
 HEAD_S = 10.0  # for a request's head, from when it could come to its last byte
 LOOK_S = 2.0
 STUCK_S = 20.0  # nothing was read meanwhile of what is to be sent
+BEHIND_S = 60.0  # and not once all of it: a byte now and then keeps no connection
 MOST_HEAD = 16_384
 END_S = 3
 
@@ -41,14 +42,21 @@ class PageConnection(H11Protocol):
         super().connection_made(transport)
         self.idle_since: float | None = time.monotonic()
         self._owes, self._owes_since = 0, time.monotonic()
-        if len(self.everyone) >= self.most:
-            quiet = next((other for other in self.everyone if other.idle_since is not None), None)
-            if quiet is None:
-                self.transport.abort()
-                return
-            quiet.drop()
+        self._behind_since = time.monotonic()
+        if len(self.everyone) >= self.most and not self._room_is_made():
+            self.transport.abort()
+            return
         self.everyone.append(self)
         self._look()
+
+    def _room_is_made(self) -> bool:
+        """Who has said nothing makes way, then who does not read."""
+        quiet = next((other for other in self.everyone if other.idle_since is not None), None)
+        owed = [other for other in self.everyone if other.transport.get_write_buffer_size()] if quiet is None else []
+        goes = quiet or min(owed, key=lambda other: other._behind_since, default=None)
+        if goes is not None:
+            goes.drop()
+        return goes is not None
 
     def connection_lost(self, exc: Exception | None) -> None:
         if self in self.everyone:
@@ -76,9 +84,11 @@ class PageConnection(H11Protocol):
         now, owes = time.monotonic(), self.transport.get_write_buffer_size()
         if not owes or owes < self._owes:
             self._owes_since = now
+        if not owes:
+            self._behind_since = now
         self._owes = owes
         silent = self.idle_since is not None and now - self.idle_since > HEAD_S and not owes
-        if silent or now - self._owes_since > STUCK_S:
+        if silent or now - self._owes_since > STUCK_S or now - self._behind_since > BEHIND_S:
             self.drop()
             return
         self.loop.call_later(LOOK_S, self._look)

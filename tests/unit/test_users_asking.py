@@ -17,11 +17,11 @@ from typing import Any
 
 import pytest
 
+from pal_slurm.cli.asking import ask
 from pal_slurm.config import Config
 from pal_slurm.daemon.desk import DEADLINE_S
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.users.asking import MOST_ASKED, MOST_EACH, Asking
-from pal_slurm.daemon.users.pace import BURST, MOST_KNOWN, AskPace
 from pal_slurm.errors import BadInput
 from pal_slurm.learning.telling import app_rows
 from pal_slurm.model import (
@@ -39,6 +39,7 @@ from pal_slurm.model import (
     neutral_scores,
 )
 from pal_slurm.report.answering import Answered, Asker, Question, UserAnswers
+from pal_slurm.report.pace import BURST, MOST_KNOWN, AskPace
 from pal_slurm.report.present import Present, present_of
 from pal_slurm.report.why import why_of
 from pal_slurm.store import AppRepo, DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store
@@ -238,6 +239,47 @@ def test_a_stranger_with_palctl_is_told_nothing_of_others(answers: UserAnswers, 
             )  # fmt: skip
             assert (done.returncode, told in done.stdout + done.stderr) == (code, True), done
             assert "alice" not in done.stdout and "bobs-secret" not in done.stdout
+
+
+FLOOD = """
+import collections, socket, sys
+held = collections.deque()
+print("begun", flush=True)
+while True:
+    channel = socket.socket(socket.AF_UNIX)
+    channel.setblocking(False)
+    try:
+        channel.connect(sys.argv[1])
+        channel.send(b'{"ask": "jobs"}\\n')
+    except OSError:
+        channel.close()
+    else:
+        held.append(channel)
+    if len(held) > 500:
+        held.popleft().close()
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as another user")
+def test_a_user_who_connects_without_end_keeps_nobody_from_being_answered(
+    answers: UserAnswers, public_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those who wait to be let in are his, all of them, all the time."""
+    nobody, path = pwd.getpwnam("nobody"), public_path / "users.sock"
+    monkeypatch.setenv("PAL_SOCKET", str(path))
+    with asking(answers, path):
+        flood = subprocess.Popen(
+            ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups", sys.executable, "-c",
+             FLOOD, str(path)], stdout=subprocess.PIPE, cwd="/",
+        )  # fmt: skip
+        try:
+            assert flood.stdout is not None and flood.stdout.readline() == b"begun\n"
+            for _ in range(5):
+                assert len(ask({"ask": "jobs"}).rows) == 4
+            assert flood.poll() is None
+        finally:
+            flood.kill()
+            flood.communicate()
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import socket
 import sqlite3
 import time
@@ -13,6 +14,7 @@ from urllib.parse import quote
 
 import pytest
 
+from pal_slurm.report.pace import BURST, TOO_OFTEN
 from pal_slurm.store.tables import HEAD
 from tests.web.fleets import HARM, fill
 from tests.web.live import LivePage, Site
@@ -291,6 +293,50 @@ def test_a_thousand_silent_clients_keep_nobody_out(tmp_path: Path) -> None:
             for channel in silent:
                 channel.close()
         assert page.get("/queue").status == 200
+
+
+def test_one_user_s_many_questions_do_not_hold_up_another(behind: LivePage) -> None:
+    """bob asks after a hundred of alice's: he does not wait for them."""
+    channels = [behind.connect() for _ in range(100)]
+    try:
+        for number, channel in enumerate(channels):
+            head = f"GET /job/100?n={number} HTTP/1.1\r\nHost: x\r\nX-Remote-User: alice\r\n\r\n"
+            channel.sendall(head.encode())
+        assert behind.get("/queue", ("X-Remote-User", "bob")).status == 200
+        answered, _, _ = select.select(channels, [], [], 0)
+        assert len(answered) < 80
+        for channel in channels:
+            assert channel.recv(12) == b"HTTP/1.1 200"
+    finally:
+        for channel in channels:
+            channel.close()
+
+
+def test_one_user_has_half_of_those_who_may_listen(tmp_path: Path) -> None:
+    home = tmp_path / "pal"
+    listen = f"unix:{home}/page.sock"
+    settings: dict[str, object] = {"listen": listen, "user_header": "X-Remote-User", "most_clients": 16}
+    with LivePage(Site(home, settings=settings).make(), listen) as page, contextlib.ExitStack() as stack:
+
+        def listens(user: str) -> bytes:
+            channel = stack.enter_context(page.connect())
+            channel.sendall(f"GET /events HTTP/1.1\r\nHost: x\r\nX-Remote-User: {user}\r\n\r\n".encode())
+            return channel.recv(12)
+
+        assert [listens("alice")[9:] for _ in range(6)] == [b"200"] * 4 + [b"503"] * 2
+        assert listens("bob") == b"HTTP/1.1 200"
+
+
+def test_who_asks_the_page_without_end_is_told_to_wait_as_at_pald_s_socket(tmp_path: Path) -> None:
+    home = tmp_path / "pal"
+    listen = f"unix:{home}/page.sock"
+    site = Site(home, settings={"listen": listen, "user_header": "X-Remote-User"}).make()
+    site.config.write_text(site.config.read_text() + "users: {per_minute: 1}\n")
+    with LivePage(site, listen) as page:
+        told = [page.get(f"/ask/why/{job}", ("X-Remote-User", "alice")).text for job in range(1, BURST + 4)]
+        assert [TOO_OFTEN in said for said in told] == [False] * BURST + [True] * 3
+        assert TOO_OFTEN not in page.get("/ask/why/1", ("X-Remote-User", "bob")).text
+        assert page.get("/queue", ("X-Remote-User", "alice")).status == 200
 
 
 def test_who_does_not_read_what_he_asked_for_is_let_go(tmp_path: Path) -> None:

@@ -17,9 +17,9 @@ import msgspec
 from pal_slurm.config.address import UNIX, Address
 from pal_slurm.daemon.desk import Desk, Posting
 from pal_slurm.daemon.faults import Faults
-from pal_slurm.daemon.users.pace import AskPace
 from pal_slurm.errors import BadInput, PalError
 from pal_slurm.report.answering import MOST_BYTES, Answered, Asker, Question, UserAnswers
+from pal_slurm.report.pace import TOO_OFTEN, AskPace
 
 MODE = 0o666  # every user of the host
 MOST_CLIENTS, MOST_EACH = 32, 4
@@ -56,7 +56,7 @@ class _Window:
 
     def reply(self, asked: bytes, who: int) -> bytes:
         if not self._pace.may(who, time.monotonic()):
-            return _line(Answered(error="you ask more often than pald answers one user; try again in a minute"))
+            return _line(Answered(error=TOO_OFTEN))
         try:
             said = _line(self._answers.to(_question(asked), _asker(who)))
         except PalError as error:

@@ -7,12 +7,15 @@ from pal_slurm.learning.telling import app_rows
 from pal_slurm.page.asked import NotYours, Visit
 from pal_slurm.page.views import PageView, Views
 from pal_slurm.report.answering import Answered, Asker, Question, UserAnswers
+from pal_slurm.report.pace import TOO_OFTEN
 
 
 def ask(asked: Visit) -> PageView:
     viewer, watcher = asked.viewer, asked.watcher
     if not (viewer.name or viewer.everything):
         raise NotYours("say who you are: a token of Slurm's, as `scontrol token` gives it")
+    if viewer.name and not asked.may_ask(viewer.name):
+        return PageView(record=Answered(error=TOO_OFTEN))
     question = Question(asked.word("what", 10), asked.word("job", 24), asked.number("most", 1, 1000))
     with watcher.reading() as (store, cluster):
         answers = UserAnswers(store, cluster, lambda: app_rows(store, watcher.config), lambda: asked.sight.present)
