@@ -9,21 +9,33 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, UnsetType
+
+from pal_slurm.cli.answer_parts import (
+    CardAlertShown,
+    CardJobShown,
+    CardScoreShown,
+    EditMade,
+    Epoch,
+    Figure,
+    KernelShown,
+    Maybe,
+    Moment,
+    PlaceShown,
+    ScoreRow,
+    SetupShown,
+    Shown,
+    Text,
+    Told,
+    Whole,
+)
+from pal_slurm.intake.spool import TakenFile
+from pal_slurm.model import Move, NotBegun
+from pal_slurm.report.figures import Fleet
+from pal_slurm.sim.gain import GainReport
+from pal_slurm.store import JobOutcome, Why
 
 VERSION = 1
-Told = dict[str, Any]  # records and figures of a depth that has its own page; each is named by its key
-
-Text = str | UnsetType
-Maybe = str | None | UnsetType
-Whole = int | None | UnsetType
-Figure = float | None | UnsetType
-Epoch = Annotated[float, Meta(description="Seconds since 1970, UTC")]
-Moment = Epoch | None | UnsetType
-
-
-class Shown(Struct, forbid_unknown_fields=True):
-    """One JSON object of an answer."""
 
 
 class AlertShown(Shown):
@@ -179,16 +191,16 @@ class CardShown(Shown):
     last_seen: Epoch | None
     driver: str | None
     power_cap_w: float | None
-    setups: list[Told]
-    places: list[Told]
-    scores: list[Told]
-    kernels: list[Told]
-    alerts: list[Told]
-    jobs: list[Told]
+    setups: list[SetupShown]
+    places: list[PlaceShown]
+    scores: list[CardScoreShown]
+    kernels: list[KernelShown]
+    alerts: list[CardAlertShown]
+    jobs: list[CardJobShown]
 
 
 class IngestShown(Shown):
-    files: list[Told]
+    files: list[TakenFile]
     nights: int
     scores: int
     alerts: list[str]
@@ -242,11 +254,11 @@ class TopologyShown(Shown):
 
 
 class WhyShown(Shown):
-    decisions: list[Told]
-    edits: list[Told]
-    outcomes: list[Told]
-    refused: list[Told]
-    moves: list[Told]
+    decisions: list[Why]
+    edits: list[EditMade]
+    outcomes: list[JobOutcome]
+    refused: list[NotBegun]
+    moves: list[Move]
 
 
 ANSWERS: dict[str, Any] = {
@@ -258,15 +270,15 @@ ANSWERS: dict[str, Any] = {
     "db check": DatabaseShown,
     "db vacuum": VacuumShown,
     "doctor": DoctorShown,
-    "gain": Annotated[Told, Meta(description="The figures of the page, docs/simulator.md")],
+    "gain": Annotated[GainReport, Meta(description="The figures of the page, docs/simulator.md")],
     "gained": list[GainedShown],
     "gpu": CardShown,
     "ingest": IngestShown,
     "jobs": list[JobShown],
     "moves": list[MoveShown],
     "profile run": Annotated[Told, Meta(description="Nodes by what became of them, and counts")],
-    "report": Annotated[Told, Meta(description="The figures of the page, docs/report.md")],
-    "scores": Annotated[list[Told], Meta(description="One object per row; -o help lists its fields")],
+    "report": Annotated[Fleet, Meta(description="The figures of the page, docs/report.md")],
+    "scores": Annotated[list[ScoreRow], Meta(description="One object per row; -o help lists its fields")],
     "slots check": list[FindingShown],
     "status": StatusShown,
     "topology": TopologyShown,

@@ -15,6 +15,7 @@ from click.testing import CliRunner, Result
 
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.errors import BadInput
+from tests.unit.answered import judge
 
 HERE = Path(__file__).parent / "sim"
 CPU = re.compile(r"simulated in, CPU s.*\n")
@@ -162,10 +163,10 @@ def test_a_month_with_moves_saves_more_where_fast_gpus_come_free_while_slow_ones
     lines = [f"n{n},{slot},A,{1.0 if n == 1 else 1.4}" for n in range(1, 5) for slot in range(4)]
     scores.write_text("node,slot,class,score\n" + "\n".join(lines) + "\n")
     words = ("gain", "--sacct", str(sacct), "--scores", str(scores), "--gpus-per-node", "4", "--repeat", "3")
-    still, cheap, dear = (
-        json.loads(run(*words, "--json", *more).output)
-        for more in ((), ("--moves",), ("--moves", "--move-cost", "1e5"))
-    )
+    told = [run(*words, "--json", *more).stdout for more in ((), ("--moves",), ("--moves", "--move-cost", "1e5"))]
+    for text in told:
+        judge(["gain", "--json"], text)
+    still, cheap, dear = map(json.loads, told)
     assert still["moving"] is None
     assert all(cheap[name] == still[name] for name in ("saved_jct", "saved_gpu_hours", "packed_gpu_hours"))
     assert cheap["moving"]["moves_per_job"] > 0 and dear["moving"]["moves_per_job"] == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +11,7 @@ import msgspec
 import pytest
 from click.testing import CliRunner, Result
 
-from pal_slurm.cli.answers import ANSWERS
+from pal_slurm.cli.answers import ANSWERS, schema
 from pal_slurm.cli.palctl import palctl
 
 _plain = CliRunner.invoke
@@ -27,14 +29,23 @@ def judge(words: Sequence[str], text: str) -> None:
     """`simulate --json FILE` prints none."""
     for named in (" ".join(pair) for pair in zip(words, [*words[1:], ""], strict=True)):
         if named in ANSWERS:
-            msgspec.json.decode(text, type=ANSWERS[named])
-            seen.add(named)
+            _fits(named, text)
             return
     for word in words:
         if word in ANSWERS:
-            msgspec.json.decode(text, type=ANSWERS[word])
-            seen.add(word)
+            _fits(word, text)
             return
+
+
+def _fits(command: str, text: str) -> None:
+    """And nothing is there that its type does not know."""
+    read = msgspec.json.decode(text, type=ANSWERS[command])
+    assert json.loads(msgspec.json.encode(read)) == json.loads(text)
+    if command == "scores":
+        row = schema(command)["items"]
+        for key in {key for one in read for key in one}:
+            assert key in row["properties"] or any(re.search(one, key) for one in row["patternProperties"]), key
+    seen.add(command)
 
 
 @pytest.fixture(autouse=True)

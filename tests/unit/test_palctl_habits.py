@@ -10,15 +10,34 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args
 
 import click
 import msgspec
 import pytest
 from click.testing import CliRunner
 
-from pal_slurm.cli.answers import ANSWERS, VERSION
+from pal_slurm.cli.answers import ANSWERS, VERSION, schema
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.errors import BadInput
+from pal_slurm.model import (
+    Edit,
+    Exclude,
+    Fence,
+    Include,
+    Intent,
+    LeaseAgain,
+    Pin,
+    Plain,
+    Renew,
+    Renice,
+    Request,
+    Requeue,
+    Unpin,
+    Warn,
+)
+from pal_slurm.report.life import Life
+from pal_slurm.report.text import as_json
 from pal_slurm.store import open_store
 from pal_slurm.store.nights import Alert, NightRepo
 from tests.unit.answered import judge
@@ -49,6 +68,23 @@ def test_schemas_have_a_version_and_can_be_read() -> None:
     assert one["$defs"]["FindingShown"]["properties"]["level"]
     error = CliRunner().invoke(palctl, ["schema", "job"]).exception
     assert isinstance(error, BadInput) and "did you mean 'jobs'" in str(error)
+
+
+def test_every_object_of_a_schema_says_what_is_in_it() -> None:
+    """But of two, whose keys a site names."""
+
+    def open_ones(part: object) -> Iterator[object]:
+        if isinstance(part, dict):
+            if part.get("type") == "object" and not (part.get("properties") or part.get("additionalProperties")):
+                yield part
+            for inner in part.values():
+                yield from open_ones(inner)
+        elif isinstance(part, list):
+            for inner in part:
+                yield from open_ones(inner)
+
+    left_open = {command for command in ANSWERS if any(open_ones(schema(command)))}
+    assert left_open == {"config show", "profile run"}
 
 
 def test_an_output_that_is_not_as_documented_would_be_found() -> None:
@@ -142,3 +178,18 @@ def test_a_long_table_goes_through_the_pager_and_a_short_one_does_not(config: Pa
         assert "PAGED:" not in on_terminal(command, **pager)
     done = subprocess.run(long, capture_output=True, text=True, timeout=60, check=True, env=os.environ | pager)
     assert "PAGED:" not in done.stdout, "never where nobody sits"
+
+
+EDITS: tuple[Edit, ...] = (
+    Pin(1, nodes=("n1",), slots=(0, 3), partition="gpu", original=Request(per_node="gres/gpu:2")), Plain(1, 7),
+    Renew(1, until=60, between=True), LeaseAgain(1, until=60), Unpin(1, until=60, original=Request(), nice=3),
+    Exclude(1, nodes=("n1",)), Include(1), Warn(1, signal="USR1", to_script=True), Requeue(1, until=60, nice=2),
+    Renice(1, nice=-5), Fence(1, nodes=("n1", "n2"), until=60),
+)  # fmt: skip
+
+
+def test_each_kind_of_edit_is_shown_as_documented() -> None:
+    assert {type(edit) for edit in EDITS} == set(get_args(Edit))
+    for edit in EDITS:
+        life = Life((), (Intent(1, 5, edit, 1, 10.0),), ())
+        judge(["why", "1", "--json"], as_json(life.plain()))
