@@ -42,7 +42,22 @@ def progress_bar(what: str) -> Iterator[OnProgress | None]:
         yield tell
 
 
-def print_columns(columns: Sequence[Column], setting: Setting, world: World) -> None:
+FIGURES = (
+    ("avg_jct_s", "average JCT, h", 3600, 3),
+    ("median_jct_s", "median JCT, h", 3600, 3),
+    ("p99_jct_s", "99 % JCT, h", 3600, 2),
+    ("makespan_s", "makespan, h", 3600, 2),
+    ("utilization", "utilization", 1, 3),
+    ("moves", "moves", 1, 0),
+    ("restarts", "restarts", 1, 0),
+    ("cpu_s", "simulated in, CPU s", 1, 2),
+)
+RATIO = "/first"
+_RATIOS = ((f"avg_jct_s{RATIO}", "average JCT / first"), (f"makespan_s{RATIO}", "makespan / first"))
+ROWS = ("parts", *(name for name, *_ in FIGURES), *(name for name, _ in _RATIOS))
+
+
+def print_columns(columns: Sequence[Column], setting: Setting, world: World, shown: Sequence[str] = ROWS) -> None:
     """One policy per column; ratios to the first, with 95 % intervals where there are several seeds."""
     load = world.load
     seeds = len(columns[0].outcomes)
@@ -56,21 +71,12 @@ def print_columns(columns: Sequence[Column], setting: Setting, world: World) -> 
     for note in (*load.notes, *([f"{load.skipped} rows left out"] if load.skipped else [])):
         say(f"note: {note}")
     rows = [["", *(column.spec.label for column in columns)]]
-    rows.append(["order, fill", *(f"{c.spec.order or 'fifo'}, {c.spec.fill}" for c in columns)])
-    for name, title, scale, digits in (
-        ("avg_jct_s", "average JCT, h", 3600, 3),
-        ("median_jct_s", "median JCT, h", 3600, 3),
-        ("p99_jct_s", "99 % JCT, h", 3600, 2),
-        ("makespan_s", "makespan, h", 3600, 2),
-        ("utilization", "utilization", 1, 3),
-        ("moves", "moves", 1, 0),
-        ("restarts", "restarts", 1, 0),
-        ("cpu_s", "simulated in, CPU s", 1, 2),
-    ):
-        rows.append([title, *(f"{column.figures()[name] / scale:.{digits}f}" for column in columns)])
-    for name, title in (("avg_jct_s", "average JCT / first"), ("makespan_s", "makespan / first")):
-        rows.append([title, *(ratio(column.ratio_to(columns[0], name)) for column in columns)])
-    print_table(rows)
+    told = {"parts": ["order, fill", *(f"{c.spec.order or 'fifo'}, {c.spec.fill}" for c in columns)]}
+    for name, title, scale, digits in FIGURES:
+        told[name] = [title, *(f"{column.figures()[name] / scale:.{digits}f}" for column in columns)]
+    for name, title in _RATIOS:
+        told[name] = [title, *(ratio(c.ratio_to(columns[0], name.removesuffix(RATIO))) for c in columns)]
+    print_table([*rows, *(told[name] for name in shown)])
 
 
 def print_beside(found: Sequence[UnderPald]) -> None:

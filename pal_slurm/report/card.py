@@ -165,6 +165,10 @@ KERNEL_FIELDS = ("kernel", "class", "scope", "nights", "seconds", "ratio", "runs
 NIGHT_FIELDS = ("night", "kernel", "class", "scope", "seconds", "ratio", "runs", "stalls", "where")
 ALERT_FIELDS = ("when", "kind", "said")
 JOB_FIELDS = ("job", "app", "where", "gpus", "start", "end", "predicted", "measured")
+TABLES = {
+    "places": PLACE_FIELDS, "kernels": KERNEL_FIELDS, "nights": NIGHT_FIELDS, "alerts": ALERT_FIELDS,
+    "jobs": JOB_FIELDS,
+}  # fmt: skip
 
 
 def place_rows(card: CardLife) -> list[dict[str, Value]]:

@@ -151,6 +151,21 @@ def test_the_page_of_a_month_with_and_without_a_slow_node(tmp_path: Path, slow: 
     compare(name, result.output)
 
 
+def test_rows_of_the_tables_can_be_chosen(tmp_path: Path) -> None:
+    words = ("simulate", "synthetic:jobs=20,per_hour=9", "--cluster", "4x4", "--no-moves")
+    whole = [line.split("  ")[0] for line in run(*words).output.splitlines()[1:]]
+    assert whole.index("order, fill") < whole.index("makespan, h") < whole.index("average JCT / first")
+    some = run(*words, "-o", "makespan_s,avg_jct_s/first,parts").output.splitlines()[1:]
+    assert [line.split("  ")[0] for line in some] == ["", "makespan, h", "average JCT / first", "order, fill"]
+    assert len(run("simulate", "x", "-o", "help").output.split()) == len(whole) - 1
+    sacct, scores = month(tmp_path, 1.5)
+    month_words = ("gain", "--sacct", str(sacct), "--scores", str(scores), "--gpus-per-node", "4", "--repeat", "2")
+    most, saved = run(*month_words, "-o", "most,saved_jct").output.splitlines()
+    assert most.startswith("The most that any placement") and saved.startswith("Time from submission to end")
+    assert "moving.saved_jct" in run(*month_words, "-o", "help").output
+    assert "leave out -o or --json" in run(*month_words, "-o", "most", "--json").output
+
+
 def test_a_month_with_moves_saves_more_where_fast_gpus_come_free_while_slow_ones_work(tmp_path: Path) -> None:
     """Sixteen jobs of two lengths come at a time, and twelve of sixteen GPUs are slow."""
     rows = ["JobID|Submit|Start|End|AllocTRES|NodeList|User|Comment|Timelimit"]

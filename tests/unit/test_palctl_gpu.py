@@ -112,6 +112,17 @@ def test_its_life_reads_as_sentences_and_tables(moved: Palctl) -> None:
     assert sum(line[-1:] == ["n3:1"] for line in lines) == NIGHTS - MOVED_AGO
 
 
+def test_tables_and_columns_of_its_life_can_be_chosen(moved: Palctl) -> None:
+    lines = [line.split() for line in moved("gpu", MOVED, "-o", "nights.ratio,places,nights.where").output.splitlines()]
+    assert lines[0] == ["Where", "it", "sat"] and lines[1] == ["NODE", "SLOT", "FROM", "UNTIL"]
+    title = lines.index(["RATIO", "WHERE"])
+    assert lines[title - 2] == [] and lines[title - 1][:3] == ["Night", "by", "night"]
+    assert [line[1] for line in lines[title + 1 :]] == ["n7:0"] * MOVED_AGO + ["n3:1"] * (NIGHTS - MOVED_AGO)
+    assert moved("gpu", MOVED, "-o", "help").output.split()[:2] == ["places", "places.node"]
+    assert "did you mean 'nights.ratio'" in moved("gpu", MOVED, "-o", "nights.ratios").output
+    assert "leave out -o or --json" in moved("gpu", MOVED, "-o", "jobs", "--json").output
+
+
 def test_what_came_in_its_place_inherits_nothing(moved: Palctl) -> None:
     found = told(moved("gpu", "n3:g1", "--json"))
     assert found["uuid"] == "GPU-new-card"

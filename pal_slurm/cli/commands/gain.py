@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 
 import click
 
-from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.context import Palctl, choose, pass_palctl
 from pal_slurm.cli.numbers import Number, Whole
 from pal_slurm.cli.outcomes import print_table, progress_bar
 from pal_slurm.cli.say import say
 from pal_slurm.errors import BadInput, ConfigError, SlurmUnavailable, StoreError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from pal_slurm.model import Apps, Cluster, ScoreTable
     from pal_slurm.sim.compare import Interval
     from pal_slurm.sim.gain import GainReport
@@ -43,6 +45,9 @@ if TYPE_CHECKING:
 @click.option("--moves", is_flag=True, help="Also as if every job could be moved while it runs.")
 @click.option("--move-cost", default=60.0, type=Number(0), help="Seconds that a moved job does nothing.")
 @click.option("--json", "as_json", is_flag=True, help="The figures as JSON.")
+@click.option(
+    "-o", "--output", "fields", default="", metavar="FIELDS", help="Only these of the savings, by comma; `help` lists."
+)
 @pass_palctl
 def command(
     palctl: Palctl,
@@ -57,12 +62,16 @@ def command(
     moves: bool,
     move_cost: float,
     as_json: bool,
+    fields: str,
 ) -> None:
     """Replay the GPU jobs of the last days as Slurm and as pald would place them, with this site's own scores."""
     from pal_slurm.sim.accounted import cluster_of
     from pal_slurm.sim.gain import estimate
     from pal_slurm.sim.traces.sacct import read_rows
 
+    shown = choose(fields, SAVINGS, SAVINGS)
+    if fields and as_json:
+        raise click.UsageError("--json tells all figures: leave out -o or --json")
     with _accounting(palctl, sacct_file, days) as table:
         rans: list[Ran] = list(read_rows(table))
         left_out = table.skipped
@@ -80,6 +89,8 @@ def command(
         from pal_slurm.report.text import as_json as to_json
 
         click.echo(to_json(report))
+    elif fields:
+        _print_savings(report, shown)
     else:
         _print(report, left_out)
 
@@ -168,26 +179,42 @@ def _print(report: GainReport, left_out: int) -> None:
         click.echo("Your GPUs (run time over the median; 1.2 is 20 % slower):")
         print_table(table)
         click.echo()
-    rows = [
-        ["GPU hours saved, against accounting", _share(report.saved_gpu_hours)],
-        ["- by packing alone, blind to scores", _share(report.packed_gpu_hours)],
-        ["Time from submission to end saved, against packing", _share(report.saved_jct)],
-        ["The most that any placement could save", f"{100 * report.most:.1f} %"],
-    ]
-    if (moving := report.moving) is not None:
-        rows += [
-            ["With moves: GPU hours saved, against accounting", _share(moving.saved_gpu_hours)],
-            ["- time from submission to end, against packing", _share(moving.saved_jct)],
-            ["- the same, against placement without moves", _share(moving.beyond_pal)],
-            [f"- moves a job, at {moving.cost_s:g} s each", f"{moving.moves_per_job:.2f}"],
-        ]
-    for title, value in rows:
-        click.echo(f"{title:52}{value}")
+    _print_savings(report, SAVINGS)
     click.echo()
     say(report.verdict + "\n")
     click.echo("Assumed:")
     for line in report.assumptions:
         say(f"- {line}")
+
+
+SAVINGS = (
+    "saved_gpu_hours", "packed_gpu_hours", "saved_jct", "most", "moving.saved_gpu_hours", "moving.saved_jct",
+    "moving.beyond_pal", "moving.moves_per_job",
+)  # fmt: skip
+
+
+def _print_savings(report: GainReport, shown: Sequence[str]) -> None:
+    """By their names in --json; those of moves where moves were asked for."""
+    rows = {
+        "saved_gpu_hours": ("GPU hours saved, against accounting", _share(report.saved_gpu_hours)),
+        "packed_gpu_hours": ("- by packing alone, blind to scores", _share(report.packed_gpu_hours)),
+        "saved_jct": ("Time from submission to end saved, against packing", _share(report.saved_jct)),
+        "most": ("The most that any placement could save", f"{100 * report.most:.1f} %"),
+    }
+    if (moving := report.moving) is not None:
+        rows |= {
+            "moving.saved_gpu_hours": (
+                "With moves: GPU hours saved, against accounting",
+                _share(moving.saved_gpu_hours),
+            ),
+            "moving.saved_jct": ("- time from submission to end, against packing", _share(moving.saved_jct)),
+            "moving.beyond_pal": ("- the same, against placement without moves", _share(moving.beyond_pal)),
+            "moving.moves_per_job": (f"- moves a job, at {moving.cost_s:g} s each", f"{moving.moves_per_job:.2f}"),
+        }
+    for name in shown:
+        if name in rows:
+            title, value = rows[name]
+            click.echo(f"{title:52}{value}")
 
 
 def _share(value: Interval) -> str:

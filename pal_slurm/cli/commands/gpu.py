@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 import click
 
-from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.context import Palctl, choose, pass_palctl
 from pal_slurm.cli.periods import DAY_S, first_night, moment
 from pal_slurm.cli.screen import coloured
 from pal_slurm.cli.shades import how_drawn, score_paint
@@ -29,18 +29,30 @@ _BESIDE = 90  # columns of the kernels' table that are no picture
     "--since", default="14d", show_default=True, metavar="WHEN", help="The nights that are listed one by one."
 )
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable, with every night.")
+@click.option(
+    "-o",
+    "--output",
+    "fields",
+    default="",
+    metavar="FIELDS",
+    help="Only these tables and columns, by comma, as jobs or nights.ratio; `help` lists them.",
+)
 @pass_palctl
-def command(palctl: Palctl, card: str, at: str, since: str, as_json: bool) -> None:
+def command(palctl: Palctl, card: str, at: str, since: str, as_json: bool, fields: str) -> None:
     """The life of one card, by its UUID (or how that begins) or by where it sits: n3:1.
 
     What is told goes with the card wherever it sat. --since is about the list of nights; pictures and scores are of
     all nights.
     """
     from pal_slurm.cli.card_name import find_card
-    from pal_slurm.report.card import card_of, plain
+    from pal_slurm.report.card import TABLES, card_of, plain, sentences
     from pal_slurm.report.text import as_json as to_json
     from pal_slurm.store.cards import CardRepo
 
+    known = [name for table, columns in TABLES.items() for name in (table, *(f"{table}.{c}" for c in columns))]
+    shown = choose(fields, known, tuple(TABLES))
+    if fields and as_json:
+        raise click.UsageError("--json tells everything: leave out -o or --json")
     now = time.time()
     first = first_night("--since", since, now)
     identity = find_card(CardRepo(palctl.store), card, moment("--at", at, now) if at else None)
@@ -49,34 +61,46 @@ def command(palctl: Palctl, card: str, at: str, since: str, as_json: bool) -> No
     if as_json:
         click.echo(to_json(plain(life, counts, now)))
     else:
-        _tell(life, counts, first, now)
+        _tell(life, () if fields else sentences(life, counts, now), shown, first)
 
 
-def _tell(life: CardLife, counts: Mapping[str, Counts], first: int, now: float) -> None:
+def _tell(life: CardLife, said: Iterable[str], shown: Sequence[str], first: int) -> None:
     from pal_slurm.report import card as told
 
-    for sentence in told.sentences(life, counts, now):
+    gap = ""  # before a table that comes first
+    for sentence in said:
         click.echo(sentence)
-    _section("Where it sat", told.place_rows(life), told.PLACE_FIELDS)
-    _section("Kernels, over all nights", told.kernel_rows(life, how_drawn(1, _BESIDE)), told.KERNEL_FIELDS)
+        gap = "\n"
     listed = [night for night in life.nights if night.night >= first]
     older = len(life.nights) - len(listed)
-    title = "Night by night" + (f" ({older} older rows: --since 1y)" if older else "")
-    _section(title, told.night_rows(listed, life.stays), told.NIGHT_FIELDS)
-    _section("Alerts", told.alert_rows(life), told.ALERT_FIELDS)
     jobs = told.job_rows(life)
     more = f", the newest {_JOBS} of {len(jobs)}" if len(jobs) > _JOBS else ""
-    _section(f"Jobs of the last 30 days{more}", jobs[:_JOBS], told.JOB_FIELDS)
+    tables = {
+        "places": ("Where it sat", told.place_rows(life)),
+        "kernels": ("Kernels, over all nights", told.kernel_rows(life, how_drawn(1, _BESIDE))),
+        "nights": (
+            "Night by night" + (f" ({older} older rows: --since 1y)" if older else ""),
+            told.night_rows(listed, life.stays),
+        ),
+        "alerts": ("Alerts", told.alert_rows(life)),
+        "jobs": (f"Jobs of the last 30 days{more}", jobs[:_JOBS]),
+    }
+    for name, columns in told.TABLES.items():
+        named = [field.removeprefix(f"{name}.") for field in shown if field.startswith(f"{name}.")]
+        if named or name in shown:
+            gap = _section(*tables[name], named or columns, gap) or gap
 
 
-def _section(title: str, rows: Sequence[Row], fields: Sequence[str]) -> None:
+def _section(title: str, rows: Sequence[Row], fields: Sequence[str], gap: str) -> str:
+    """The gap before the next one; empty: nothing was printed."""
     from pal_slurm.report.text import table
 
     if not rows:
-        return
-    click.echo(f"\n{click.style(title, bold=True)}")
+        return ""
+    click.echo(f"{gap}{click.style(title, bold=True)}")
     for line in table(rows, fields, score_paint(("ratio",)) if coloured() else None):
         click.echo(f"  {line}")
+    return "\n"
 
 
 def _counts(palctl: Palctl, life: CardLife, now: float) -> dict[str, Counts]:

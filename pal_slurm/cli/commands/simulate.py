@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from pal_slurm.cli.context import choose
 from pal_slurm.cli.numbers import Number, Whole
-from pal_slurm.cli.outcomes import print_beside, print_columns, progress_bar, write_json
+from pal_slurm.cli.outcomes import ROWS, print_beside, print_columns, progress_bar, write_json
 from pal_slurm.words import digits
 
 if TYPE_CHECKING:
@@ -65,6 +66,7 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
 @click.option("--repeat", default=1, type=Whole(1, 10_000), help="Seeds; gives 95 % intervals.")
 @click.option("--daemon", is_flag=True, help="Beside each policy: the same under pald, on a simulated Slurm.")
 @click.option("--set", "keys", multiple=True, metavar="KEY=VALUE", help="For --daemon: cycle.interval_s=30, say.")
+@click.option("-o", "--output", "fields", default="", metavar="FIELDS", help="Rows, by comma; `help` lists them.")
 @click.option("--json", "json_file", type=click.Path(path_type=Path), help="Write a list, one object per policy.")
 @click.option("--plot", "plot_file", type=click.Path(path_type=Path), help="Write a PNG (first seed).")
 def command(
@@ -98,6 +100,7 @@ def command(
     repeat: int,
     daemon: bool,
     keys: tuple[str, ...],
+    fields: str,
     json_file: Path | None,
     plot_file: Path | None,
 ) -> None:
@@ -118,6 +121,7 @@ def command(
     from pal_slurm.sim.with_daemon import under_pald
     from pal_slurm.sim.worlds import Sources, Worlds
 
+    shown = choose(fields, ROWS, ROWS)
     for path in filter(None, (json_file, plot_file)):  # said now, and not after hours of simulating
         check_target(str(path))
     published = any(name.startswith("artifact/") and name not in GAVEL_NAMES for name in policies)
@@ -157,7 +161,7 @@ def command(
     with progress_bar("simulating pald") as progress:
         beside = under_pald(columns, setting, worlds, seeds, _keys(keys), progress) if daemon else []
     columns += [found.column for found in beside]
-    print_columns(columns, setting, worlds(seed))
+    print_columns(columns, setting, worlds(seed), shown)
     if beside:
         print_beside(beside)
     if json_file is not None:
