@@ -139,8 +139,11 @@ def test_who_asks_for_more_nodes_while_he_is_moved_waits_in_his_turn(nodes: int,
     assert (step.edit.kind is EditKind.RENICE) == (first is EditKind.RENICE)
     if first:
         assert step.handed == "it asks for more nodes now"
-        assert isinstance(next_step(replace(MOVE, handed=step.handed), [a_step(REQUEUE, Outcome.DONE)], job,
-                                    Scene(1005.0)), Later)  # fmt: skip
+        handed, steps = replace(MOVE, handed=step.handed), [a_step(REQUEUE, Outcome.DONE)]
+        assert next_step(handed, steps, job, Scene(1005.0)) == Do(Renice(7, nice=0))  # also where he asks later
+        assert isinstance(next_step(handed, steps, replace(job, nice=0), Scene(1005.0)), Later)
+        refused = [a_step(Renice(7, nice=0), Outcome.REFUSED) for _ in range(3)]
+        assert isinstance(next_step(handed, [*steps, *refused], job, Scene(1005.0)), Later)
 
 
 @pytest.mark.parametrize("interval", [1, 2])

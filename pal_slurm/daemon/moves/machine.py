@@ -259,8 +259,9 @@ def _hand_over(move: Move, job: Job, scene: Scene, why: str) -> Next:
 
 
 def _is_handed(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
-    if bears_our_nice(move, job) and changed(move, steps, job) and not _unsure(steps[-1], scene):
-        return Do(_let_be(move, job), move.handed)
+    ahead = bears_our_nice(move, job) and changed(move, steps, job)
+    if ahead and (first := _give_nice_back(move, steps, job, scene)):
+        return first
     if still_pinned(steps, job) and not _unsure(steps[-1], scene) and made_of(steps, EditKind.UNPIN) < 2 * MOST_TRIES:
         return Do(Unpin(job.id, None, _lease(scene), move.original, seen=job), handed=move.handed)
     if move.target is None and not bears_our_nice(move, job):
