@@ -243,11 +243,10 @@ def test_typed_gpus_are_no_slots_and_name_their_model() -> None:
     assert cluster.gpu_free[0].tolist() == [True, False, True]
 
 
-def test_what_a_partition_bills_is_told_by_tres() -> None:
+def test_what_a_partition_bills_for_gpus_is_told_by_model() -> None:
     weights = "CPU=1.0,Mem=0.25G,GRES/gpu=1,GRES/gpu:H100=4.5,License/x=nonsense,,=3"
     cluster = to_cluster([node("n1")], [PartitionRecord("gpu", "n1", billing=weights), PartitionRecord("old", "n1")])
-    told = {"cpu": 1.0, "mem": 0.25, "gres/gpu": 1.0, "gres/gpu:h100": 4.5, "": 3.0}
-    assert cluster.billing == {"gpu": told}
+    assert cluster.billing == {"gpu": {"h100": 4.5}}
 
 
 @pytest.mark.parametrize(
