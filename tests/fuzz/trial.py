@@ -78,7 +78,7 @@ def _compiled_once() -> Iterator[None]:
 
     def make(url: str, **options: Any) -> Engine:
         made = create_engine(url, **options)
-        if options["poolclass"] is QueuePool:
+        if options.get("poolclass") is QueuePool:
             dialects.append(made.dialect)
             made.dialect = dialects[0]
             made.update_execution_options(compiled_cache=compiled)
