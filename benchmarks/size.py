@@ -58,8 +58,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             scores(pald, cluster, options.nodes)
             pald.start()
             fill(cluster, options.pending, options.submitters)
-            told = cluster.client("sinfo", "-h", "-o", "%D nodes %T", timeout=120).split("\n")[0]
-            print(f"{told}, {options.pending} submitted after {time.monotonic() - begun:.0f} s", flush=True)
+            told = cluster.client("sinfo", "-h", "-o", "%D nodes %T", timeout=120).strip().replace("\n", ", ")
+            print(f"{told}; {options.pending} submitted after {time.monotonic() - begun:.0f} s", flush=True)
             kept = [reading(pald, cluster), memory(pald), pinned(pald, cluster), submitting(pald, cluster)]
             return 0 if all(kept) else 1
     finally:

@@ -150,29 +150,45 @@ def test_a_job_that_saves_and_requeues_itself_when_it_is_asked_to_is_pinned_anew
         assert "asked to save" in said and "requeued as it was" not in said
 
 
+Two = tuple[dict[str, int], dict[str, Path], str, str]
+
+
+def two_on_two_nodes(minicluster: Minicluster, pald: Pald, script: str = COUNTS) -> Two:
+    """A job that minds slow GPUs on one of the nodes that are left, one that does not on the other; and these two."""
+    for node in minicluster.nodes[2:]:
+        minicluster.drain(node)
+    pald.start()
+    files = {name: logs(minicluster, f"steps-{name}") for name in ("resnet", "bert")}
+    jobs = {}
+    for name, log in files.items():
+        words = (f"--comment=app:{name} pal:move", "--gres=gpu:4", "-t", "60")
+        jobs[name] = counting(minicluster, log, *words, script=script)
+        minicluster.wait_state(jobs[name], "RUNNING")
+    # A script that is asked to end before its first line leaves no step to compare with.
+    wait_for(lambda: all(steps(log) for log in files.values()), "they count")
+    slow, fast = *minicluster.gpu_indices(jobs["resnet"]), *minicluster.gpu_indices(jobs["bert"])
+    return jobs, files, slow, fast
+
+
+def show_that_it_is_slow(pald: Pald, home: Path, slow: str, fast: str) -> None:
+    """To those who mind: class A."""
+    rows = [f"{node},{slot},A,{1.7 if node == slow else 1.0}" for node in (slow, fast) for slot in range(4)]
+    rows += [f"{node},{slot},B,1.0" for node in (slow, fast) for slot in range(4)]
+    (home / "scores.csv").write_text("node,slot,class,score\n" + "\n".join(rows) + "\n")
+    pald.palctl("scores", "import", str(home / "scores.csv"))
+
+
 @pytest.mark.slurm("26.05", "24.11")
 def test_two_jobs_exchange_their_gpus_where_both_together_gain(minicluster: Minicluster, tmp_path: Path) -> None:
     """A job that minds slow GPUs sits on them, one that does not mind sits on the good ones."""
     with Pald(minicluster, tmp_path, MOVES) as pald, minicluster.leases():
         assert pald.once() == 0
-        for node in minicluster.nodes[2:]:
-            minicluster.drain(node)
-        pald.start()
-        files = {name: logs(minicluster, f"steps-{name}") for name in ("resnet", "bert")}
-        jobs = {}
-        for name, log in files.items():
-            jobs[name] = counting(minicluster, log, f"--comment=app:{name} pal:move", "--gres=gpu:4", "-t", "60")
-            minicluster.wait_state(jobs[name], "RUNNING")
-        were = {name: set(minicluster.gpu_indices(job)) for name, job in jobs.items()}
-        slow, fast = *were["resnet"], *were["bert"]
-        rows = [f"{node},{slot},A,{1.7 if node == slow else 1.0}" for node in (slow, fast) for slot in range(4)]
-        rows += [f"{node},{slot},B,1.0" for node in (slow, fast) for slot in range(4)]
-        (tmp_path / "scores.csv").write_text("node,slot,class,score\n" + "\n".join(rows) + "\n")
-        pald.palctl("scores", "import", str(tmp_path / "scores.csv"))
+        jobs, files, slow, fast = two_on_two_nodes(minicluster, pald)
+        show_that_it_is_slow(pald, tmp_path, slow, fast)
         wait_for(lambda: all(any(m.ending for m in moves(pald, job)) for job in jobs.values()), "both moved", 90)
         assert {moves(pald, job)[0].ending for job in jobs.values()} == {Ending.MOVED}
         now = {name: set(minicluster.gpu_indices(job)) for name, job in jobs.items()}
-        assert (now["resnet"], now["bert"]) == (were["bert"], were["resnet"])
+        assert now == {"resnet": {fast}, "bert": {slow}}
         wait_for(lambda: all(len(dead_times(log)) == 1 for log in files.values()), "they count again")
         for log in files.values():
             counted = [n for n, _, _ in steps(log)]

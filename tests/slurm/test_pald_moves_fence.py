@@ -9,30 +9,25 @@ import pytest
 from pal_slurm.model import EditKind, Ending
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Pald, plain
-from tests.slurm.test_pald_moves import COUNTS, MOVES, counting, dead_times, logs, moves, steps
-
-Two = tuple[dict[str, int], dict[str, Path], str, str]
+from tests.slurm.test_pald_moves import (
+    COUNTS,
+    MOVES,
+    Two,
+    dead_times,
+    moves,
+    show_that_it_is_slow,
+    steps,
+    two_on_two_nodes,
+)  # fmt: skip
 
 
 def two_to_exchange(minicluster: Minicluster, pald: Pald, home: Path, script: str = COUNTS) -> Two:
-    """On the two nodes that are left; the one that minds slow GPUs sits on them, and a third job waits."""
-    for node in minicluster.nodes[2:]:
-        minicluster.drain(node)
-    pald.start()
-    files = {name: logs(minicluster, f"steps-{name}") for name in ("resnet", "bert")}
-    jobs = {}
-    for name, log in files.items():
-        words = (f"--comment=app:{name} pal:move", "--gres=gpu:4", "-t", "60")
-        jobs[name] = counting(minicluster, log, *words, script=script)
-        minicluster.wait_state(jobs[name], "RUNNING")
-    slow, fast = *minicluster.gpu_indices(jobs["resnet"]), *minicluster.gpu_indices(jobs["bert"])
+    """The one that minds slow GPUs sits on them, and a third job waits, which nobody leases."""
+    jobs, files, slow, fast = two_on_two_nodes(minicluster, pald, script)
     with plain(minicluster):
         jobs["rival"] = minicluster.submit("--gres=gpu:4", "-t", "60")
     wait_for(lambda: minicluster.fields(jobs["rival"])["Reason"] == "Resources", "it waits for them")
-    rows = [f"{node},{slot},A,{1.7 if node == slow else 1.0}" for node in (slow, fast) for slot in range(4)]
-    rows += [f"{node},{slot},B,1.0" for node in (slow, fast) for slot in range(4)]
-    (home / "scores.csv").write_text("node,slot,class,score\n" + "\n".join(rows) + "\n")
-    pald.palctl("scores", "import", str(home / "scores.csv"))
+    show_that_it_is_slow(pald, home, slow, fast)
     return jobs, files, slow, fast
 
 

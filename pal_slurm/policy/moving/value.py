@@ -10,7 +10,7 @@ unknown: a job that has run for long is taken to run for as long again, but not 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -222,12 +222,6 @@ class ByValue:
             for mover, partner, gain in ((one, other, won), (other, one, lost)):
                 where = Placement(partner.job.nodes, partner.job.gpus, exact=self.view.cluster.slots)
                 self._propose(mover, where, gain, Reason.BETTER_GPUS, partner=partner.job.id)
-
-
-def as_waiting(job: Job) -> Job:
-    """A running job as a placer looks at one: by what it asks for, not by where it is."""
-    original = job.lease.original if job.lease else job.request
-    return replace(job, request=original, required_nodes="", slots=())
 
 
 # Who starts is not its matter: the plan is made without it, and then it looks.
