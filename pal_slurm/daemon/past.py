@@ -63,10 +63,11 @@ class Past:
         written = (*self.ledger.of_job(job.id), *(self.ledger.of_job(number) if number != job.id else ()))
         # Slurm gives a requeued job a new submit time.
         same = (i for i in written if i.submit == job.submit or (job.restarts and i.submit < job.submit))
-        mine = [i.edit for i in same if i.edit.task in (None, task)]
-        if pins := [edit for edit in mine if isinstance(edit, Pin)]:
-            return any(job.asks_for(pin.nodes, ()) for pin in pins)
-        if any(edit.kind in (EditKind.PLAIN, EditKind.RENEW, EditKind.LEASE) for edit in mine):
+        mine = [i for i in same if i.edit.task in (None, task)]
+        if pins := [(i.edit, i.outcome) for i in mine if isinstance(i.edit, Pin)]:
+            # One that was refused may have come through late, but whole: with its nodes alone, its user chose alike.
+            return any(job.asks_for(p.nodes, p.slots or () if said is Outcome.REFUSED else ()) for p, said in pins)
+        if any(i.edit.kind in (EditKind.PLAIN, EditKind.RENEW, EditKind.LEASE) for i in mine):
             return False  # we know it well, and never pinned it
         if job.slots:
             return True
