@@ -97,7 +97,7 @@ class LeaseSection(Section, frozen=True):
     length_s: Annotated[
         float,
         why(
-            "How long a new job waits for pald at most; pal_lua.conf's own `lease`, if it is set, wins.",
+            "How long a new job waits for pald, longer where pald looks seldom; pal_lua.conf's own `lease` wins.",
             "s",
             ge=2,
             le=600,

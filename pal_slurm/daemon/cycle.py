@@ -153,6 +153,8 @@ class Cycle:
         round.report.moving, round.report.week = len(self.movers.in_hand()), sum_of(week)
 
     def _look(self, report: CycleReport, fence: int) -> Round:
+        if self.last_rpc_us is None:  # what a snapshot costs is to be known from the first one on
+            self.last_rpc_us = self.slurm.passes().rpc_time_us
         begun = self.clock.monotonic()
         snapshot = self.slurm.snapshot()
         report.read_s = self.clock.monotonic() - begun
@@ -171,7 +173,8 @@ class Cycle:
         passes = self.slurm.passes()
         last, self.last_rpc_us = self.last_rpc_us, passes.rpc_time_us
         spent = None if last is None or passes.rpc_time_us < last else (passes.rpc_time_us - last) / 1e6
-        self.pace.took(wall_s, spent)
+        self.pace.took(wall_s, spent, self.writer.took_s)
+        self.writer.took_s = 0.0
         return passes
 
     def _reconcile(self, round: Round) -> None:

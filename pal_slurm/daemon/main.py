@@ -14,9 +14,9 @@ from pathlib import Path
 from types import FrameType
 
 from pal_slurm.config import Config, load
+from pal_slurm.daemon.between import TROUBLE, Meanwhile, give_sign, lease_now, next_look, pause_after
 from pal_slurm.daemon.build import Pald, build
 from pal_slurm.daemon.clock import Clock, SystemClock
-from pal_slurm.daemon.leases.passing import SETTLED_S
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.ready import warnings
 from pal_slurm.daemon.sdnotify import notify
@@ -24,7 +24,6 @@ from pal_slurm.daemon.wake import TICK_S
 from pal_slurm.errors import PalError, StoreError
 
 log = logging.getLogger("pald")
-TROUBLE = ("unavailable", "store", "gone", "stale", "denied", "clock", "fault")
 
 
 @dataclass
@@ -105,7 +104,7 @@ def _tell(pald: Pald, report: CycleReport, clock: Clock) -> None:
     """Whoever is to know how the cycle was; none of them is worth the next cycle."""
     with pald.faults.contained("figures"):
         pald.figures.keep_serving()
-        report.aside = pald.figures.trouble
+        report.aside = "; ".join(filter(None, (pald.figures.trouble, _too_seldom(pald, report))))
         pald.metrics.observe(report)
     with pald.faults.contained("users"):
         pald.users.keep_serving()
@@ -113,7 +112,7 @@ def _tell(pald: Pald, report: CycleReport, clock: Clock) -> None:
         _log(report)
         notify("WATCHDOG=1", f"STATUS={report.sentence[:200]}")
     with pald.faults.contained("alive"):
-        _alive(pald, report, clock)
+        give_sign(pald, report, clock)
     with pald.faults.contained("status"):
         _say(pald, report, clock)
     with pald.faults.contained("showing"):
@@ -136,36 +135,27 @@ def _say(pald: Pald, report: CycleReport, clock: Clock) -> None:
         log.debug("palctl status can't be told: %s", e)
 
 
+def _too_seldom(pald: Pald, report: CycleReport) -> str:
+    if report.end != "ok" or report.shadow or lease_now(pald, report) is not None:
+        return ""
+    apart = report.took_s + pause_after(pald, report)
+    return f"reading takes slurmctld so long that looks are {apart:.0f} s apart: new jobs get no lease"
+
+
 def _wait(pald: Pald, report: CycleReport, flags: Flags, clock: Clock) -> None:
-    # Who stands by, or can't go on, asks slurmctld nothing in between.
-    interval = pald.config.cycle.interval_s
-    least = interval if report.end in (*TROUBLE, "standby") else least_gap(report)
-    gap = max(0.0, pald.faults.pause_s(interval), pald.cycle.pace.gap_s(least) - report.took_s)
-    most = max(gap, next_look(report, interval))
+    gap, meanwhile = pause_after(pald, report), Meanwhile(pald, report, clock)
+    most = max(gap, next_look(report, pald.config.cycle.interval_s))
     until = clock.monotonic() + most
+
+    def interrupted() -> bool:
+        meanwhile()
+        return flags.any
+
     with pald.faults.contained("bell"):
-        pald.waker.wait(gap, most, lambda: flags.any)
+        pald.waker.wait(gap, most, interrupted)
         return
-    while clock.monotonic() < until and not flags.any:  # nobody rings any more: reading keeps to its share all the same
+    while clock.monotonic() < until and not interrupted():  # nobody rings any more: reading keeps to its share
         clock.sleep(TICK_S)
-
-
-LEAST_GAP_S = 0.05
-MOST_GAP_S = 0.4
-FOLLOW_S = 0.25  # a job between two places is looked after as often
-BUSY = 4.0  # cycles begin so many times as far apart as they are long: a stream of jobs is taken in batches
-
-
-def least_gap(report: CycleReport) -> float:
-    """A single job on a quiet cluster is looked at at once; slurmctld starts what we let go once a second anyway."""
-    return min(MOST_GAP_S, max(LEAST_GAP_S, BUSY * report.took_s))
-
-
-def next_look(report: CycleReport, interval_s: float) -> float:
-    """After a lease job_submit.lua lets nothing pass until a later snapshot says that nobody waits: soon, then."""
-    if report.moving:
-        return min(interval_s, FOLLOW_S)
-    return min(interval_s, SETTLED_S) if report.leased and report.passing else interval_s
 
 
 def _reload(pald: Pald, path: Path, dry_run: bool) -> None:
@@ -180,17 +170,6 @@ def _reload(pald: Pald, path: Path, dry_run: bool) -> None:
         except OSError as e:
             log.error("%s can't be read: %s", kept, e)
     notify("READY=1")
-
-
-def _alive(pald: Pald, report: CycleReport, clock: Clock) -> None:
-    """job_submit.lua gives leases only while this file is fresh: not while we stand by, shadow, pause or fail."""
-    if report.end in ("denied", "clock"):
-        pald.cycle.writer.alive.gone()
-    elif report.leader and report.end == "ok" and pald.config.actuator == "exclude":
-        pald.cycle.writer.alive.beat_beside(clock.now())
-    elif report.leader and not report.shadow and report.end == "ok":
-        pald.cycle.writer.alive.preempting = pald.preempting.heard(clock.monotonic())
-        pald.cycle.writer.alive.beat(clock.now(), report.passing)
 
 
 def _log(report: CycleReport) -> None:

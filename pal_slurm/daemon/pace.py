@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+SLOWER = 3.0  # times what is usual
 AIM = 0.8  # of the share of slurmctld's time: what is aimed at whole is missed by half of all minutes
 
 
@@ -82,25 +83,31 @@ def within(starts: Sequence[bool], of_starts: int, of_edits: int) -> list[int]:
 
 @dataclass
 class ReadPace:
-    """Spaces snapshots so that answering them takes at most `share` of slurmctld's time.
+    """Spaces snapshots so that answering them takes at most `share` of slurmctld's time, however far apart that is.
 
     The cost of one snapshot is learnt from sdiag's own count of time spent on our RPCs; until that is known, the
     wall time of the call stands in for it, which is an upper bound (it holds the client's start-up too).
     """
 
     share: float = 0.05
-    slow_s: float = 1.0  # a snapshot that takes longer: slurmctld is in trouble, back off
+    slow_s: float = 1.0  # a snapshot that takes longer, and much longer than others did: slurmctld is in trouble
     cost_s: float | None = None
+    usual_s: float = 0.0  # what a snapshot takes us here: seconds, where there are tens of thousands of jobs
     backoff: int = 0
 
-    MAX_GAP_S = 60.0
+    MOST_BACKOFF_S = 60.0
 
-    def took(self, wall_s: float, rpc_s: float | None) -> None:
-        """One snapshot took this long; `rpc_s` is slurmctld's own count where it is known."""
-        cost = wall_s if rpc_s is None else min(rpc_s, wall_s)
+    def took(self, wall_s: float, rpc_s: float | None, beside_s: float = 0.0) -> None:
+        """One snapshot took this long; `rpc_s` is slurmctld's own count where it is known, since the last snapshot.
+
+        `beside_s`: what the edits since then took, in which jobs are read again.
+        """
+        cost = wall_s if rpc_s is None else min(rpc_s, wall_s + beside_s)
         known = self.cost_s
         self.cost_s = cost if known is None or (rpc_s is not None and known > 4 * cost) else 0.7 * known + 0.3 * cost
-        self.backoff = min(self.backoff + 1, 6) if wall_s > self.slow_s else max(0, self.backoff - 1)
+        slow = wall_s > max(self.slow_s, SLOWER * self.usual_s)
+        self.backoff = min(self.backoff + 1, 6) if slow else max(0, self.backoff - 1)
+        self.usual_s = 0.8 * self.usual_s + 0.2 * wall_s if self.usual_s else wall_s
 
     def failed(self) -> None:
         """slurmctld did not answer: wait longer each time."""
@@ -109,4 +116,5 @@ class ReadPace:
     def gap_s(self, least_s: float) -> float:
         """Seconds from the start of one snapshot to the start of the next."""
         by_share = (self.cost_s or 0.0) / (AIM * self.share)
-        return float(min(self.MAX_GAP_S, max(least_s, by_share, least_s * 2**self.backoff if self.backoff else 0.0)))
+        backoff = min(self.MOST_BACKOFF_S, least_s * 2**self.backoff) if self.backoff else 0.0
+        return float(max(least_s, by_share, backoff))

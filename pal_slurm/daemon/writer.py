@@ -44,6 +44,7 @@ class Writer:
     max_age_s: float
     starts: StartBudget = field(default_factory=StartBudget)
     rights: Rights = field(default_factory=Rights)
+    took_s: float = 0.0  # slurmctld's answers to edits, reading again included, since somebody last set this to 0
 
     def write(self, wishes: Sequence[Wish], round: Round) -> list[EditResult]:
         """As many as the budgets allow, in order; the rest is due again in the next cycle."""
@@ -131,10 +132,13 @@ class Writer:
         ]
 
     def _apply(self, edits: Sequence[Edit]) -> list[EditResult]:
+        begun = self.clock.monotonic()
         try:
             return self.slurm.apply(edits)
         except SlurmUnavailable as e:
             return [EditResult(edit, Outcome.UNKNOWN, str(e)) for edit in edits]
+        finally:
+            self.took_s += self.clock.monotonic() - begun
 
 
 def _over(intent: Intent, result: EditResult) -> bool:

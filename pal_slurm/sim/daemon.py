@@ -17,8 +17,9 @@ import msgspec
 
 from pal_slurm.config import Config
 from pal_slurm.daemon.beside.thread import Beside
+from pal_slurm.daemon.between import Meanwhile, give_sign, next_look, pause_after
 from pal_slurm.daemon.build import Pald, build
-from pal_slurm.daemon.main import TROUBLE, least_gap, next_look
+from pal_slurm.daemon.leases.alive import Alive
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.errors import ConfigError
 from pal_slurm.learning.knowledge import KnowledgeKeeper
@@ -38,6 +39,20 @@ class AtOnce(Beside):
         return True
 
 
+class Sign(Alive):
+    """pald's sign of life, as job_submit.lua would read it."""
+
+    beat_at: float = -math.inf
+    told_s: int | None = None  # how long a lease shall be
+
+    def _write(self, now: float, lines: list[str]) -> None:
+        self.beat_at, self.told_s = now, self.lease_s
+
+    def gone(self) -> None:
+        super().gone()
+        self.beat_at = -math.inf
+
+
 class Told(KnowledgeKeeper):
     """Knowledge that is given instead of read."""
 
@@ -51,7 +66,8 @@ def settings(home: Path, keys: Mapping[str, Any]) -> Config:
     """pal.yaml for a simulated cluster: no file to watch, no job passes. `keys`: section by section."""
     fixed: dict[str, Any] = {
         "actuator": "pin", "state_dir": str(home), "cycle": {"wake_file": "", "alive_file": ""},
-        "lease": {"let_through": False}, "metrics": {"listen": ""}, "learning": {"enabled": False},
+        "lease": {"let_through": False, "spare_preempting": False}, "metrics": {"listen": ""},
+        "learning": {"enabled": False},
     }  # fmt: skip
     for key, value in keys.items():
         fixed[key] = {**fixed.get(key, {}), **value} if isinstance(value, Mapping) else value
@@ -86,9 +102,9 @@ class SimPald:
     def __init__(self, slurm: SimSlurm, config: Config, knowledge: Knowledge | None = None) -> None:
         self.slurm, self.clock, self.config = slurm, SimClock(slurm.controller), config
         self.effort = Effort()
-        self.beat = -math.inf
         self._idle = False  # sleeping, where pald would make one empty cycle after the other
         self.pald: Pald = build(config, self.clock, slurm)
+        self.sign = self.pald.cycle.writer.alive = Sign(None)
         books = self.pald.cycle.books
         books.forgetter.beside, books.learner.beside = AtOnce("forgetting"), AtOnce("learning")
         if knowledge is not None:
@@ -97,16 +113,13 @@ class SimPald:
             books.knowledge = keeper
 
     def alive(self, now: float) -> bool:
-        return self._idle or now - self.beat <= ALIVE_FOR_S
+        return self._idle or now - self.sign.beat_at <= ALIVE_FOR_S
 
     def cycle(self) -> CycleReport:
         """One cycle, and its sign of life."""
         report = self.pald.cycle.run()
         self.effort.add(report)
-        if report.leader and not report.shadow and report.end == "ok":
-            self.beat = self.clock.now()
-        elif report.end in ("denied", "clock"):
-            self.beat = -math.inf
+        give_sign(self.pald, report, self.clock)
         return report
 
     def run_until(self, when: float, stop: Callable[[], bool] = lambda: False) -> None:
@@ -116,16 +129,19 @@ class SimPald:
             begun = c.now
             seen = c.version
             report = self.cycle()
-            interval = self.config.cycle.interval_s
-            quiet = report.end in (*TROUBLE, "standby")
-            least = interval if quiet else least_gap(report)
-            pause = max(self.pald.faults.pause_s(interval), self.pald.cycle.pace.gap_s(least) - report.took_s)
+            pause = pause_after(self.pald, report)
             seen = c.version if not report.edits else seen
-            c.run_until(min(when, c.now + max(pause, 0.0)))
+            self._pause(report, min(when, c.now + pause))
             self._idle = report.end == "ok" and not c.pending and not report.moving
-            most = math.inf if self._idle else begun + max(pause, next_look(report, interval))
+            most = math.inf if self._idle else begun + max(pause, next_look(report, self.config.cycle.interval_s))
             self._sleep(seen, min(when, most), stop)
             self._idle = False
+
+    def _pause(self, report: CycleReport, until: float) -> None:
+        c, meanwhile = self.slurm.controller, Meanwhile(self.pald, report, self.clock)
+        while c.now < until:
+            c.run_until(min(until, meanwhile.due))
+            meanwhile()
 
     def _sleep(self, seen: int, until: float, stop: Callable[[], bool]) -> None:
         c = self.slurm.controller

@@ -121,7 +121,7 @@ def run(
     lost: dict[int, float] = {}
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as home:
         pald = SimPald(SimSlurm(controller), settings(Path(home), _of(spec) | _nested(keys)), knowledge)
-        controller.plugin = Leasing(pald.alive)
+        controller.plugin = Leasing(pald.alive, told=lambda: pald.sign.told_s)
         for place, work in enumerate(load.works):
             record = partial(_record, work, names[work.app.name])
             lasts = partial(_lasts, work, truth, setting.cluster.width, lost)

@@ -9,12 +9,13 @@ import math
 import os
 import shutil
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
-from pal_slurm.daemon.main import TROUBLE, least_gap, next_look
+from pal_slurm.daemon.between import Meanwhile, next_look, pause_after
 from pal_slurm.errors import PalError
 from pal_slurm.model import Intent
 from pal_slurm.sim.daemon import PULSE_S, SimPald, settings
@@ -25,6 +26,7 @@ from tests.fuzz.script import Happening, Script
 from tests.fuzz.seen import START, Disk, Looks, Overheard, SeenController, SeenSlurm
 from tests.fuzz.troubles import Armed, Crash, Points
 
+Did = TypeVar("Did")
 MOST_CYCLES = 1000  # a pald that makes more of them never comes to rest
 # What the judge knows by its own copy (judge/moves.py).
 MOVES = {
@@ -49,6 +51,7 @@ class Handle:
     idle: bool = False
     doomed: bool = False  # killed while it was held up
     writes_ledger: bool = False
+    meanwhile: Meanwhile | None = None  # between two cycles
 
 
 @dataclass
@@ -140,19 +143,20 @@ class Palds:
                 dead.leader._fd = None
             dead.store.close()
 
+    def _goes_on(self, handle: Handle) -> None:
+        if handle.meanwhile is not None and self.c.now < max(handle.due, min(handle.woken, handle.most)):
+            self._lived(handle, handle.meanwhile)
+        else:
+            self._cycle(handle)
+
     def _cycle(self, handle: Handle) -> None:
         pald = handle.pald
         assert pald is not None
         self.cycles += 1
-        began, handle.seen, handle.woken = self.c.now, self.c.version, math.inf
-        self.busy.append(handle)
-        try:
-            report = pald.cycle()
-        except Crash:
-            self.busy.remove(handle)
-            self.kill(handle)
+        began, handle.seen, handle.woken, handle.meanwhile = self.c.now, self.c.version, math.inf, None
+        report = self._lived(handle, pald.cycle)
+        if report is None:
             return
-        self.busy.remove(handle)
         self.heard.events.append(
             CycleEnded(began - START, self.now, handle.name, report.end, report.note, report.leader)
         )
@@ -161,14 +165,26 @@ class Palds:
             if report.end == "gone":
                 self.c.at(self.c.now + 2.0, partial(self.start, handle.name))
             return
-        interval = pald.config.cycle.interval_s
-        least = interval if report.end in (*TROUBLE, "standby") else least_gap(report)
-        pause = max(pald.pald.faults.pause_s(interval), pald.pald.cycle.pace.gap_s(least) - report.took_s, 0.0)
+        pause = pause_after(pald.pald, report)
+        handle.meanwhile = Meanwhile(pald.pald, report, pald.clock)
         nothing = not self.c.pending and not (self.actuator == "move" and self.c.running)
         handle.idle = report.end == "ok" and nothing
         handle.due = self.c.now + pause
-        handle.most = math.inf if handle.idle else began + max(pause, next_look(report, interval))
+        handle.most = math.inf if handle.idle else began + max(pause, next_look(report, pald.config.cycle.interval_s))
         handle.seen = self.c.version if not report.edits else handle.seen
+
+    def _lived(self, handle: Handle, work: Callable[[], Did]) -> Did | None:
+        """What it does; None: it died of it."""
+        self.busy.append(handle)
+        try:
+            return work()
+        except Crash:
+            handle.doomed = True
+            return None
+        finally:
+            self.busy.remove(handle)
+            if handle.doomed:
+                self.kill(handle)
 
     def live(self, until: float) -> None:
         while self.c.now < START + until and self.cycles < MOST_CYCLES:
@@ -180,10 +196,12 @@ class Palds:
                 if self.c.version != handle.seen and handle.woken == math.inf:
                     handle.woken = self.c.now + PULSE_S
                 at = max(handle.due, min(handle.woken, handle.most))
+                if handle.meanwhile is not None and not handle.idle:
+                    at = min(at, handle.meanwhile.due)
                 if at <= when:
                     when, chosen = at, handle
             if chosen is not None and when <= self.c.now:
-                self._cycle(chosen)
+                self._goes_on(chosen)
             else:
                 self.c.run_until(when)
 

@@ -50,7 +50,7 @@ class Bench(Palds):
         self.offers = Offers(self.numbers)
         self.c = c = SeenController(nodes(count, GPUS), {"gpu": names, "rest": names[1:]}, setup, START)
         c.heard = self.heard
-        c.plugin = Leasing(self.alive)
+        c.plugin = Leasing(self.alive, told=self.lease)
         self.armed = Armed([item for item in s.happenings if item.point])
         self.disk = Disk(self.home / "pal.sqlite")
         put_scores(s["scores"], self.home / "pal.sqlite", names, START)
@@ -79,7 +79,13 @@ class Bench(Palds):
     def alive(self, now: float) -> bool:
         """By what job_submit.lua reads."""
         palds = [(h, h.pald) for h in self.handles.values() if h.pald is not None]
-        return any(h.idle or now - p.beat <= ALIVE_S for h, p in palds) and self.actuator != "shadow"
+        return any(h.idle or now - p.sign.beat_at <= ALIVE_S for h, p in palds) and self.actuator != "shadow"
+
+    def lease(self) -> int | None:
+        """Beside the newest sign of life."""
+        signs = [h.pald.sign for h in self.handles.values() if h.pald is not None]
+        newest = max(signs, key=lambda sign: sign.beat_at, default=None)
+        return newest.told_s if newest is not None else None
 
     def mend(self) -> None:
         self.armed.waiting.clear()

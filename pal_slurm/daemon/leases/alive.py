@@ -2,7 +2,7 @@
 
     1763456789                      the time of the cycle: leases are given while this is fresh
     preempt high,urgent             QOS that may preempt: a lease would hurt their jobs
-    lease 20                        seconds that a new job waits for us at most, where pal_lua.conf does not say
+    lease 20                        seconds that a new job waits for us, where pal_lua.conf does not say (between.py)
     pass all 1763456788 1763456797  or `pass some`, or no such line: passing.py; from when it is, until when it holds
     room gpu A 12                   pass some: single GPUs of a partition that Slurm itself gives well to class A
     app resnet B                    pass some: applications by class, where it is not the one of the first `class` line

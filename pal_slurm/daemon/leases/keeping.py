@@ -21,6 +21,14 @@ class LeaseRules:
     most_s: int = 600
     margin_s: int = 15  # a lease that ends sooner than this is renewed; nothing else may be written to that job then
 
+    def first(self, asked_s: float, apart_s: float) -> int | None:
+        """Of a new job, where looks begin so far apart: it is seen, and seen once more, before it ends.
+
+        None: they are so far apart that it would wait in vain.
+        """
+        needed = math.ceil(2 * apart_s + self.margin_s)
+        return None if needed > max(self.most_s, asked_s) else max(int(asked_s), needed)
+
     def length(self, rank: int, job_id: int) -> int:
         """Seconds from now; spread over the last 5 % by job id, so that equal ranks don't end together."""
         full = min(float(self.most_s), self.least_s + self.per_rank_s * rank)

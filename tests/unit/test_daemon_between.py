@@ -1,0 +1,147 @@
+"""A large site, where slurmctld takes seconds for a question: looks are far apart, and pald lives on between them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import pairwise
+
+import pytest
+
+from pal_slurm.daemon.between import KEEP_S
+from pal_slurm.daemon.leases.keeping import LeaseRules
+from pal_slurm.daemon.main import Flags, _wait
+from pal_slurm.daemon.pace import ReadPace
+from pal_slurm.model import EditKind
+from pal_slurm.sim.daemon import ALIVE_FOR_S
+from pal_slurm.sim.slurm.leasing import Leasing
+from pal_slurm.slurm.mark import read_mark
+from tests.simpald import SETUP, House
+
+Make = Callable[..., House]
+SLOW_S = 4.0  # for one question: 5 % of a minute are 3 s
+
+
+@pytest.fixture
+def large(make_house: Make) -> House:
+    house = make_house(setup=replace(SETUP, read_s=SLOW_S))
+    house.controller.plugin = Leasing(house.pald.alive, told=lambda: house.pald.sign.told_s)
+    house.live(200)
+    return house
+
+
+def looks(house: House) -> int:
+    return house.pald.effort.cycles
+
+
+def test_a_new_job_is_leased_until_the_look_after_the_next_and_pinned_by_the_next(large: House) -> None:
+    began: list[float] = []
+    large.watch.before["snapshot"] = lambda: began.append(large.now)
+    jobs: list[int] = []
+    for number in range(12):  # at any moment between two looks
+        when = large.now + 20 + 137 * number
+        large.controller.at(when, lambda: jobs.append(large.submit("--gres=gpu:1", "-t", "5", runs=30.0)))
+    large.live(12 * 137 + 200)
+    for job in map(large.job, jobs):
+        came = job.record.submit
+        seen = [at for at in began if came < at <= job.started]
+        assert len(seen) == 1
+        assert [i.edit.kind for i in large.intents(job.record.id)] == [EditKind.PIN]
+        leased = read_mark(job.record.admin_comment)
+        assert leased is not None and job.started < leased.end
+    assert len(jobs) == 12 and min(b - a for a, b in pairwise(began)) > ALIVE_FOR_S
+
+
+def test_the_sign_of_life_is_fresh_though_looks_are_further_apart_than_it_counts(large: House) -> None:
+    ages: list[float] = []
+    before, began = looks(large), large.now
+    for second in range(10, 600):  # the first of them ends the simulated sleep of a pald that has nothing to do
+        large.controller.at(began + second, lambda: ages.append(large.now - large.pald.sign.beat_at))
+    large.submit("--gres=gpu:1", "-t", "60", runs=3000.0)
+    large.submit("-N4", "--gres=gpu:4", "-t", "60")  # waits: looks go on
+    large.live(600)
+    assert (large.now - began) / (looks(large) - before) > ALIVE_FOR_S
+    assert len(ages) == 590 and max(ages) < ALIVE_FOR_S / 2
+
+
+def test_reading_keeps_to_its_share_however_long_it_takes(large: House) -> None:
+    spent, began = large.slurm.passes().rpc_time_us, large.now
+    large.submit("--gres=gpu:1", "-t", "60", runs=3000.0)
+    large.submit("-N4", "--gres=gpu:4", "-t", "60")
+    large.live(3600)
+    assert (large.slurm.passes().rpc_time_us - spent) / 1e6 <= 0.05 * (large.now - began) + SLOW_S
+
+
+def test_who_stands_by_does_not_take_over_between_two_looks(large: House) -> None:
+    second, ends = large.another("second"), []
+    for number in range(60):
+        large.controller.at(large.now + 10 * number, lambda: ends.append(second.pald.cycle.run().end))
+    large.submit("--gres=gpu:1", "-t", "60", runs=3000.0)
+    large.submit("-N4", "--gres=gpu:4", "-t", "60")
+    before = looks(large)
+    large.live(600)
+    assert ends == ["standby"] * 60 and looks(large) - before < 10
+    large.kill(second)
+
+
+def test_a_pald_that_hangs_between_two_looks_gives_no_sign(large: House) -> None:
+    large.alone(ALIVE_FOR_S + KEEP_S)  # its loop does not go on
+    job = large.submit("--gres=gpu:1")
+    assert not large.job(job).record.admin_comment
+    large.alone(6)
+    assert large.state(job) == "RUNNING"
+
+
+def test_where_looks_are_too_far_apart_for_any_lease_jobs_start_as_without_us(make_house: Make) -> None:
+    house = make_house(setup=replace(SETUP, read_s=14.0))
+    house.controller.plugin = Leasing(house.pald.alive, told=lambda: house.pald.sign.told_s)
+    house.live(100)
+    job = house.submit("--gres=gpu:1", "-t", "5")
+    assert not house.job(job).record.admin_comment
+    house.alone(6)
+    assert house.state(job) == "RUNNING"
+
+
+def test_the_loop_that_waits_gives_the_sign(make_house: Make) -> None:
+    house = make_house(setup=replace(SETUP, read_s=SLOW_S))
+    pald = house.pald.pald
+    report = house.pald.cycle()
+    pald.waker.bell = None
+    beats, write = [], house.pald.sign.beat
+
+    def beat(now: float, passing: tuple[str, ...]) -> None:
+        beats.append(now)
+        write(now, passing)
+
+    house.pald.sign.beat = beat  # type: ignore[method-assign, assignment]
+    began = house.now
+    _wait(pald, report, Flags(), house.pald.clock)
+    assert house.now - began > ALIVE_FOR_S
+    gaps = [b - a for a, b in pairwise([began, *beats, house.now])]
+    assert max(gaps) <= KEEP_S + 0.1
+
+
+def test_a_lease_of_a_new_job_lasts_for_two_looks_and_never_longer_than_the_longest() -> None:
+    rules = LeaseRules(margin_s=3, most_s=600)
+    assert rules.first(20, apart_s=0.4) == 20
+    assert rules.first(20, apart_s=100) == 203
+    assert rules.first(20, apart_s=299) is None
+    assert LeaseRules(margin_s=3, most_s=60).first(20, apart_s=40) is None
+
+
+def test_answers_that_always_take_seconds_are_no_trouble() -> None:
+    pace = ReadPace(share=0.5)
+    for _ in range(8):
+        pace.took(wall_s=4.0, rpc_s=0.1)
+    assert pace.backoff == 0
+    pace.took(wall_s=30.0, rpc_s=0.1)
+    assert pace.backoff == 1
+
+
+def test_what_edits_read_again_counts_as_reading() -> None:
+    pace = ReadPace(share=0.05)
+    pace.took(wall_s=0.1, rpc_s=0.6, beside_s=1.0)
+    assert pace.cost_s == 0.6
+    pace = ReadPace(share=0.05)
+    pace.took(wall_s=0.1, rpc_s=0.6)
+    assert pace.cost_s == 0.1  # others ask too
