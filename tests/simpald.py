@@ -54,6 +54,7 @@ class Watched(Trouble):
     before: dict[str, Callable[[], None]] = field(default_factory=dict)  # by verb
     after: dict[str, Callable[[], None]] = field(default_factory=dict)
     fates: list[AnswerFate | str] = field(default_factory=list)  # of the next updates
+    stay: frozenset[str] = frozenset()  # jobs whose requeue slurmctld refuses
     each: Callable[[], None] = lambda: None  # before each update
 
     def asked(self, verb: str) -> None:
@@ -65,6 +66,8 @@ class Watched(Trouble):
     def update(self, target: str, asked: Rewrite) -> AnswerFate | str:
         self.each()
         self.journal.append(Update(self.now(), target, asked))
+        if asked.requeue and target in self.stay:
+            return "Requested operation is presently disabled"
         return self.fates.pop(0) if self.fates else AnswerFate.WHOLE
 
 

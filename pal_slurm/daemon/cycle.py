@@ -148,7 +148,8 @@ class Cycle:
         caps, week = self.slurm.capabilities(), self.movers.week(round)
         self.movers.costs = Costs.learned(self.config.moves, week)
         sure = self.movers.proven(self.config, round.now)
-        self.rules = replace(self.rules, moves=rules_of_moves(self.config, week, round.now, caps, sure))
+        fences = self.writer.rights.may_fence(self.clock.monotonic())
+        self.rules = replace(self.rules, moves=rules_of_moves(self.config, week, round.now, caps, sure, fences))
         self.movers.tend(round, self.rules, caps)
         round.report.moving, round.report.week = len(self.movers.in_hand()), sum_of(week)
 

@@ -33,13 +33,13 @@ def _held(job: Job, now: float) -> bool:
     return job.pin is not None or job.waits_for_us(now)
 
 
-def one(snapshot: Snapshot, job_id: int) -> list[Job]:
-    """The job of that number, or all records of that array."""
+def one(snapshot: Snapshot, job_id: int, *, fenced: bool = False) -> list[Job]:
+    """The job of that number, or all records of that array; `fenced`: that its fence ends is enough."""
     named = [job for job in (*snapshot.pending, *snapshot.running) if job_id in (job.id, job.array_id)]
-    if not any(job.pending or job.completing for job in named):
+    if not any(job.pending or job.completing for job in named) and not fenced:
         raise BadInput(f"no pending job {job_id}; only pending jobs can be undone")
     found = [job for job in ours(snapshot) if job in named]
-    if not found:
+    if not found and not fenced:
         raise BadInput(
             f"job {job_id} bears neither lease nor pin of ours, nor nodes that we excluded: there is nothing to undo"
         )
@@ -67,9 +67,9 @@ def between_runs(snapshot: Snapshot) -> list[Job]:
     return [job for job in snapshot.running if job.completing and job.restarts and job.lease and not job.pin]
 
 
-def fences(snapshot: Snapshot) -> list[int]:
-    """Reservations of ours, by their jobs: they end by themselves, in a minute or two."""
-    return [r.fenced for r in snapshot.reservations if r.fenced is not None]
+def fences(snapshot: Snapshot, job: int | None = None) -> list[int]:
+    """Reservations of ours, by their jobs: they end by themselves, in a minute or two. `job`: around its move alone."""
+    return [r.fenced for r in snapshot.reservations if r.fenced is not None and job in (None, r.fenced)]
 
 
 def seconds_dead(alive_file: Path, now: float) -> float:

@@ -17,7 +17,7 @@ from pal_slurm.guard.constraints import (
     check_types,
     check_words,
 )
-from pal_slurm.guard.running import check_movable, swaps
+from pal_slurm.guard.running import check_movable, ring_of
 from pal_slurm.guard.verdict import Cause, No, Permit, Refusal, Rules, Verdict
 from pal_slurm.model import Action, Cluster, Decision, Job, Placement, Request, Shape, Snapshot, Waits
 
@@ -36,12 +36,15 @@ def check(
         batch.count_released(placement)
     batch.moves = {decision.job: decision for decision in decisions if decision.action in OF_RUNNING}
     verdicts = [batch.verdict(decision) for decision in decisions]
-    lost = {v.decision.job for v in verdicts if isinstance(v, Refusal)}
-    return [_alone(verdict, lost) for verdict in verdicts]
+    lost: set[int] = set()
+    while more := {v.decision.job for v in verdicts if isinstance(v, Refusal)} - lost:
+        lost |= more
+        verdicts = [_alone(verdict, lost) for verdict in verdicts]
+    return verdicts
 
 
 def _alone(verdict: Verdict, refused: Collection[int]) -> Verdict:
-    """Of two that exchange their GPUs both go, or none."""
+    """Of those that exchange their GPUs all go, or none."""
     terms = verdict.decision.terms
     if isinstance(verdict, Refusal) or terms is None or terms.partner not in refused:
         return verdict
@@ -103,8 +106,7 @@ class _Batch:
         if (job.id, None) in self.started:
             raise No(Cause.TWICE, "it was given a move already in this plan")
         if decision.action is Action.MOVE:
-            partner = swaps(decision, self.moves)
-            self._lend(job, self.running.get(partner.job) if partner is not None else None)
+            self._lend(job, *map(self.running.get, ring_of(decision, self.moves)[1:2]))
             try:
                 self._check_pin(replace(job, required_nodes="", slots=(), request=_asked(job)), decision.placement)
             finally:

@@ -5,13 +5,14 @@ Whether its target is free and can be asked for is check.py's matter, as for any
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pal_slurm.guard.verdict import Cause, MoveRules, No, Rules
 from pal_slurm.model import Action, Decision, Given, Job, Snapshot, Waits
 
 MOST_BATCH = 3  # Slurm holds a job at the sixth start that it counts against it
 MOST_FENCED_S = 60  # no longer are whole nodes closed to others because a job saves (P5)
+MOST_RING = 8  # one that does not go keeps the others from where they were to go
 MOST_AHEAD_S = 600  # no longer do GPUs stand empty because somebody says that he saves (P12)
 KEPT = (Waits.HELD, Waits.BLOCKED, Waits.LIMIT, Waits.NEVER)
 
@@ -24,13 +25,14 @@ def movable(snapshot: Snapshot, rules: Rules) -> list[Job]:
             _check_job(job, snapshot.taken, rules)
         except No:
             continue
-        if (
-            rules.moves
-            and job.id not in rules.moves.going_on
-            and rules.moves.of_job.get(job.id, 0) < rules.moves.per_job
-        ):
+        if rules.moves and job.id not in rules.moves.going_on and not _used_up(job, rules.moves):
             found.append(job)
     return found
+
+
+def _used_up(job: Job, moves: MoveRules) -> bool:
+    of_job, of_user = moves.of_job.get(job.id, 0), moves.of_user.get(job.user, 0)
+    return of_job >= moves.per_job or of_user >= moves.per_user or job.user in moves.losers
 
 
 def check_movable(job: Job | None, decision: Decision, snapshot: Snapshot, rules: Rules, begun: Sequence[Job]) -> None:
@@ -164,9 +166,15 @@ def unleased(snapshot: Snapshot, nodes: Collection[str]) -> Iterator[Job]:
             yield other
 
 
-def swaps(decision: Decision, decisions: dict[int, Decision]) -> Decision | None:
-    """The other one of two that exchange their GPUs."""
-    other = decisions.get(decision.terms.partner) if decision.terms and decision.terms.partner is not None else None
-    if other is None or other.action is not Action.MOVE or other.terms is None or other.terms.partner != decision.job:
-        return None
-    return other
+def ring_of(decision: Decision, decisions: Mapping[int, Decision]) -> tuple[int, ...]:
+    """The jobs that exchange their GPUs with it, itself first: each takes those of the next. Empty: it is no ring."""
+    found, at = [decision.job], decision
+    while len(found) <= MOST_RING:
+        other = decisions.get(at.terms.partner) if at.terms and at.terms.partner is not None else None
+        if other is None or other.action is not Action.MOVE:
+            return ()
+        if other.job == decision.job:
+            return tuple(found)
+        found.append(other.job)
+        at = other
+    return ()

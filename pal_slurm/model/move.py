@@ -45,7 +45,8 @@ class Move:
     nice: int = 0  # as its user has it
     ahead: int | None = None  # the nice that keeps its place in the queue; none: nobody waits
     fence: tuple[str, ...] = ()  # nodes that are kept from others meanwhile; none: nobody waits who could take its GPUs
-    partner: int | None = None  # the job whose GPUs it takes while that one takes its own
+    partner: int | None = None  # the job whose GPUs it takes, while that one takes its own, or those of another one
+    ring: tuple[int, ...] = ()  # all that exchange their GPUs, itself first: each takes those of the next
     makes_room_for: int | None = None
     cost_s: float = 0.0  # reckoned: what it loses
     gain_s: float = 0.0  # reckoned: what it wins over the time that counts, cost not taken off
@@ -57,12 +58,18 @@ class Move:
     ended_at: float | None = None  # the operation
     ending: Ending | None = None
     said: str = ""
+    unasked: bool = False  # it ended before the job was told anything
     real_cost_s: float | None = None  # measured: steps not done in between, or the time between two runs
     real_gain_s: float | None = None  # measured, over the same time as `gain_s`
 
     @property
     def gpus(self) -> int:
         return self.old.n_gpus
+
+    @property
+    def others(self) -> tuple[int, ...]:
+        """Who else exchanges; the one whose GPUs it takes first."""
+        return self.ring[1:] or (() if self.partner is None else (self.partner,))
 
     @property
     def dead_s(self) -> float | None:

@@ -73,7 +73,7 @@ class MoveTerms:
     cost_s: float  # what the job loses
     gain_s: float  # what it wins over the time that counts, cost not taken off
     step_before: float | None = None  # by the one equation
-    partner: int | None = None  # the running job that takes its GPUs, and whose GPUs it takes
+    partner: int | None = None  # the running job whose GPUs it takes: that one goes too, and so on in a ring
     makes_room_for: int | None = None
 
 

@@ -105,4 +105,6 @@ def _measured(move: Move) -> str:
 def _purpose(move: Move) -> str:
     if move.makes_room_for is not None:
         return f", to make room for job {move.makes_room_for}"
+    if len(move.ring) > 2:
+        return f", which job {move.partner} leaves; {len(move.ring)} jobs change places"
     return "" if move.partner is None else f", while job {move.partner} takes its GPUs"

@@ -120,6 +120,15 @@ def test_two_exchange_their_models_where_one_loses_little_and_the_other_wins_muc
     assert goes(moves(runs(1, SLOW, (0, 1), "fussy"), runs(2, FAST, (0, 1), "easy", hint=same))) == {}
 
 
+def test_nobody_is_made_slower_by_a_tenth_for_another_users_sake() -> None:
+    """Of one user's jobs one may lose what the other one wins."""
+    assert goes(moves(runs(1, SLOW, (0, 1), "fussy", user="a"), runs(2, FAST, (0, 1), "easy", user="b"))) == {}
+    hardly = App("hardly", "A", {"slow": 1.01, "fast": 1.0})
+    known = Apps({**APPS.known, "hardly": hardly})
+    pair = (runs(1, SLOW, (0, 1), "fussy", user="a"), runs(2, FAST, (0, 1), "hardly", user="b"))
+    assert goes(moves(*pair, known=known)) == {1: FAST, 2: SLOW}
+
+
 def test_nobody_is_made_much_slower_for_another_ones_sake() -> None:
     unlike = App("unlike", "A", {"slow": 2.0, "fast": 1.0})
     known = replace(APPS, known={**APPS.known, "unlike": unlike})

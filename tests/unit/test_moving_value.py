@@ -60,7 +60,8 @@ def waiting(number: int, gpus: int) -> Job:
     )  # fmt: skip
 
 
-APPS = Apps({"a": App("a", "A"), "b": App("b", "B")}, App("?", "A"))
+OWN = {f"r{n}": App(f"r{n}", f"r{n}") for n in range(1, 9)}  # each of a class of its own
+APPS = Apps({"a": App("a", "A"), "b": App("b", "B"), **OWN}, App("?", "A"))
 
 
 def look(
@@ -74,7 +75,7 @@ def look(
         for node, slots in zip(job.nodes, job.gpus, strict=True):
             free[made.node_index[node], list(slots)] = False
     made = replace(made, gpu_free=free)
-    table: ScoreTable = neutral_scores(made, ("A", "B"))
+    table: ScoreTable = neutral_scores(made, ("A", "B", *OWN))
     values = np.array(table.score)
     for (cls, node, slot), score in scores.items():
         values[table.classes.index(cls), made.node_index[node], slot] = score
@@ -149,6 +150,43 @@ def test_who_hardly_feels_a_slow_gpu_takes_it_for_another_ones_sake_and_nobody_e
     gains = {d.job: d.terms.gain_s for d in with_loss(0.015) if d.terms}
     assert gains == {1: pytest.approx(HOUR / 3), 2: pytest.approx(-HOUR * 0.015 / 0.985)}
     assert with_loss(0.03) == []
+
+
+def wants(cls: str, *nodes: str) -> dict[tuple[str, str, int], float]:
+    """It is three times as slow anywhere but there."""
+    return {(cls, f"n{n}", slot): 1.0 if f"n{n}" in nodes else 3.0 for n in range(1, 9) for slot in range(4)}
+
+
+EIGHT = [running(n, f"n{n}", (0, 1, 2, 3), f"r{n}") for n in range(1, 9)]
+EACH_ITS_NEXT = {key: score for n in range(1, 9) for key, score in wants(f"r{n}", f"n{n % 8 + 1}").items()}
+
+
+def test_eight_jobs_of_which_each_is_best_off_where_the_next_one_runs_turn_in_one_ring() -> None:
+    found = {d.job: d for d in look(EIGHT, EACH_ITS_NEXT, nodes=8)}
+    assert {job: d.terms.partner for job, d in found.items() if d.terms} == {n: n % 8 + 1 for n in range(1, 9)}
+    assert {job: d.placement.nodes for job, d in found.items() if d.placement} == {
+        n: (f"n{n % 8 + 1}",) for n in range(1, 9)
+    }
+
+
+def test_who_is_asked_to_save_first_is_in_no_ring_and_exchanges_with_one_other() -> None:
+    """He may not answer: all behind him would have gone for nothing."""
+    asked = [replace(job, consent=Consent(Given.ASKED, signal="USR1", ahead_s=30)) for job in EIGHT]
+    found = {d.job: d for d in look(asked, EACH_ITS_NEXT, nodes=8)}
+    partners = {job: d.terms.partner for job, d in found.items() if d.terms}
+    assert partners and all(partners[partner or 0] == job for job, partner in partners.items())
+
+
+def test_three_exchange_where_of_any_two_one_would_become_slower() -> None:
+    wanted = wants("r1", "n2") | wants("r2", "n2", "n3") | wants("r3", "n3", "n1")
+    scores = {key: score for key, score in wanted.items() if key[1] in ("n1", "n2", "n3")}
+    found = {d.job: d.placement.nodes for d in look(EIGHT[:3], scores, nodes=3) if d.placement}
+    assert found == {1: ("n2",), 2: ("n3",), 3: ("n1",)}
+
+
+def test_a_ring_has_no_member_that_does_not_pay_for_its_own_move() -> None:
+    jobs = [running(1, "n1", (0, 1, 2, 3), "a"), *(running(n, f"n{n}", (0, 1, 2, 3), "b") for n in (2, 3, 4))]
+    assert {d.job for d in look(jobs, slow("n1"), nodes=4)} in ({1, 2}, {1, 3}, {1, 4})
 
 
 def test_a_job_may_make_room_for_the_head() -> None:

@@ -48,8 +48,8 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
             return
     with ctl.slurm() as slurm:
         snapshot = _with_users_begins(ctl, slurm.snapshot())
-        jobs = ours(snapshot) if job is None else one(snapshot, job)
-        closed = fences(snapshot) if everything else []
+        closed = fences(snapshot, job)
+        jobs = ours(snapshot) if job is None else one(snapshot, job, fenced=bool(closed))
         if dry_run:
             _say_what_would_be(jobs, closed)
             return
@@ -65,7 +65,8 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
             say(f"job {r.edit.job}: free to start anywhere; not all of its request could be restored: {r.said}")
         elif r.outcome in (Outcome.REFUSED, Outcome.UNKNOWN):
             say(f"job {r.edit.job}: not undone: {r.said}", err=True)
-    click.echo(f"{fine} of {len(results)} jobs are as they were" if results else "nothing of ours is in the queue")
+    if results or not closed:
+        click.echo(f"{fine} of {len(results)} jobs are as they were" if results else "nothing of ours is in the queue")
     if any(r.outcome in (Outcome.REFUSED, Outcome.UNKNOWN) for r in results):
         sys.exit(75)
 

@@ -17,7 +17,12 @@ ENOUGH = 5  # measured moves: one whose job ended right after it says nothing ye
 
 
 def rules_of_moves(
-    config: Config, week: Sequence[Move], now: float, caps: Capabilities, proven: frozenset[tuple[str, str]]
+    config: Config,
+    week: Sequence[Move],
+    now: float,
+    caps: Capabilities,
+    proven: frozenset[tuple[str, str]],
+    may_fence: bool = True,
 ) -> MoveRules | None:
     keys = config.moves
     if config.actuator != "move" or keys.mode == "off" or losing(week):
@@ -26,8 +31,9 @@ def rules_of_moves(
     of_job: Counter[int] = Counter()
     for move in week:
         if move.began_at > now - DAY_S:
-            # One that did not answer is not asked again on that day.
-            of_job[move.job] += keys.per_job if move.ending is Ending.STAYED else 1
+            # One that was asked and did not go is not asked again on that day.
+            asked = move.ending is Ending.STAYED and not move.unasked
+            of_job[move.job] += keys.per_job if asked else 1
     return MoveRules(
         proven=proven if keys.mode == "proven" else None,
         first_s=keys.first_s,
@@ -36,7 +42,7 @@ def rules_of_moves(
         per_user=keys.per_user,
         per_cluster=keys.per_cluster,
         at_once=keys.at_once,
-        fence=keys.fence,
+        fence=keys.fence and may_fence,
         share=keys.share,
         other_slots=caps.repin,
         of_job=of_job,

@@ -5,7 +5,7 @@ machine.py says what comes next of each; here Slurm, the ledger and the guard ar
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,11 +15,12 @@ from pal_slurm.config.moves import MovesSection
 from pal_slurm.daemon.beside.resuming import Resuming
 from pal_slurm.daemon.moves.budget import WEEK_S, losing
 from pal_slurm.daemon.moves.costs import Costs
-from pal_slurm.daemon.moves.fences import fence_for, over
+from pal_slurm.daemon.moves.fences import over
 from pal_slurm.daemon.moves.machine import first_step, next_step
 from pal_slurm.daemon.moves.measuring import measured
-from pal_slurm.daemon.moves.place import ahead_of_all, holds
-from pal_slurm.daemon.moves.scene import UNSURE_S, Do, Later, Next, Over, Scene
+from pal_slurm.daemon.moves.place import holds
+from pal_slurm.daemon.moves.record import after, begun_as, seen_now
+from pal_slurm.daemon.moves.scene import UNSURE_S, Do, Scene
 from pal_slurm.daemon.reconcile import Fate, View, judge_pin
 from pal_slurm.daemon.round import Round, Wish
 from pal_slurm.daemon.writer import Writer
@@ -60,6 +61,7 @@ class Movers:
     resuming: Resuming | None = None  # who is proven to go on after a requeue; none: nobody
     proposes: Callable[[Round], list[Decision]] | None = None  # instead of what would pay
     going: dict[int, Move] = field(default_factory=dict)  # by job, as of this cycle
+    lately: dict[int, Move] = field(default_factory=dict)  # by job, its newest: those that are over among them
     lifted_at: float = 0.0  # fences: who is pinned where one stood is looked at by Slurm only from then on
     _lives: dict[int, tuple[int, int]] | None = None  # by job that was ever moved: first submit, restarts before
 
@@ -95,6 +97,7 @@ class Movers:
             self.repo.keep(list(new.values()))
             found |= new
         self.note = STOPPED if losing(list(found.values())) else ""
+        self.lately = {move.job: move for move in found.values()}
         return list(found.values())
 
     def _pinned(self, job: int) -> list[float]:
@@ -122,14 +125,14 @@ class Movers:
         changed: dict[int, Move] = {}
         for number, move in found.items():
             job = jobs.get(move.job)
-            seen = _seen(move, steps[number], job, round.now)
+            seen = seen_now(move, steps[number], job, round.now)
             scene = self._scene(move, steps[number], job, jobs, round, rules, caps)
             answer = next_step(seen, steps[number], job, scene)
-            after = _after(seen, answer, round.now)
+            kept = after(seen, answer, steps[number], round.now)
             if isinstance(answer, Do):
-                wishes.append(Wish(answer.edit, move.submit, operation=number, step=len(steps[number]), move=after))
-            if after != move:
-                changed[number] = after
+                wishes.append(Wish(answer.edit, move.submit, operation=number, step=len(steps[number]), move=kept))
+            if kept != move:
+                changed[number] = kept
         self.repo.keep(list(changed.values()))
         round.report.moved.update(move.ending.value for move in changed.values() if move.ending is not None)
         self.going = {m.job: m for m in (changed.get(n, m) for n, m in found.items()) if m.ending is None}
@@ -153,8 +156,8 @@ class Movers:
         partner = jobs.get(move.partner) if move.partner is not None else None
         there = partner is not None and not partner.pending and move.target and holds(partner, move.target)
         standing = {r.fenced: r.nodes for r in round.snapshot.reservations if r.fenced is not None}
-        fenced = move.fence and standing.get(move.job, frozenset()) >= set(move.fence)
-        fenced = bool(fenced) and (move.partner is None or move.partner in standing)
+        fenced = bool(move.fence) and standing.get(move.job, frozenset()) >= set(move.fence)
+        fenced = fenced and standing.keys() >= set(move.others)
         alone = bool(there) and move.partner not in self.going
         scene = replace(scene, fenced=fenced, left_alone=alone)
         if job is None or not job.pending or move.target is None or move.handed:
@@ -169,11 +172,20 @@ class Movers:
             return replace(scene, pin=fate, pin_said=pin.cause)
         blocked = "" if there else self._blocked(job, move.original, move.target, round.snapshot, rules)
         scene = replace(scene, partner_there=bool(there), blocked=blocked)
-        home = replace(move.old, exact=move.old.exact and move.target.exact)
         if not (blocked or alone) or move.job not in standing:
             return scene
-        lost = self._blocked(job, move.original, home, round.snapshot, rules)
-        return scene if lost else replace(scene, home=home)
+        instead = (at for at in self._instead(move) if not self._blocked(job, move.original, at, round.snapshot, rules))
+        return replace(scene, home=next(instead, None))
+
+    def _instead(self, move: Move) -> Iterator[Placement]:
+        """Where the one was to go that has not left its GPUs to it, for nobody takes these now; its own old ones."""
+        assert move.target is not None
+        for other in move.others:
+            theirs = self.lately.get(other)
+            if other in self.going or theirs is None or theirs.began_at != move.began_at or theirs.target is None:
+                break
+            yield theirs.target
+        yield replace(move.old, exact=move.old.exact and move.target.exact)
 
     def _blocked(self, job: Job, original: Request, where: Placement, snapshot: Snapshot, rules: Rules) -> str:
         """What the guard says against its pin, as against any start."""
@@ -215,71 +227,19 @@ class Movers:
     def begin(self, permitted: Iterable[Decision], round: Round) -> None:
         """First steps of moves that the guard let pass."""
         jobs = {job.id: job for job in round.view.running}
+        together = {decision.job: decision for decision in permitted}
         wishes, begun = [], []
-        for decision in permitted:
+        for decision in together.values():
             job = jobs[decision.job]
-            move = _move(decision, job, round)
+            move = begun_as(decision, job, round, together)
             wishes.append(Wish(first_step(move, job, round.now), job.submit, decision, move=move))
             begun.append(move)
         if len(wishes) > self.writer.budget.allowance(self.writer.clock.monotonic()):
-            return  # of two that exchange their GPUs one alone is not to begin
+            return  # of those that exchange their GPUs one alone is not to begin
         written = self.writer.write(wishes, round)
         for move in begun[: len(written)]:
             self.going[move.job] = move
             self._remember(move)
-
-
-def _move(decision: Decision, job: Job, round: Round) -> Move:
-    terms, cluster = decision.terms, round.snapshot.cluster
-    row = cluster.node_index.get(job.nodes[0])
-    model = "" if row is None else cluster.models[int(cluster.gpu_model[row, job.gpus[0][0]])]
-    return Move(
-        job.id,
-        job.submit,
-        job.user,
-        job.restarts,
-        Placement(job.nodes, job.gpus, exact=all(gpus == job.gpus[0] for gpus in job.gpus)),
-        job.lease.original if job.lease else job.request,
-        round.now,
-        app=job.hint.app,
-        model=model,
-        target=decision.placement if decision.action is Action.MOVE else None,
-        signal=job.consent.signal,
-        to_script=job.consent.to_script,
-        ahead_s=job.consent.ahead_s,
-        unanswered=job.consent.unanswered,
-        time_limit_s=job.time_limit_s,
-        cpus=job.cpus_alloc,
-        nice=job.nice,
-        ahead=ahead_of_all(job, round.snapshot),
-        fence=fence_for(job, decision, round.view),
-        partner=terms.partner if terms else None,
-        makes_room_for=terms.makes_room_for if terms else None,
-        cost_s=terms.cost_s if terms else 0.0,
-        gain_s=terms.gain_s if terms else 0.0,
-        step_before=terms.step_before if terms else None,
-        step_after=decision.step_time,
-    )
-
-
-def _seen(move: Move, steps: Sequence[Intent], job: Job | None, now: float) -> Move:
-    """What this look tells of its times."""
-    if job is None or job.restarts <= move.restarts:
-        return move
-    if move.stopped_at is None:
-        ours = (i.written_at for i in steps if i.edit.kind is EditKind.REQUEUE and i.outcome is not Outcome.REFUSED)
-        move = replace(move, stopped_at=next(ours, now))
-    if not job.pending and not job.completing and job.start is not None:
-        move = replace(move, started_at=float(job.start))
-    return move
-
-
-def _after(move: Move, answer: Next, now: float) -> Move:
-    if isinstance(answer, Over):
-        return replace(move, ending=answer.ending, said=answer.said, ended_at=now)
-    if isinstance(answer, Do | Later) and answer.handed and not move.handed:
-        return replace(move, handed=answer.handed)
-    return move
 
 
 def _view(job: Job, round: Round) -> View:

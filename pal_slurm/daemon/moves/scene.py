@@ -51,11 +51,11 @@ class Scene:
 
     now: float
     blocked: str = ""  # why its target can't be had, whatever time goes by
-    partner_there: bool = False  # the other one of a swap still holds the target
+    partner_there: bool = False  # the one whose GPUs it takes still holds the target
     pin: Fate | None = None  # of the newest step, where that is a pin and the job waits
     pin_said: str = ""
     same_second: bool = False  # this Slurm may start a job in the second in which its last run ended
     allowed: bool = True  # moves are switched on
     fenced: bool = False  # its reservation stands
-    left_alone: bool = False  # the other one of a swap was to go, and stays where it is
-    home: Placement | None = None  # instead of a target that can't be had: its fence has kept it for it
+    left_alone: bool = False  # the one whose GPUs it takes was to go, and stays where it is
+    home: Placement | None = None  # instead of a target that can't be had: the fence has kept it for it

@@ -1,14 +1,16 @@
-"""Two jobs that exchange their GPUs. In: running movers. Out: pairs that gain together more than both moves cost.
+"""Jobs that exchange their GPUs: two, or a ring of up to eight. In: running movers. Out: rings that pay.
 
 PAL's case: a job that hardly feels a slow GPU sits on a good one. It may become a little slower for the other one's
-sake, never by more than `MOST_SLOWER`; of two on different models by more, for there the other one gains much more.
+sake, never by more than `MOST_SLOWER`; of two jobs of one user on different models by more: it is his to gain by it.
+In a ring each takes the GPUs of the next. It is longer than two only where each further member pays for its move, and
+none of them is asked first: who may not answer would break it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
@@ -18,27 +20,29 @@ if TYPE_CHECKING:
     from pal_slurm.policy.moving.models import Between
     from pal_slurm.policy.moving.value import RunsNow
 
+T = TypeVar("T")
 MOST_PAIRS = 256  # jobs of one shape, those that could win most, for which a partner is sought
+MOST_RING = 8
 MOST_STILL_S = 60  # by how much longer one may have to save than the other
 MOST_SLOWER = 0.02
 MOST_SLOWER_MODEL = 0.25
 
-Pair = tuple["RunsNow", "RunsNow", float, float]  # what the first wins, and the second
+Ring = list[tuple["RunsNow", "RunsNow", float]]  # who goes, whose GPUs he takes, what he wins
 
 
 def exchanges(
     standing: Sequence[RunsNow], view: Snapshot, between: Between, speeds: Speeds, margin: float, most: int
-) -> Iterator[Pair]:
-    """The best first; `most`: moves, two of each pair."""
+) -> Iterator[Ring]:
+    """The best first; `most`: moves, one of each member."""
     shapes: dict[tuple[object, ...], list[RunsNow]] = defaultdict(list)
     for s in standing:
         if all(gpus == s.job.gpus[0] for gpus in s.job.gpus):  # else it can't be asked for
             shapes[(-1 if s.app.base else s.model, len(s.job.nodes), len(s.job.gpus[0]), s.job.partitions)].append(s)
     for alike in shapes.values():
         if len(alike) > 1 and any(_hopes(s, between, speeds, margin) for s in alike):
-            for pair in _pairs(alike, view, between, margin, most // 2):
-                most -= 2
-                yield pair
+            for ring in _Alike(alike, view, between, margin).rings(most):
+                most -= len(ring)
+                yield ring
 
 
 def _hopes(s: RunsNow, between: Between, speeds: Speeds, margin: float) -> bool:
@@ -47,31 +51,81 @@ def _hopes(s: RunsNow, between: Between, speeds: Speeds, margin: float) -> bool:
     return max(s.could_win(best, base) for _, base in between.bases(s)) > margin * s.mover.cost_s
 
 
-def _pairs(alike: Sequence[RunsNow], view: Snapshot, between: Between, margin: float, most: int) -> Iterator[Pair]:
-    steps = _steps(alike, between)
-    now = np.array([s.step for s in alike])
-    rest, cost = np.array([s.rest_s for s in alike]), np.array([s.mover.cost_s for s in alike])
-    quicker = 1.0 - steps / now[:, None]  # of i on the GPUs of j
-    gain = rest[:, None] * quicker
-    worst = np.argsort(-gain.max(axis=1), kind="stable")[:MOST_PAIRS]
-    both = gain[worst] + gain[:, worst].T - margin * (cost[worst][:, None] + cost[None, :])
-    model = np.array([s.model for s in alike])
-    least = np.where(model[:, None] == model, -MOST_SLOWER, -MOST_SLOWER_MODEL)
-    both[(quicker[worst] < least[worst]) | (least[worst] > quicker[:, worst].T)] = -np.inf
-    both[np.arange(len(worst)), worst] = -np.inf
-    tries = 16 * most
-    while most > 0 and tries > 0:
-        tries -= 1
-        row, j = divmod(int(both.argmax()), len(alike))
-        i = int(worst[row])
-        if both[row, j] <= 0:
-            return
-        both[row, j] = -np.inf
-        if _may_exchange(alike[i], alike[j], view):
-            both[np.isin(worst, (i, j))] = -np.inf
-            both[:, [i, j]] = -np.inf
-            most -= 1
-            yield alike[i], alike[j], float(gain[i, j]), float(gain[j, i])
+class _Alike:
+    """Jobs of one shape: any of them fits where another one runs."""
+
+    def __init__(self, alike: Sequence[RunsNow], view: Snapshot, between: Between, margin: float) -> None:
+        self._alike, self._view = alike, view
+        now, rest = np.array([s.step for s in alike]), np.array([s.rest_s for s in alike])
+        quicker = 1.0 - _steps(alike, between) / now[:, None]  # of i on the GPUs of j
+        self._gain = gain = rest[:, None] * quicker
+        self._worst = worst = np.argsort(-gain.max(axis=1), kind="stable")[:MOST_PAIRS]
+        self._row = {int(i): row for row, i in enumerate(worst)}
+        pays = margin * np.array([s.mover.cost_s for s in alike])
+        # One row for each of the worst: what it wins where the others are, and what they win where it is.
+        goes, comes = gain[worst] - pays[worst][:, None], gain[:, worst].T - pays
+        slower, slows = -quicker[worst], -quicker[:, worst].T
+        model, user = np.array([s.model for s in alike]), np.array([s.job.user for s in alike])
+        own = (model[worst][:, None] != model) & (user[worst][:, None] == user)
+        bound = np.where(own, MOST_SLOWER_MODEL, MOST_SLOWER)
+        self._both = np.where((slower > bound) | (slows > bound), -np.inf, goes + comes)
+        self._both[np.arange(len(worst)), worst] = -np.inf
+        asked = np.array([bool(s.job.consent.signal) for s in alike])  # who is asked first may not go
+        self._goes = np.where((slower > MOST_SLOWER) | asked[worst][:, None], -np.inf, goes)
+        self._comes = np.where((slows > MOST_SLOWER) | asked, -np.inf, comes)
+
+    def rings(self, most: int) -> Iterator[Ring]:
+        tries = 16 * most
+        while most > 1 and tries > 0:
+            tries -= 1
+            row, j = divmod(int(self._both.argmax()), len(self._alike))
+            start, worth = int(self._worst[row]), float(self._both[row, j])
+            if worth <= 0:
+                break
+            self._both[row, j] = -np.inf
+            members = next(filter(self._may, (self._grown(start, min(most, MOST_RING), worth), [start, j])), [])
+            if members:
+                yield self._taken(members)
+                most -= len(members)
+        # Where of any two one would become much slower, of three maybe none does.
+        for start in self._worst[:tries].tolist():
+            if self._may(members := self._grown(start, min(most, MOST_RING), 0.0)):
+                yield self._taken(members)
+                most -= len(members)
+
+    def _grown(self, start: int, most: int, worth: float) -> list[int]:
+        """The best ring of three or more in which each takes what it likes best; empty: none is worth more."""
+        best, chain, so_far = list[int](), [start], 0.0
+        while len(chain) < most and chain[-1] in self._row:
+            to = self._goes[self._row[chain[-1]]].copy()
+            to[chain] = -np.inf
+            closes = to + self._comes[self._row[start]]
+            last, likes = int(closes.argmax()), int(to.argmax())
+            if len(chain) > 1 and so_far + closes[last] > worth:
+                worth, best = so_far + float(closes[last]), [*chain, last]
+            if to[likes] <= 0:
+                break
+            so_far += float(to[likes])
+            chain.append(likes)
+        return best
+
+    def _may(self, members: Sequence[int]) -> bool:
+        """Not where one of them alone is asked first, or has longer: another one would stand still until it answers."""
+        ring = [self._alike[i] for i in members]
+        ahead = [s.job.consent.ahead_s for s in ring]
+        if not ring or len({bool(s.job.consent.signal) for s in ring}) > 1 or max(ahead) - min(ahead) > MOST_STILL_S:
+            return False
+        return all(_may_have(one, other, self._view) for one, other in _in_turn(ring))
+
+    def _taken(self, members: list[int]) -> Ring:
+        for table in (self._both, self._goes, self._comes):
+            table[np.isin(self._worst, members)] = -np.inf
+            table[:, members] = -np.inf
+        return [(self._alike[i], self._alike[j], float(self._gain[i, j])) for i, j in _in_turn(members)]
+
+
+def _in_turn(ring: Sequence[T]) -> Iterator[tuple[T, T]]:
+    return zip(ring, [*ring[1:], ring[0]], strict=True)
 
 
 def _steps(alike: Sequence[RunsNow], between: Between) -> FloatArray:
@@ -81,14 +135,6 @@ def _steps(alike: Sequence[RunsNow], between: Between) -> FloatArray:
         if (id(s.app), s.model) not in rows:
             rows[id(s.app), s.model] = np.array([between.step(s, other.gpus) for other in alike])
     return np.stack([rows[id(s.app), s.model] for s in alike])
-
-
-def _may_exchange(one: RunsNow, other: RunsNow, view: Snapshot) -> bool:
-    """Not where one of them alone is asked first, or has longer: the other one would stand still until it answers."""
-    first, second = one.job.consent, other.job.consent
-    if bool(first.signal) != bool(second.signal) or abs(first.ahead_s - second.ahead_s) > MOST_STILL_S:
-        return False
-    return _may_have(one, other, view) and _may_have(other, one, view)
 
 
 def _may_have(one: RunsNow, other: RunsNow, view: Snapshot) -> bool:

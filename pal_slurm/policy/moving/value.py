@@ -2,7 +2,7 @@
 
 Who starts, and where, is decided as if nobody could be moved; where nobody starts, this looks at who runs and finds the
 best first: those whose going makes room for a job that waits (rooms.py); to free GPUs that are better or closer
-together; two jobs that exchange their GPUs (exchange.py). No move of a plan waits for another one, but of the two that
+together; jobs that exchange their GPUs (exchange.py). No move of a plan waits for another one, but of those that
 exchange. A gain is time: what the job's next two hours, or less where it ends sooner, would be shorter by. Its rest is
 unknown: a job that has run for long is taken to run for as long again, but not beyond what jobs use of their limits.
 """
@@ -214,14 +214,14 @@ class ByValue:
         self.on.hold(s.job, held)
         return where
 
-    # two that exchange their GPUs
+    # those that exchange their GPUs
 
     def _exchange(self, standing: Sequence[RunsNow]) -> None:
         most = self.most - len(self.found)
-        for one, other, won, lost in exchanges(standing, self.view, self.between, self.speeds, self.margin, most):
-            for mover, partner, gain in ((one, other, won), (other, one, lost)):
-                where = Placement(partner.job.nodes, partner.job.gpus, exact=self.view.cluster.slots)
-                self._propose(mover, where, gain, Reason.BETTER_GPUS, partner=partner.job.id)
+        for ring in exchanges(standing, self.view, self.between, self.speeds, self.margin, most):
+            for mover, holder, gain in ring:
+                where = Placement(holder.job.nodes, holder.job.gpus, exact=self.view.cluster.slots)
+                self._propose(mover, where, gain, Reason.BETTER_GPUS, partner=holder.job.id)
 
 
 # Who starts is not its matter: the plan is made without it, and then it looks.

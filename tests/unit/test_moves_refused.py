@@ -1,0 +1,85 @@
+"""Moves that slurmctld does not let begin: nobody has gone, nobody pays for it, and it is not tried again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from pal_slurm.daemon.rights import AGAIN_S
+from pal_slurm.daemon.undo import fences, one, undo
+from pal_slurm.errors import BadInput
+from pal_slurm.model import EditKind, Ending
+from tests.moving import QUICK_MOVES, moves_of
+from tests.simpald import House
+from tests.unit.test_moves_fence import Full
+
+Make = Callable[..., House]
+TWICE_A_DAY = {**QUICK_MOVES, "moves": {**QUICK_MOVES["moves"], "per_job": 2}}
+DENIED = "Error creating the reservation: Access/permission denied"
+
+
+def fences_of(house: House, job: int) -> int:
+    return len(house.intents(job, EditKind.FENCE))
+
+
+def refused(house: House, said: str) -> Full:
+    """Both fences of an exchange."""
+    full = Full(house)
+    house.watch.fates = [said] * 2
+    full.exchange()
+    house.live(20)
+    assert [moves_of(house, job)[-1].ending for job in full.jobs[:2]] == [Ending.STAYED] * 2
+    return full
+
+
+def test_a_fence_that_was_refused_costs_its_jobs_no_more_than_one_of_their_moves(make_house: Make) -> None:
+    house = make_house(**TWICE_A_DAY)
+    full = refused(house, "Requested nodes are busy")
+    full.exchange()
+    house.live(30)
+    assert [house.where(job) for job in full.jobs[:2]] == [full.where[1], full.where[0]]
+    full.exchange()
+    house.live(30)
+    assert [len(moves_of(house, job)) for job in full.jobs[:2]] == [2, 2]
+
+
+def test_who_may_make_no_reservations_tries_no_second_one_soon_and_moves_those_that_need_none(make_house: Make) -> None:
+    house = make_house(**QUICK_MOVES)
+    full = refused(house, DENIED)
+    full.exchange()
+    house.live(30)
+    assert [fences_of(house, job) for job in full.jobs[:2]] == [1, 1]
+    assert house.pald.pald.cycle.writer.rights.denied(0.0) == "", "it edits jobs as before"
+    house.controller.cancel(full.rival)
+    full.exchange()
+    house.live(30)
+    assert [house.where(job) for job in full.jobs[:2]] == [full.where[1], full.where[0]]
+
+
+def test_it_is_tried_again_after_ten_minutes(make_house: Make) -> None:
+    house = make_house(**QUICK_MOVES)
+    full = refused(house, DENIED)
+    house.live(AGAIN_S)
+    full.exchange()
+    house.live(30)
+    assert [fences_of(house, job) for job in full.jobs[:2]] == [2, 2]
+
+
+@pytest.mark.parametrize("state", ["RUNNING", "PENDING"])
+def test_undo_of_one_job_ends_its_fence_too_and_no_other_one(make_house: Make, state: str) -> None:
+    house = make_house(**QUICK_MOVES)
+    full = Full(house)
+    full.exchange()
+    while not full.closed or house.state(full.jobs[0]) != state:
+        house.live(0.05)
+    house.kill()
+    found = house.slurm.snapshot()
+    job = full.jobs[0]
+    assert fences(found, job) == [job] and set(fences(found)) == set(full.jobs[:2])
+    undo(house.slurm, one(found, job, fenced=True), found.taken)
+    house.slurm.lift(fences(found, job))
+    assert full.closed == [f"pal-move-{full.jobs[1]}"]
+    with pytest.raises(BadInput):
+        one(found, full.jobs[2])
+    house.pald = house.another()
