@@ -6,7 +6,8 @@ Out: the same request with
   2. GPU models written as node features, where the cluster names its devices by slot (slots = yes),
   3. a lease: a begin time a little ahead, and a mark in the AdminComment that says it is ours and
      keeps the original request; where pald says that nothing better can come for the job, the begin time is now.
-Whatever goes wrong in here, the job is submitted as if this file were not there.
+Whatever goes wrong in here, the job is submitted as if this file were not there. One request is refused: parts of
+GPUs of two types in one job, for Slurm never gives those back.
 
 It runs under slurmctld's locks: no waiting, no subprocess, no directory. It is written in the common part of
 Lua 5.1 to 5.4, because Debian's Slurm 22.05 embeds 5.1. Numbers that are not set are 0 or NO_VAL, texts are nil.
@@ -244,6 +245,28 @@ function pal.with_feature(features, model)
 		joined = features
 	end
 	return #joined <= LONGEST_TEXT and joined or nil
+end
+
+-- Two types of shards (or of mps) in one job: of the first Slurm leaks one for good after the job has ended, and no
+-- whole-GPU job can use that device until slurmctld is started again. Seen on 22.05, 24.11 and 26.05.
+function pal.two_shared_types(job)
+	local seen = {}
+	for _, field in ipairs(TRES_FIELDS) do
+		for _, item in ipairs(split(job[field])) do
+			local bare = item:gsub("^gres[:/]", "")
+			local name, kind = bare:match("^(%a+):([^:=]+)[:=]%d+[KMG]?$")
+			if not name then
+				name, kind = bare:match("^(%a+):([^:=]+)$")
+			end
+			if (name == "shard" or name == "mps") and not kind:match("^%d+[KMG]?$") then
+				if seen[name] and seen[name] ~= kind then
+					return name
+				end
+				seen[name] = kind
+			end
+		end
+	end
+	return nil
 end
 
 -- The lease ---------------------------------------------------------------------------------------------------------
@@ -609,6 +632,10 @@ local function submit(job, partitions, set, set_environment)
 	if not s or not s.enabled then
 		return
 	end
+	local leaks = pal.two_shared_types(job)
+	if leaks then
+		return leaks
+	end
 	tag(job, set)
 	if managed(job, s, partitions) then
 		if s.slots then
@@ -616,6 +643,7 @@ local function submit(job, partitions, set, set_environment)
 		end
 		lease(job, s, partitions, set)
 	end
+	return nil
 end
 
 -- Slurm's callbacks -------------------------------------------------------------------------------------------------
@@ -633,6 +661,11 @@ function slurm_job_submit(job, partitions, submit_uid)
 		job.environment[name] = value
 	end
 	local fine, fault = pcall(submit, job, partitions, set, set_environment)
+	if fine and fault then
+		slurm.log_user("%s", ("pal: %s of two GPU types in one job: Slurm would not give them back; "):format(fault)
+			.. "ask for one type, or for none")
+		return slurm.ERROR
+	end
 	if not fine then
 		for i = #undo, 1, -1 do
 			pcall(undo[i])

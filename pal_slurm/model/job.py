@@ -176,6 +176,7 @@ class Job:
     since: int | None = None  # of a job that we requeued: Slurm's own submit time; `submit` is that of its first run
     nodes: tuple[str, ...] = ()  # running
     gpus: tuple[tuple[int, ...], ...] = ()  # running: device indices per node
+    parts: tuple[tuple[int, ...], ...] = ()  # the same of devices that it may share with others; none: no such job
     cpus_alloc: int = 0
     ntasks: int = 1
     exclusive: bool = False  # --exclusive, or a whole-node partition
@@ -201,6 +202,11 @@ class Job:
     @property
     def pending(self) -> bool:
         return self.state is JobState.PENDING
+
+    @property
+    def holds(self) -> tuple[tuple[int, ...], ...]:
+        """Devices per node that no other job may have whole while it runs."""
+        return self.parts or self.gpus
 
     def is_leased(self, now: float) -> bool:
         """Ours to place: it bears our mark, and its begin time is still to come, or its dependency is unmet."""

@@ -34,6 +34,7 @@ class Horizon:
         self._stale: set[int] | None = None  # rows that are to be sorted anew; None: all
         self._seen = 0  # of the floor's changes
         self._kept: dict[int, list[tuple[int, float]]] = {}  # by row: GPUs, until
+        self._parts_until: dict[tuple[int, int], float] = {}  # of devices that several may have a part of
         self.begin(0.0)
 
     def begin(self, now: float) -> None:
@@ -53,11 +54,16 @@ class Horizon:
             if row is None:
                 continue  # a node that has left the configuration while its last job runs
             for slot in slots:
-                self._gpu_at[row, slot] = end
+                self._gpu_at[row, slot] = self._last_of(row, slot, end) if job.parts else end
             if self._stale is not None:
                 self._stale.add(row)
             if end < math.inf:
                 self._releases.setdefault(row, {})[who] = (end, *(same or self.floor.demand(job, nodes, row)))
+
+    def _last_of(self, row: int, slot: int, end: float) -> float:
+        """When the last of those that have a part of it has ended."""
+        at = self._parts_until[row, slot] = max(end, self._parts_until.get((row, slot), 0.0))
+        return at
 
     def leave(self, who: Hashable, placement: Placement) -> None:
         """It holds them no longer."""

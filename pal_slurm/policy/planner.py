@@ -189,7 +189,7 @@ class Planner:
         now, windows = snapshot.taken, snapshot.reservations
         made = cls(composition, snapshot.cluster, knowledge, now=now, reservations=windows, facts=facts, memory=memory)
         for job in snapshot.running if made.moves is None else made.moves.as_begun(snapshot.running, memory):
-            where, end = Placement(job.nodes, job.gpus, False), math.inf if job.end is None else float(job.end)
+            where, end = Placement(job.nodes, job.holds, False), math.inf if job.end is None else float(job.end)
             if made.moves is not None:
                 made.started(job, where, end)
             else:

@@ -32,6 +32,12 @@ def taken(used: str, kinds: Sequence[gres.Gpus], held: Collection[int] = ()) -> 
     return found
 
 
+def parts_of(detail: str) -> tuple[int, ...]:
+    """The devices of one node of which a running job has a part: `shard:1(0/2,1/2)`, on 22.05 `shard:1(IDX:1)`."""
+    found = {index for item in gres.items_in(detail, SHARED) for index in _shared(item, ())}
+    return tuple(sorted(found))
+
+
 def _shared(item: gres.Item, kinds: Sequence[gres.Gpus]) -> Iterator[int]:
     yield from item.indices
     parts = _PARTS.search(item.rest)

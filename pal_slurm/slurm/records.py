@@ -14,7 +14,7 @@ from functools import lru_cache
 import msgspec
 
 from pal_slurm.model import NO_HINT, UNREADABLE, Consent, Hint, Job, JobState, Lease, consent_of, read_hint
-from pal_slurm.slurm import gres
+from pal_slurm.slurm import devices, gres
 from pal_slurm.slurm.excluded import ours_of
 from pal_slurm.slurm.mark import read_mark
 from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords
@@ -143,6 +143,7 @@ def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
         suspended=record.state == "SUSPENDED",
         nodes=nodes,
         gpus=_devices(record.gres_detail, len(nodes)) if nodes else (),
+        parts=_parts(record.gres_detail, len(nodes)) if nodes else (),
         cpus_alloc=0 if pending else record.cpus or 0,
         ntasks=record.ntasks or 1,
         exclusive=record.exclusive,
@@ -202,6 +203,14 @@ def _devices(detail: list[str], nodes: int) -> tuple[tuple[int, ...], ...]:
     if len(detail) != nodes:
         return ((),) * nodes
     return tuple(gres.indices_of(text or "") for text in detail)
+
+
+def _parts(detail: list[str], nodes: int) -> tuple[tuple[int, ...], ...]:
+    """The same of those that others may have a part of too; nothing where there are none."""
+    if len(detail) != nodes:
+        return ()
+    found = tuple(devices.parts_of(text or "") for text in detail)
+    return found if any(found) else ()
 
 
 @lru_cache(maxsize=1024)

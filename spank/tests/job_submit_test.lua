@@ -7,6 +7,7 @@ local dir, vectors = arg[1], arg[2]
 local logged, told = {}, {}
 slurm = {
 	SUCCESS = 0,
+	ERROR = -1,
 	log_info = function(...) logged[#logged + 1] = string.format(...) end,
 	log_user = function(...) told[#told + 1] = string.format(...) end,
 }
@@ -236,6 +237,25 @@ function cases.every_form_of_a_gpu_request_is_seen()
 				error("not leased: " .. field .. " " .. tres)
 			end
 		end
+	end
+end
+
+function cases.parts_of_two_gpu_types_in_one_job_are_refused_and_the_user_told_why()
+	fresh()
+	for _, two in ipairs({ "gres/shard:g0:1,gres/shard:g1:1", "gres:shard:g0:1,gres:shard:g1", "shard:a=1,gpu:1,shard:b=2",
+			"gres/mps:a100:50,gres/mps:v100:50" }) do
+		told = {}
+		local j = job({ tres_per_node = two, comment = "mine" })
+		same(slurm_job_submit(j, PARTITIONS, 1000), slurm.ERROR)
+		same(j.comment, "mine")
+		same(#told, 1)
+		assert(told[1]:match("^pal: %a+ of two GPU types in one job"), told[1])
+	end
+	local apart = job({ tres_per_node = "gres/shard:g0:1", tres_per_task = "gres/shard:g1:1" })
+	same(slurm_job_submit(apart, PARTITIONS, 1000), slurm.ERROR)
+	for _, one in ipairs({ "gres/shard:2", "gres/shard", "gres/shard:g1:1", "gres/shard:g1:1,gres/shard:g1:1", "gres:mps:50",
+			"shard:2K", "gres/gpu:a100:1,gres/gpu:v100:1", "gres/shard:g0:1,gres/mps:g1:1" }) do
+		submit({ tres_per_node = one })
 	end
 end
 

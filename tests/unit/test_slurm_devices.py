@@ -1,8 +1,12 @@
 """Which devices of a node are free, by what slurmctld 26.05.5, 24.11.5 and 22.05.8 wrote; shared ones too."""
 
+import math
+
 import numpy as np
 import pytest
 
+from pal_slurm.model import Knowledge, neutral_scores
+from pal_slurm.policy import Planner, compose
 from pal_slurm.slurm import gres
 from pal_slurm.slurm.devices import taken
 from pal_slurm.slurm.nodes import PLAIN_WORDS, Machine, NodeRecord
@@ -55,3 +59,42 @@ def test_a_snapshot_asks_jobs_where_a_node_tells_only_a_number() -> None:
     nodes = [NodeRecord("n1", "MIXED", 8, 1, 1000, 0, gres="gpu:4,shard:8", gres_used="gpu:1,shard:0")]
     cluster = to_snapshot(Machine(nodes, [], []), [job], PLAIN_WORDS).cluster
     assert np.flatnonzero(~cluster.gpu_free[0]).tolist() == [2]
+
+
+@pytest.mark.parametrize(
+    ("detail", "parts"),
+    [
+        ("shard:1(0/2,1/2,0/2,0/2)", (1,)),
+        ("shard:4(0/2,0/2,2/2,2/2)", (2, 3)),
+        ("shard:1(IDX:1)", (1,)),
+        ("gpu:g2:1(IDX:2)", ()),
+        ("mps:50(0/100,50/100)", (1,)),
+        ("shard:1", ()),
+        ("", ()),
+    ],
+)
+def test_of_what_devices_a_running_job_has_a_part(detail: str, parts: tuple[int, ...]) -> None:
+    job = to_job(
+        JobRecord(
+            id=1, submit=1, state="RUNNING", user="eva", nodes="n1", num_nodes=1, per_node="gres/shard:1",
+            gres_detail=[detail],
+        )
+    )  # fmt: skip
+    assert job.parts == ((parts,) if parts else ())
+    assert job.holds == (job.parts or job.gpus)
+
+
+def test_a_shared_gpu_is_free_when_the_last_of_those_who_have_a_part_has_ended() -> None:
+    def sharer(number: int, limit_min: int | None) -> JobRecord:
+        end = None if limit_min is None else 60 * limit_min
+        return JobRecord(
+            id=number, submit=0, state="RUNNING", user="eva", nodes="n1", num_nodes=1, per_node="gres/shard:1", start=0,
+            end=end, time_limit_min=limit_min, gres_detail=["shard:1(0/2,1/2)"],
+        )  # fmt: skip
+
+    node = NodeRecord("n1", "MIXED", 8, 0, 1000, 0, gres="gpu:g0:1,gpu:g1:1", gres_used="shard:g1:2(2/2)")
+    for limits, expected in (((10, 30), 1800.0), ((30, 10), 1800.0), ((30, None), math.inf), ((None, 30), math.inf)):
+        jobs = [to_job(sharer(number, limit)) for number, limit in enumerate(limits, 1)]
+        snapshot = to_snapshot(Machine([node], [], [], taken=1.0), jobs, PLAIN_WORDS)
+        planner = Planner.of(snapshot, Knowledge(neutral_scores(snapshot.cluster)), compose())
+        assert planner.horizon.times()[0].tolist() == [0.0, expected]

@@ -11,7 +11,7 @@ import re
 import time
 from collections.abc import Callable, Iterable
 
-from pal_slurm.slurm import gres
+from pal_slurm.slurm import devices, gres
 from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.slurm.nodeset import unfold
 from pal_slurm.slurm.records import HOLDS_RESOURCES, JobRecord
@@ -38,7 +38,7 @@ class Details:
 
     def fill(self, records: Iterable[JobRecord], *, whole_queue: bool) -> None:
         """Adds devices, array limits and excluded nodes to the records that need them."""
-        running = {_run(r): r for r in records if r.state in HOLDS_RESOURCES and r.nodes and _asks_gpus(r)}
+        running = {_run(r): r for r in records if r.state in HOLDS_RESOURCES and r.nodes and _holds_any(r)}
         arrays = [r for r in records if r.array_id is not None and r.state == "PENDING"]
         now = self._clock()
         new = [r for run, r in running.items() if run not in self._devices]
@@ -90,7 +90,16 @@ def _run(record: JobRecord) -> Run:
 
 
 def _asks_gpus(record: JobRecord) -> bool:
-    return any(map(gres.count_of, (record.per_node, record.per_job, record.per_task, record.per_socket)))
+    return any(map(gres.count_of, _texts(record)))
+
+
+def _holds_any(record: JobRecord) -> bool:
+    """GPUs, or parts of some."""
+    return _asks_gpus(record) or any(item.n for text in _texts(record) for item in gres.items_in(text, devices.SHARED))
+
+
+def _texts(record: JobRecord) -> tuple[str, str, str, str]:
+    return record.per_node, record.per_job, record.per_task, record.per_socket
 
 
 def _list_of(record: JobRecord) -> tuple[int, int, str]:
