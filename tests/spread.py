@@ -19,14 +19,17 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
 LIVE = "tests/slurm/"
-HEAVY = ("tests/property/", "tests/conformance/", "tests/golden/", "tests/docs/", "tests/packaging/")
+WORLDS = "tests/fuzz/test_worlds.py"  # each takes as long as a module of others: whoever is done early takes one
+HEAVY = (WORLDS, "tests/property/", "tests/conformance/", "tests/golden/", "tests/docs/", "tests/packaging/")
 _RELEASE = re.compile(r"\[(\d\d\.\d\d)\b")
 _LONG = re.compile(r"/test_(pald|profile)_")
 
 
 def unit(nodeid: str) -> str:
-    """Tests that one worker runs in a row: a module, on one release; long ones one by one."""
+    """Tests that one worker runs in a row: a module, on one release; long ones and drawn worlds one by one."""
     module, _, name = nodeid.partition("::")
+    if module == WORLDS:
+        return nodeid
     if not module.startswith(LIVE):
         return module
     release = found[1] if (found := _RELEASE.search(name)) else ""
