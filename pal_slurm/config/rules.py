@@ -173,7 +173,7 @@ def _page(config: Config) -> Iterator[tuple[str, str]]:
 
 def _policy(config: Config) -> Iterator[tuple[str, str]]:
     from pal_slurm.policy.composition import NAMED  # the names that exist are known by the registry alone
-    from pal_slurm.policy.seams import BY_PROGRESS, orders, patiences, placements
+    from pal_slurm.policy.seams import BY_PROGRESS, entitlements, orders, patiences, placements
 
     policy = config.policy
     if policy.name not in NAMED:
@@ -190,6 +190,7 @@ def _policy(config: Config) -> Iterator[tuple[str, str]]:
         ("policy.order", policy.order, orders),
         ("policy.placement", policy.placement, placements),
         ("policy.patience", policy.patience, patiences),
+        ("policy.entitlement", policy.entitlement, entitlements),
     ]
     for key, name, registry in seams:
         try:

@@ -69,12 +69,19 @@ class PolicySection(Section, frozen=True):
         str, why("Start now or wait for a better span: choosy, value, none, fixed(3600,7200), dally. Empty: as named.")
     ] = ""
     pools: Annotated[
-        Literal["", "prices", "fastest"],
+        Literal["", "prices", "best", "fastest"],
         why(
             "Which GPU model a job takes: by prices, what it costs those who wait counted too, or whichever is "
-            "fastest for it. Empty: as named; pal goes by prices."
+            "best for it (fastest is an older word for it). Empty: as named; pal goes by prices."
         ),
     ] = ""
+    entitlement: Annotated[
+        str,
+        why(
+            "How much of each GPU model each job is owed: none, or gavel/OBJECTIVE (gavel/hierarchical: accounts by "
+            "Slurm's fair-share tree). Who waits and is owed most comes first; nobody is stopped for it."
+        ),
+    ] = "none"
     preemption: Annotated[Literal["", "none"], why("Means nothing any more; kept so that older files are taken.")] = ""
     backfill: Annotated[
         bool | None, why("Later jobs may fill holes where that delays no job ahead of them; null: as named.")

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pal_slurm.daemon.beside.entitling import Entitling
 from pal_slurm.daemon.beside.forgetting import Forgetter
 from pal_slurm.daemon.beside.learning import Learner
 from pal_slurm.daemon.observe import Observer
 from pal_slurm.daemon.remembering import Remembering
+from pal_slurm.daemon.round import Round
 from pal_slurm.learning.knowledge import KnowledgeKeeper
+from pal_slurm.policy import Composition
+from pal_slurm.policy.entitlement.due_now import DueNow
 from pal_slurm.store import DecisionRepo, Ledger, Switches
 
 
@@ -24,3 +28,8 @@ class Books:
     knowledge: KnowledgeKeeper
     learner: Learner
     memory: Remembering
+    entitling: Entitling
+
+    def due(self, composition: Composition, round: Round, monotonic: float) -> DueNow | None:
+        """What each job is owed, as far as it is known."""
+        return self.entitling.due(composition.entitlement, round, self.observer.of_limit, monotonic)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pal_slurm.config import Config, database_url
 from pal_slurm.daemon.bell import Bell
+from pal_slurm.daemon.beside.entitling import Entitling
 from pal_slurm.daemon.beside.forgetting import Forgetter
 from pal_slurm.daemon.beside.learning import Learner
 from pal_slurm.daemon.beside.resuming import Resuming, accounts_of
@@ -38,6 +39,7 @@ from pal_slurm.learning.knowledge import KnowledgeKeeper
 from pal_slurm.learning.telling import app_rows
 from pal_slurm.policy import Composition, compose
 from pal_slurm.report.answering import UserAnswers
+from pal_slurm.slurm.commands.shares import fair_shares
 from pal_slurm.slurm.port import SchedulerSetup, Slurm
 from pal_slurm.store import (
     DecisionRepo,
@@ -92,6 +94,7 @@ class Pald:
             self.preempting.note,
             self.faults.note,
             self.cycle.movers.note,
+            self.cycle.books.entitling.note,
         )
         return tuple(filter(None, said))
 
@@ -163,6 +166,7 @@ def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
             knowledge=KnowledgeKeeper(store, config, cluster=name),
             learner=Learner(store, config, name, faults),
             memory=Remembering(MemoryRepo(store, name)),
+            entitling=Entitling(lambda: fair_shares(commands_of(config), name), faults),
         )
         entries = Entries()
         writer = Writer(
@@ -227,7 +231,8 @@ def composition_of(config: Config) -> Composition:
         order=p.order,
         placement=p.placement,
         patience=p.patience,
-        pools=p.pools,
+        pools="best" if p.pools == "fastest" else p.pools,
+        entitlement=p.entitlement,
         fill="" if p.backfill is None else "easy" if p.backfill else "none",
     )
 

@@ -194,7 +194,7 @@ class Cycle:
         """What is known by now, and what is found out beside the cycle."""
         books, found = self.books, round.snapshot
         knowledge = books.knowledge.read(found.cluster, found.taken)
-        found = books.observer.held(Patterns(self.config.patterns).tagged(found, knowledge.apps.known))
+        found = books.observer.held(Patterns(self.config.patterns).tagged(found, knowledge.apps.known), knowledge.pools)
         round.snapshot, round.knowledge = found, knowledge
         round.report.scores_known = knowledge.scores.share_known(found.cluster)
         with self.faults.contained("observing"):
@@ -216,7 +216,7 @@ class Cycle:
         known = Circumstances(
             released=round.expected, rivals=watched(self.rivals, view.cluster), lapsed=ran_out,
             outside=outside(pending, self.config), refused=self._starts.refused(view),
-            of_limit=self.books.observer.of_limit,
+            of_limit=self.books.observer.of_limit, due=self.books.due(self.composition, round, self.clock.monotonic()),
         )  # fmt: skip
         memory = self.books.memory.of(round.fence, round.now)
         made = planned(

@@ -35,7 +35,7 @@ class JobEntry:
     excluded_enough: bool = False  # no node is excluded for it any more
     odd: bool = False  # planning fails where it is
     started: bool = False  # we let it go: it is nobody's rival
-    told: dict[int | None, tuple[str, str]] = field(default_factory=dict)  # by task: what `palctl why` was told last
+    told: dict[int | None, tuple[str, ...]] = field(default_factory=dict)  # by task: what `palctl why` was told last
 
     def of(self, begin: int | None) -> JobEntry:
         """The same, knowing nothing of any other begin time."""

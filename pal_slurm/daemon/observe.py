@@ -12,7 +12,7 @@ from functools import partial
 from statistics import median
 
 from pal_slurm.daemon.same import held_to_models
-from pal_slurm.model import Cluster, Job, JobRef, Knowledge, Placement, Snapshot, predict
+from pal_slurm.model import Cluster, Job, JobRef, Knowledge, Placement, PoolRules, Snapshot, predict
 from pal_slurm.store import JobOutcome, OutcomeRepo
 
 FEWEST = 20  # ended jobs that tell what share of their limits jobs use
@@ -40,9 +40,9 @@ class Observer:
         """The share of their time limits that GPU jobs run, the median since this pald began; None: too few ended."""
         return median(self._used) if len(self._used) >= FEWEST else None
 
-    def held(self, snapshot: Snapshot) -> Snapshot:
-        """Jobs that say pal:same keep to the GPU model of their first start."""
-        return held_to_models(snapshot, self.outcomes.of_jobs)
+    def held(self, snapshot: Snapshot, rules: PoolRules) -> Snapshot:
+        """Jobs that say pal:same keep to the GPU model of their first start; for a time where none of it is up."""
+        return held_to_models(snapshot, self.outcomes.of_jobs, rules.wait_s)
 
     def record_changes(
         self, running: tuple[Job, ...], cluster: Cluster, knowledge: Knowledge, pins: Pins, now: float

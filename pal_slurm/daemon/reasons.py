@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.round import Round
 from pal_slurm.model import Action, Decision
+from pal_slurm.policy.pools.billing import is_up
 from pal_slurm.report.why import why_of
 from pal_slurm.store import Why
 
@@ -23,10 +24,13 @@ def news(decisions: Sequence[Decision], round: Round, entries: Entries, actuator
         waits = decision.action in (Action.WAIT, Action.LEAVE, Action.EXCLUDE)
         if waits and decision.rank > MOST_WAITING:
             continue
-        told, says = entries[job.key].told, (decision.action.value, decision.reason.value)
+        owed = "owed" if round.due is not None and job.key in round.due.shares else ""
+        told, says = entries[job.key].told, (decision.action.value, decision.reason.value, owed)
         before = told.get(decision.task)
         if decision.action is Action.LEAVE and before is not None and before[0] == Action.PLAIN:
             continue  # let go already, and about to start: why it was let go is what one wants to know
         told[decision.task] = says
         if not waits or before != says:
-            yield why_of(decision, job, round.view, round.knowledge, actuator)
+            due = None if round.due is None else round.due.told(job, round.now)
+            up = not job.hint.same or is_up(job, round.view.cluster)
+            yield why_of(decision, job, round.view, round.knowledge, actuator, due, same_up=up)

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.reconcile import Transition, expected
 from pal_slurm.model import Decision, Edit, EditResult, JobRef, Knowledge, Move, Outcome, Placement, Snapshot
+from pal_slurm.policy.entitlement.due_now import DueNow
 from pal_slurm.slurm.port import Passes
 
 
@@ -38,6 +39,7 @@ class Round:
     undos: list[Wish] = field(default_factory=list)
     view: Snapshot = field(init=False)  # without the jobs that are undone
     knowledge: Knowledge = field(init=False)
+    due: DueNow | None = None  # what each job is owed, where an entitlement says so
     decisions: tuple[Decision, ...] = ()
     moves: list[Decision] = field(default_factory=list)  # of running jobs, as far as the guard lets them pass
     exclusions: list[Wish] = field(default_factory=list)  # of the actuator `exclude`

@@ -1,6 +1,7 @@
 """Jobs that say pal:same. In: a snapshot, what jobs got so far. Out: the same with the model that each is held to.
 
-It counts as a GRES type that its user named: plan, guard and mover keep to it.
+It counts as a GRES type that its user named: plan, guard and mover keep to it. Where no GPU of that model is up, it is
+held to it for a bounded time only: a model may never come back.
 """
 
 from __future__ import annotations
@@ -9,11 +10,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from pal_slurm.model import Cluster, Job, Snapshot
+from pal_slurm.policy.pools.billing import is_up
 from pal_slurm.store import JobOutcome
 
 
-def held_to_models(snapshot: Snapshot, got: Callable[[Sequence[int]], Sequence[JobOutcome]]) -> Snapshot:
-    """`got`: the starts of these jobs, the first one first; asked once, about jobs that wait for another run."""
+def held_to_models(snapshot: Snapshot, got: Callable[[Sequence[int]], Sequence[JobOutcome]], wait_s: float) -> Snapshot:
+    """`got`: the starts of these jobs, the first one first; asked once, about jobs that wait for another run.
+
+    `wait_s`: most that one waits for a model none of whose GPUs is up.
+    """
     cluster = snapshot.cluster
     if len(cluster.models) < 2:
         return snapshot
@@ -21,7 +26,10 @@ def held_to_models(snapshot: Snapshot, got: Callable[[Sequence[int]], Sequence[J
     first: dict[tuple[int, int], JobOutcome] = {}
     for run in got(again) if again else ():
         first.setdefault((run.job, run.submit), run)
-    pending = tuple([_waiting(job, cluster, first.get((job.id, job.submit))) for job in snapshot.pending])
+    waited = {job.id for job in snapshot.pending if snapshot.taken - (job.since or job.submit) >= wait_s}
+    pending = tuple(
+        [_waiting(job, cluster, first.get((job.id, job.submit)), job.id in waited) for job in snapshot.pending]
+    )
     running = tuple([_running(job, cluster) if _says_same(job) else job for job in snapshot.running])
     return replace(snapshot, pending=pending, running=running)
 
@@ -30,8 +38,11 @@ def _says_same(job: Job) -> bool:
     return job.hint.same and job.gpu_job and not job.types
 
 
-def _waiting(job: Job, cluster: Cluster, run: JobOutcome | None) -> Job:
-    return job if run is None else _held(job, cluster, run.nodes, run.gpus)
+def _waiting(job: Job, cluster: Cluster, run: JobOutcome | None, waited: bool) -> Job:
+    if run is None:
+        return job
+    held = _held(job, cluster, run.nodes, run.gpus)
+    return job if waited and not is_up(held, cluster) else held
 
 
 def _running(job: Job, cluster: Cluster) -> Job:

@@ -13,6 +13,7 @@ from typing import NamedTuple
 from pal_slurm.model.consent import NO_CONSENT, Consent, Given, said_in
 
 APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
+BY_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?")
 MAX_COMMENT = 8192  # a longer comment is nobody's hint; Slurm itself takes up to 60 kB
 
 
@@ -27,6 +28,7 @@ class Hint:
     same: bool = False  # pal:same: it stays on the GPU model that it got first
     dearer: bool = False  # pal:dearer: it may have pools that bill more than what it asked for
     guessed: bool = False  # a pattern of the site's named its application, not its user
+    by: str = ""  # pal:by=TIME: when its user wants it done, by the clock of the cluster
 
 
 NO_HINT = Hint()
@@ -44,7 +46,8 @@ def read_hint(comment: str | None) -> Hint:
     fine = named is None or APP_NAME.fullmatch(named, 4) is not None
     consent = said_in(words) if "pal:" in comment.lower() else NO_CONSENT
     app = named[4:] if named and fine else None
-    return Hint(app, "pal:off" in words, not fine, consent, "pal:same" in words, "pal:dearer" in words)
+    by = next((word[7:] for word in words if word.startswith("pal:by=") and BY_TIME.fullmatch(word, 7)), "")
+    return Hint(app, "pal:off" in words, not fine, consent, "pal:same" in words, "pal:dearer" in words, by=by)
 
 
 class Trust(NamedTuple):

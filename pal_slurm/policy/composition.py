@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pal_slurm.errors import ConfigError
 from pal_slurm.policy.seams import (
     BY_PROGRESS,
+    Entitlement,
     Fill,
     Moving,
     Order,
     Patience,
     Placer,
+    PoolPolicy,
+    entitlements,
     fills,
     movings,
     orders,
     patiences,
     placements,
+    pool_choices,
 )
 
 # name -> order, placement, patience, fill; nothing is moved unless that is asked for
@@ -37,9 +41,10 @@ class Composition:
     placement: Placer
     patience: Patience
     fill: Fill
+    pools: PoolPolicy = field(default_factory=lambda: pool_choices.get("best"))
     moving: Moving | None = None
     changing: bool = False  # the order changes while jobs run
-    priced: bool = False  # which GPU model a job takes goes by prices; else whichever is fastest for it, or any
+    entitlement: Entitlement | None = None  # how much of each pool each job is owed
 
 
 def compose(
@@ -51,6 +56,7 @@ def compose(
     fill: str = "",
     moving: str = "none",
     pools: str = "",
+    entitlement: str = "none",
 ) -> Composition:
     """The composition of that name, with the parts that are given put in the place of its own."""
     if name not in NAMED:
@@ -64,5 +70,6 @@ def compose(
         fill=fills.get(fill or parts[3]),
         moving=movings.get(moving),
         changing=(order or parts[0]) in BY_PROGRESS,
-        priced=pools == "prices" or (not pools and name in PRICED),
+        pools=pool_choices.get(pools or ("prices" if name in PRICED else "best")),
+        entitlement=entitlements.get(entitlement),
     )

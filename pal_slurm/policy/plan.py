@@ -5,11 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from pal_slurm.model import MOVABLE, Action, Decision, Job, Placement
 from pal_slurm.policy.easy import Reserved
+from pal_slurm.policy.entitlement.due_now import DueNow, OwedFirst
 from pal_slurm.policy.memory import NO_MEMORY, Memory
 from pal_slurm.policy.seams import Progress
+
+if TYPE_CHECKING:
+    from pal_slurm.policy.composition import Composition
 
 
 def nobody(job: Job, since: float) -> bool:
@@ -40,6 +45,13 @@ class Circumstances:
     move_cost_s: float = 0.0  # what a move costs a job
     progress: Callable[[Job, float], Progress] = never_ran  # at a moment
     alone: bool = False  # no Slurm beside us that starts jobs otherwise than they are asked for: the bare simulator
+    due: DueNow | None = None  # what each job is owed, where an entitlement counts
+
+    def ordered(self, composition: Composition, now: float) -> Composition:
+        """Who is owed most comes first; the order says who does among equals."""
+        if self.due is None:
+            return composition
+        return replace(composition, order=OwedFirst(self.due, composition.order, now))
 
 
 NOTHING_SPECIAL = Circumstances()

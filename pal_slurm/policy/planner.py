@@ -34,7 +34,7 @@ from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
 from pal_slurm.policy.moves import Moves
 from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.plan import NOTHING_SPECIAL, Circumstances, Plan
-from pal_slurm.policy.pools.choice import PoolMap, PoolOption
+from pal_slurm.policy.pools.choice import PoolOption
 from pal_slurm.policy.ranking import Ranking
 from pal_slurm.policy.seams import Lessons, Offer, Progress, Promised, Studied
 from pal_slurm.policy.waiters import Waiters
@@ -53,7 +53,7 @@ class Planner:
         facts: Circumstances = NOTHING_SPECIAL,
         memory: Memory = NO_MEMORY,
     ) -> None:
-        self.composition, self.cluster, self.knowledge = composition, cluster, knowledge
+        self.composition, self.cluster, self.knowledge = facts.ordered(composition, now), cluster, knowledge
         self.now, self.reservations, self.facts, self.memory = now, reservations, facts, memory
         self.running: dict[int, tuple[Job, Placement]] = {}
         self.tasks: Counter[int] = Counter()  # running tasks by array
@@ -77,7 +77,7 @@ class Planner:
         self.ideal: Floor | None = None  # nothing is taken there, ever
         self.offered: dict[tuple[Need, int], tuple[Placement, Offer]] = {}  # last, by kind of job
         self._best: dict[tuple[Need, int], float] = {}  # by kind of job: its step time there
-        self.pools = PoolMap(cluster) if composition.priced and len(cluster.models) > 1 else None
+        self.pools = composition.pools.map(cluster)
         self.options: dict[tuple[Need, int], tuple[PoolOption, ...]] = {}  # the pools of each kind of job
 
     # events

@@ -8,11 +8,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
 from pal_slurm.model import App, Cluster, Gpus, Job, Placement, Reason, ScoreTable, Tier
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.registry import Registry
+
+if TYPE_CHECKING:
+    from pal_slurm.policy.entitlement.division import Division, Shares
+    from pal_slurm.policy.entitlement.water_filling import Entities
+    from pal_slurm.policy.pools.choice import PoolMap
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +192,18 @@ class Moving(Protocol):
         """`cost_s`: what a move costs a job."""
 
 
+class Entitlement(Protocol):
+    name: str
+
+    def shares(self, division: Division, owners: Entities) -> Shares:
+        """What each job of the division is owed of each pool; NoAnswer or BadInput: it can't be told."""
+
+
+class PoolPolicy(Protocol):
+    def map(self, cluster: Cluster) -> PoolMap | None:
+        """The pools of a cluster, for a choice by prices; None: nobody chooses a pool."""
+
+
 # These go by how far a job has come. Of jobs that wait until they start and then stay, none has come any way: they are
 # of use only where running jobs are stopped for others.
 BY_PROGRESS = frozenset({"las", "srtf", "nw-sens"})
@@ -194,5 +211,7 @@ BY_PROGRESS = frozenset({"las", "srtf", "nw-sens"})
 orders: Registry[Order] = Registry("order", "pal_slurm.policy.order")
 fills: Registry[Fill] = Registry("fill", "pal_slurm.policy.fill")
 movings: Registry[Moving | None] = Registry("moving", "pal_slurm.policy.moving")
+entitlements: Registry[Entitlement | None] = Registry("entitlement", "pal_slurm.policy.entitlement")
+pool_choices: Registry[PoolPolicy] = Registry("choice of pools", "pal_slurm.policy.pools")
 placements: Registry[Placer] = Registry("placement", "pal_slurm.policy.places")
 patiences: Registry[Patience] = Registry("patience", "pal_slurm.policy.patience")

@@ -16,6 +16,7 @@ from pal_slurm.model import (
     Cluster,
     Consent,
     Decision,
+    Due,
     Given,
     Job,
     Knowledge,
@@ -62,7 +63,10 @@ def weigh(what: str, app: App, placement: Placement, cluster: Cluster, scores: S
     )
 
 
-def why_of(decision: Decision, job: Job, snapshot: Snapshot, knowledge: Knowledge, actuator: str) -> Why:
+def why_of(
+    decision: Decision, job: Job, snapshot: Snapshot, knowledge: Knowledge, actuator: str, due: Due | None = None,
+    *, same_up: bool = True,
+) -> Why:  # fmt: skip
     """Everything that `sentences` needs later, when the snapshot is long gone."""
     app = knowledge.apps.get(job.hint.app, job.user)
     cluster = snapshot.cluster
@@ -82,7 +86,17 @@ def why_of(decision: Decision, job: Job, snapshot: Snapshot, knowledge: Knowledg
         pinnable=job.shape is not None,
         consent=job.consent,
         user=job.user,
+        due=due,
+        same=_same(job),
+        same_up=same_up,
     )
+
+
+def _same(job: Job) -> str:
+    """What pal:same holds it to; it says nothing of a job that never ran."""
+    if not job.hint.same or not (job.restarts or job.nodes):
+        return ""
+    return "+".join(job.types) or "-"
 
 
 @lru_cache(maxsize=4)
@@ -130,6 +144,7 @@ def sentences(why: Why) -> Iterator[str]:
     yield _what_it_is(why)
     yield _verdict(why)
     yield REASONS[why.decision.reason]
+    yield from filter(None, (_held_to(why), _owed(why.due)))
     if why.decision.action is Action.WAIT:
         free, ahead = _were_free(why.free_gpus), _count(why.ahead, "job")
         yield f"{free} in its partitions when the plan began; {ahead} came before it."
@@ -204,6 +219,33 @@ def _verdict(why: Why) -> str:
         Action.STOP: "It is to be stopped.",
         Action.EXCLUDE: "It is kept off slower nodes.",
     }[decision.action]
+
+
+def _owed(due: Due | None) -> str:
+    if due is None:
+        return ""
+    whose = f"By {due.entitlement} it is owed"
+    parts = [
+        f"{share:.0%} of its time on {shown(pool)}"
+        for pool, share in zip(due.pools, due.shares or [0.0] * len(due.pools), strict=True)
+        if share >= 0.005
+    ]
+    told = f"{whose} {', '.join(parts) or ('nothing for now' if due.shares else 'what is not worked out yet')}"
+    return f"{told}: {due.owed_s:.0f} s of its best GPUs by then; {shown(due.owner)} weighs {due.weight:.3g}."
+
+
+def _held_to(why: Why) -> str:
+    if not why.same:
+        return ""
+    if why.same == "-":
+        return (
+            "It says pal:same, and may have any model: the one on which it first ran is not known, or none of its GPUs "
+            "could be used for as long as pools.wait_s."
+        )
+    held = f"It says pal:same, so it has GPUs of {shown(why.same)} only, on which it first ran."
+    if why.same_up:
+        return held
+    return f"{held} None of them can be used now; once it has waited for pools.wait_s it may have others."
 
 
 def _weighed(w: Weighed) -> str:

@@ -23,7 +23,7 @@ from pal_slurm.daemon.leases.alive import Alive
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.errors import ConfigError
 from pal_slurm.learning.knowledge import KnowledgeKeeper
-from pal_slurm.model import Cluster, EditKind, Knowledge, Outcome
+from pal_slurm.model import NO_SHARES, Cluster, EditKind, Knowledge, Outcome
 from pal_slurm.sim.slurm.backend import SimSlurm
 from pal_slurm.sim.slurm.clock import SimClock
 
@@ -107,6 +107,7 @@ class SimPald:
         self.sign = self.pald.cycle.writer.alive = Sign(None)
         books = self.pald.cycle.books
         books.forgetter.beside, books.learner.beside = AtOnce("forgetting"), AtOnce("learning")
+        books.entitling.beside, books.entitling.ask = AtOnce("entitling"), lambda: NO_SHARES
         if knowledge is not None:
             keeper = Told(self.pald.store, config)
             keeper.told = knowledge

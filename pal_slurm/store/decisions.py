@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy import insert, select, update
 
-from pal_slurm.model import NO_CONSENT, Consent, Decision, JobRef, Placement
+from pal_slurm.model import NO_CONSENT, Consent, Decision, Due, JobRef, Placement
 from pal_slurm.store.engine import Store
 from pal_slurm.store.jsontext import dump, load
 from pal_slurm.store.tables import decisions
@@ -47,6 +47,9 @@ class Why:
     pinnable: bool = True
     consent: Consent = NO_CONSENT  # to be moved while it runs
     user: str = ""  # whose job it is; empty: an older pald did not write it down
+    due: Due | None = None  # what it is owed, where an entitlement counts
+    same: str = ""  # the GPU model that its pal:same holds it to; `-`: it said so, and may have any now
+    same_up: bool = True  # some of that model can be used
 
     @property
     def ref(self) -> JobRef:

@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pal_slurm.daemon.same import held_to_models
 from pal_slurm.model import (
+    Action,
     App,
     Apps,
+    Cluster,
     Consent,
     Decision,
     Given,
@@ -27,6 +30,7 @@ from pal_slurm.model import (
 )
 from pal_slurm.policy import compose
 from pal_slurm.policy.moving.value import ByValue, MayMove
+from pal_slurm.report.why import sentences, why_of
 from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.store import JobOutcome
 from tests.builders import NOW, leased, running, snapshot
@@ -52,7 +56,7 @@ def moves(
     for job in jobs:
         for node, slots in zip(job.nodes, job.gpus, strict=True):
             free[CLUSTER.node_index[node], list(slots)] = False
-    seen = held_to_models(snapshot(*jobs, cluster=replace(CLUSTER, gpu_free=free)), lambda _: ())
+    seen = held_to_models(snapshot(*jobs, cluster=replace(CLUSTER, gpu_free=free)), lambda _: (), 1800.0)
     knows = Knowledge(neutral_scores(CLUSTER), known, rules or PoolRules("ok"))
     look = ByValue(seen, knows, compose("pal").placement, margin=2.0, most=8, crowded=crowded)
     return {d.job: d for d in look.moves([MayMove(job, cost_s) for job in seen.running])}
@@ -145,8 +149,8 @@ def test_nobody_is_made_much_slower_for_another_ones_sake() -> None:
 SAME = Hint("fussy", same=True)
 
 
-def held(*jobs: Job, got: tuple[JobOutcome, ...] = ()) -> Snapshot:
-    return held_to_models(snapshot(*jobs, cluster=CLUSTER), lambda _: got)
+def held(*jobs: Job, got: tuple[JobOutcome, ...] = (), cluster: Cluster = CLUSTER) -> Snapshot:
+    return held_to_models(snapshot(*jobs, cluster=cluster), lambda _: got, 1800.0)
 
 
 def outcome(start: int, node: str, submit: int = NOW) -> JobOutcome:
@@ -172,8 +176,27 @@ def test_the_store_is_asked_once_about_all_who_wait_for_another_run() -> None:
         asked.append(list(numbers))
         return [replace(outcome(NOW, SLOW), job=n) for n in numbers]
 
-    seen = held_to_models(snapshot(*jobs, leased(4, hint=SAME), cluster=CLUSTER), got)
+    seen = held_to_models(snapshot(*jobs, leased(4, hint=SAME), cluster=CLUSTER), got, 1800.0)
     assert asked == [[1, 2, 3]] and [job.types for job in seen.pending] == [("slow",)] * 3 + [()]
+
+
+@pytest.mark.parametrize(("waited_s", "to"), [(1799, ("slow",)), (1800, ())])
+def test_a_job_waits_for_a_model_none_of_which_is_up_no_longer_than_for_any_pool(
+    waited_s: int, to: tuple[str, ...]
+) -> None:
+    drained = replace(CLUSTER, node_ok=np.array([name != SLOW for name in CLUSTER.node_names]))
+    job = leased(1, submit=NOW - 9000, since=NOW - waited_s, hint=SAME, restarts=1)
+    got = (outcome(NOW - 8000, SLOW, job.submit),)
+    waits = held(job, got=got, cluster=drained)
+    assert waits.pending[0].types == to
+    assert held(job, got=got).pending[0].types == ("slow",)  # while some are up it waits its turn
+    decision = Decision(1, None, Action.WAIT, Reason.NO_ROOM)
+    told = list(
+        sentences(
+            why_of(decision, waits.pending[0], waits, Knowledge(neutral_scores(CLUSTER), APPS), "pin", same_up=False)
+        )
+    )
+    assert any("pal:same" in line and ("may have others" in line or "may have any model" in line) for line in told)
 
 
 def test_what_a_user_named_himself_stands() -> None:

@@ -31,6 +31,16 @@ def only_of(types: Sequence[str], cluster: Cluster) -> BoolArray | None:
     return np.asarray((cluster.gpus_per_node > 0) & ~other.any(axis=1))
 
 
+def is_up(job: Job, cluster: Cluster) -> bool:
+    """Whether a node of the one model that it is held to can be used, in a partition of its."""
+    there = only_of(job.types, cluster)
+    if there is None:
+        return True
+    usable = there & cluster.node_ok
+    parts = [cluster.partitions[name] for name in job.partitions if name in cluster.partitions]
+    return bool((usable & np.logical_or.reduce(parts)).any() if parts else usable.any())
+
+
 def weight(cluster: Cluster, partition: str, model: str, rules: PoolRules) -> float:
     """What a GPU of that model bills there beyond what any GPU does."""
     told = cluster.billing.get(partition, {}).get(model.lower())

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MOST_KINDS = 256  # of speeds: the rest of a mixture is small
 UNKNOWN_S = 3600.0  # of a job without a limit
+LEAST_OWED = 0.01  # of all that a job is owed: less is none
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class PoolOption:
     pool: int
     need: Need  # the same kind of job, there only
     step: float  # on median GPUs, by the equation
+    kind: int  # of its nodes
     trust: Trust = TOLD
 
 
@@ -55,11 +57,13 @@ class PoolMap:
         for row in np.flatnonzero(cluster.gpus_per_node).tolist():
             kinds.setdefault(tuple(np.unique(cluster.gpu_model[row][cluster.gpu_exists[row]]).tolist()), []).append(row)
         self._models: list[tuple[int, ...]] = list(kinds)  # a node of several models is a pool of its own
+        self.kinds = ["+".join(cluster.models[m] for m in models) for models in self._models]
         self._nodes: list[BoolArray] = []
         for rows in kinds.values():
             mask = np.zeros(cluster.n_nodes, dtype=np.bool_)
             mask[rows] = True
             self._nodes.append(mask)
+        self.gpus_of_kind = [float(usable[nodes].sum()) for nodes in self._nodes]
         self._pool: dict[tuple[str, int], int] = {}
         self.names: list[str] = []
         self.gpus: list[int] = []
@@ -71,8 +75,7 @@ class PoolMap:
                     continue
                 if mask.tobytes() not in found:
                     found[mask.tobytes()] = len(self.names)
-                    model = "+".join(cluster.models[m] for m in self._models[kind])
-                    self.names.append(f"{name}/{model}" if name else model)
+                    self.names.append(f"{name}/{self.kinds[kind]}" if name else self.kinds[kind])
                     self.gpus.append(int(usable[mask].sum()))
                 self._pool[name, kind] = found[mask.tobytes()]
 
@@ -85,14 +88,35 @@ class PoolMap:
             for kind, nodes in enumerate(self._nodes):
                 pool = self._pool.get((area.name, kind))
                 inside = None if pool is None or pool in found else needs.inside(need, area, nodes)
-                bases = [app.base.get(self._cluster.models[m]) for m in self._models[kind]]
-                if pool is None or inside is None or None in bases:
+                step = None if inside is None else self._step(app, kind, inside)
+                if pool is None or inside is None or step is None:
                     continue
-                slowest = max(base for base in bases if base is not None)
                 trusts = [app.trust(self._cluster.models[m]) for m in self._models[kind]]
-                step = step_time(slowest, 1.0, float(comm_of(app, inside.narrowest)))
-                found[pool] = PoolOption(pool, inside, step, max(trusts))
+                found[pool] = PoolOption(pool, inside, step, kind, max(trusts))
         return tuple(found.values()) if len(found) > 1 else ()
+
+    def by_kind(self, need: Need, app: App, needs: Needs) -> tuple[float, ...]:
+        """Its speed on nodes of each kind over its best; 0: they would not do. All alike where it is not known."""
+        steps: dict[int, float | None] = {}
+        for area in need.areas:
+            for kind, nodes in enumerate(self._nodes):
+                inside = None if kind in steps else needs.inside(need, area, nodes)
+                if inside is not None:
+                    steps[kind] = self._step(app, kind, inside)
+        known = [step for step in steps.values() if step is not None]
+        if len(known) < len(steps):
+            return tuple(float(kind in steps) for kind in range(len(self._nodes)))
+        best = min(known, default=1.0)
+        return tuple(
+            round(best / (steps[kind] or best), 6) if kind in steps else 0.0 for kind in range(len(self._nodes))
+        )
+
+    def _step(self, app: App, kind: int, inside: Need) -> float | None:
+        bases = [app.base.get(self._cluster.models[m]) for m in self._models[kind]]
+        known = [base for base in bases if base is not None]
+        if len(known) < len(bases):
+            return None
+        return step_time(max(known), 1.0, float(comm_of(app, inside.narrowest)))
 
 
 class PoolChoice:
@@ -119,7 +143,13 @@ class PoolChoice:
             return PoolTaken(need, math.inf, ())
         if self._prices is None:
             self._prices = self._price()
-        gpus, best = job.shape.least_gpus if job.shape else 1, min(option.step for option in options)
+        gpus = job.shape.least_gpus if job.shape else 1
+        owed = self._owed(job, options)
+        if any(fits(option.need) for option in owed):
+            options = owed
+        elif (until := self._waits_for_its_own(job, options, owed, gpus, fits)) is not None:
+            return PoolTaken(None, until, ())
+        best = min(option.step for option in options)
         runs_s = self._runs_s(job)
         runs = [runs_s * option.step / best * (1.0 + self._prices[option.pool]) for option in options]
         free, now = _look(options, runs, fits)
@@ -135,14 +165,37 @@ class PoolChoice:
         doubt = max(options[now].trust.doubt, options[wanted].trust.doubt)  # nobody waits for what may be no better
         if costs[now] <= costs[wanted] * (1 + NEARLY) * (1 + doubt):
             return PoolTaken(options[now].need, math.inf, weighed)
+        until = self._declines(job, options[wanted].pool, gpus)
+        return PoolTaken(options[now].need if until is None else None, until or math.inf, weighed)
+
+    def _owed(self, job: Job, options: Sequence[PoolOption]) -> tuple[PoolOption, ...]:
+        """Those of which it is owed something, where an entitlement says so and not of all; else none."""
+        due = self._planner.facts.due
+        shares = None if due is None else due.shares.get(job.key)
+        if shares is None:
+            return ()
+        owed = tuple(option for option in options if shares[option.kind] > LEAST_OWED * sum(shares))
+        return owed if len(owed) < len(options) else ()
+
+    def _waits_for_its_own(
+        self, job: Job, options: Sequence[PoolOption], owed: Sequence[PoolOption], gpus: int,
+        fits: Callable[[Need], bool],
+    ) -> float | None:  # fmt: skip
+        """Until when it leaves to others what it is not owed: none of its own has room, and some other has."""
+        if not owed or not any(fits(option.need) for option in options if option not in owed):
+            return None
+        return self._declines(job, owed[0].pool, gpus)
+
+    def _declines(self, job: Job, pool: int, gpus: int) -> float | None:
+        """It waits for that pool until then; None: it may not, or not any more."""
         planner = self._planner
         since, until = self._until(job)
         if until <= planner.now or planner.facts.rivals(job, since):
-            return PoolTaken(options[now].need, math.inf, weighed)
+            return None
         planner.declining[job.key] = since
-        self._ahead[options[wanted].pool] += gpus
+        self._ahead[pool] += gpus
         self.soonest = min(self.soonest, until)
-        return PoolTaken(None, until, weighed)
+        return until
 
     def _wait(self, option: PoolOption, gpus: int) -> float:
         """Until so many of its GPUs are given back, behind those who wait for them already."""

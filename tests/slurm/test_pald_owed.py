@@ -1,0 +1,71 @@
+"""policy.entitlement on a real Slurm: weights come from its fair-share tree, who is owed most starts first."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.slurm.minicluster import Minicluster, wait_for
+from tests.slurm.pald import Pald
+
+SETTINGS = {
+    "cluster.models": ["v100", "h100"],
+    "apps": {"fast": {"class": "A", "base": {"v100": 0.4, "h100": 0.1}}},
+    "pools.dearer": "ok",
+    "policy.entitlement": "gavel/hierarchical",
+}
+ASKS = ("--gres=gpu:1", "--comment=app:fast", "-t", "60")
+
+
+@pytest.mark.slurm("26.05", slow=("24.11", "22.05"))
+def test_the_account_with_nine_tenths_of_the_shares_comes_before_one_that_asked_sooner(
+    make_minicluster: Callable[..., Minicluster], tmp_path: Path
+) -> None:
+    cluster = make_minicluster("--models", "v100=1,h100=1", "--nodes", "2", "--gpus", "2", "--dbd")
+    for words in (
+        ("add", "account", "big", "parent=pal", "fairshare=9"),
+        ("add", "account", "small", "parent=pal", "fairshare=1"),
+        ("add", "user", "root", "account=big"), ("add", "user", "root", "account=small"),
+    ):  # fmt: skip
+        cluster.client("sacctmgr", "-i", *words)
+    with Pald(cluster, tmp_path, SETTINGS) as pald:
+        pald.start()
+        takes = [cluster.submit("--gres=gpu:1", "-A", "pal") for _ in range(4)]
+        for job in takes:
+            cluster.wait_state(job, "RUNNING", within=60)
+        small = [cluster.submit(*ASKS, "-A", "small") for _ in range(6)]
+        big = cluster.submit(*ASKS, "-A", "big")
+        wait_for(lambda: "of its time on" in pald.palctl("why", str(big)), "pald says what it is owed")
+        told = pald.palctl("why", str(big))
+        assert "By gavel/hierarchical it is owed" in told and "big weighs" in told, told
+        part = {
+            job: float(pald.palctl("why", str(job)).partition(" weighs ")[2].split()[0].rstrip("."))
+            for job in (big, small[0])
+        }
+        assert part[big] == pytest.approx(9 * part[small[0]], rel=0.01)
+        assert {cluster.state(job) for job in (*small, big)} == {"PENDING"}
+        cluster.client("scancel", str(takes[0]))
+        cluster.wait_state(big, "RUNNING", within=60)
+        assert {cluster.state(job) for job in small} == {"PENDING"}
+
+
+@pytest.mark.slurm("26.05", slow=("24.11", "22.05"))
+def test_without_slurmdbd_accounts_count_the_same_and_jobs_start_as_ever(
+    make_minicluster: Callable[..., Minicluster], tmp_path: Path
+) -> None:
+    cluster = make_minicluster("--models", "v100=1,h100=1", "--nodes", "2", "--gpus", "2")
+    with Pald(cluster, tmp_path, SETTINGS | {"policy.entitlement": "gavel/cost-slo"}) as pald:
+        pald.start()
+        jobs = [cluster.submit(*ASKS, "-A", name) for name in ("one", "two")]
+        for job in jobs:
+            cluster.wait_state(job, "RUNNING", within=60)
+        takes = [cluster.submit("--gres=gpu:1") for _ in range(2)]
+        for job in takes:
+            cluster.wait_state(job, "RUNNING", within=60)
+        late = cluster.submit(*ASKS, "-A", "two", "--deadline=now+2hours")
+        wait_for(lambda: "of its time on" in pald.palctl("why", str(late)), "pald says what it is owed")
+        assert "two weighs 1." in pald.palctl("why", str(late))
+        cluster.client("scancel", *map(str, takes))
+        cluster.wait_state(late, "RUNNING", within=60)
