@@ -48,6 +48,7 @@ FIGURES = (
     ("p99_jct_s", "99 % JCT, h", 3600, 2),
     ("makespan_s", "makespan, h", 3600, 2),
     ("utilization", "utilization", 1, 3),
+    ("shared", "GPU time of two jobs", 1, 3),
     ("moves", "moves", 1, 0),
     ("restarts", "restarts", 1, 0),
     ("cpu_s", "simulated in, CPU s", 1, 2),
@@ -55,6 +56,7 @@ FIGURES = (
 RATIO = "/first"
 _RATIOS = ((f"avg_jct_s{RATIO}", "average JCT / first"), (f"makespan_s{RATIO}", "makespan / first"))
 ROWS = ("parts", *(name for name, *_ in FIGURES), *(name for name, _ in _RATIOS))
+ALONE = tuple(name for name in ROWS if name != "shared")  # where no job may share
 
 
 def print_columns(columns: Sequence[Column], setting: Setting, world: World, shown: Sequence[str] = ROWS) -> None:

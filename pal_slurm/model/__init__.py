@@ -31,6 +31,7 @@ from pal_slurm.model.pools import NO_RULES, Dearer, PoolRules
 from pal_slurm.model.run import PastRun, RunEnd
 from pal_slurm.model.scores import ScoreTable, bins_with_neutral, neutral_scores
 from pal_slurm.model.shares import NO_SHARES, Due, FairShares
+from pal_slurm.model.sharing import NOBODY_SHARES, JobKind, Sharers, Sharing
 from pal_slurm.model.snapshot import Knowledge, Reservation, Snapshot, fence_of
 from pal_slurm.model.speed import (
     Factors,
@@ -48,13 +49,14 @@ from pal_slurm.model.speed import (
 )
 
 __all__ = [
-    "APP_NAME", "KIND_OF", "MOVABLE", "NOT_SENT", "NO_CONSENT", "NO_HINT", "NO_RULES", "NO_SHARES", "STEPS", "TOLD",
-    "UNREADABLE", "Action", "App", "Apps", "BoolArray", "Cluster", "Consent", "Dearer", "Decision", "Due", "Edit",
-    "EditKind", "EditResult", "Ending", "Exclude", "Excluded", "Factors", "FairShares", "Fence", "FloatArray",
-    "Given", "Gpus", "Hint", "Include", "IntArray", "Intent", "Job", "JobRef", "JobState", "Knowledge", "Lease",
-    "LeaseAgain", "Move", "MoveTerms", "NotBegun", "OfRunning", "OperationKind", "Outcome", "PastRun", "Pin",
-    "Placement", "Plain", "PoolCost", "PoolRules", "RatedApp", "Reason", "Renew", "Renice", "Request", "Requeue",
-    "Reservation", "RunEnd", "ScoreTable", "Shape", "Snapshot", "Speeds", "Tier", "Trust", "Unpin", "Waits", "Warn",
-    "base_of", "bins_with_neutral", "comm_of", "consent_of", "factors", "fence_of", "flat", "homogeneous",
-    "neutral_scores", "placement_of", "predict", "read_hint", "shared_comm", "speeds_of", "step_time", "until",
+    "APP_NAME", "KIND_OF", "MOVABLE", "NOBODY_SHARES", "NOT_SENT", "NO_CONSENT", "NO_HINT", "NO_RULES", "NO_SHARES",
+    "STEPS", "TOLD", "UNREADABLE", "Action", "App", "Apps", "BoolArray", "Cluster", "Consent", "Dearer", "Decision",
+    "Due", "Edit", "EditKind", "EditResult", "Ending", "Exclude", "Excluded", "Factors", "FairShares", "Fence",
+    "FloatArray", "Given", "Gpus", "Hint", "Include", "IntArray", "Intent", "Job", "JobKind", "JobRef", "JobState",
+    "Knowledge", "Lease", "LeaseAgain", "Move", "MoveTerms", "NotBegun", "OfRunning", "OperationKind", "Outcome",
+    "PastRun", "Pin", "Placement", "Plain", "PoolCost", "PoolRules", "RatedApp", "Reason", "Renew", "Renice",
+    "Request", "Requeue", "Reservation", "RunEnd", "ScoreTable", "Shape", "Sharers", "Sharing", "Snapshot", "Speeds",
+    "Tier", "Trust", "Unpin", "Waits", "Warn", "base_of", "bins_with_neutral", "comm_of", "consent_of", "factors",
+    "fence_of", "flat", "homogeneous", "neutral_scores", "placement_of", "predict", "read_hint", "shared_comm",
+    "speeds_of", "step_time", "until",
 ]  # fmt: skip

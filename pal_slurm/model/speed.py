@@ -1,6 +1,7 @@
 """The one equation. In: an application, GPU sets and their scores. Out: seconds per step.
 
     step_time(job, gpus) = base(app, gpu_model) * max over g in gpus of score(class(app), g) * comm(app, n, tier(gpus))
+                           * beside(app, who has the same GPUs)                      1.0 alone: model/sharing.py
 
 Daemon, simulator, guard and reports all predict speed with `step_time`; predicting it another way is a defect.
 """
@@ -22,14 +23,16 @@ Gpus = tuple[int, ...]  # flat numbers: node * width + slot, ascending
 
 
 @overload
-def step_time(base: float, worst_score: float, comm: float) -> float: ...
+def step_time(base: float, worst_score: float, comm: float, beside: float = 1.0) -> float: ...
 @overload
-def step_time(base: float | FloatArray, worst_score: FloatArray, comm: float | FloatArray) -> FloatArray: ...
 def step_time(
-    base: float | FloatArray, worst_score: float | FloatArray, comm: float | FloatArray
+    base: float | FloatArray, worst_score: FloatArray, comm: float | FloatArray, beside: float = 1.0
+) -> FloatArray: ...
+def step_time(
+    base: float | FloatArray, worst_score: float | FloatArray, comm: float | FloatArray, beside: float = 1.0
 ) -> float | FloatArray:
     """Seconds per step, for one GPU set or for arrays of candidate sets."""
-    return base * worst_score * comm
+    return base * worst_score * comm * beside
 
 
 def shared_comm(comm: float, rate: float) -> float:

@@ -16,11 +16,12 @@ from typing import Protocol
 import numpy as np
 
 from pal_slurm.errors import PalError
-from pal_slurm.model import Cluster, Gpus, ScoreTable, Speeds, shared_comm, step_time
+from pal_slurm.model import NOBODY_SHARES, Cluster, Gpus, ScoreTable, Sharing, Speeds, shared_comm, step_time
 from pal_slurm.sim.network import Network
 from pal_slurm.sim.outcome import Timeline, TraceOutcome
 from pal_slurm.sim.running import NEVER as NEVER
 from pal_slurm.sim.running import Run as Run
+from pal_slurm.sim.together import SharedGpus
 from pal_slurm.sim.workload import Work, Workload
 
 MOST_TURNS = 12  # of the trace, and nobody comes any more: who would starve for ever ends then
@@ -87,7 +88,9 @@ class Engine:
         scheduler: Scheduler,
         rules: ClusterRules | None = None,
         changes: Sequence[Change] = (),
+        sharing: Sharing = NOBODY_SHARES,
     ) -> None:
+        """`sharing`: what it really costs jobs to have the same GPUs."""
         self.now = 0.0
         self._cluster = cluster
         self._truth = Speeds(cluster, truth)
@@ -99,13 +102,13 @@ class Engine:
         self._next_change = 0
         self._next_arrival = 0
         self._network = Network(cluster, self._rules.uplinks) if self._rules.uplinks else None
+        self._together = SharedGpus(cluster, sharing)
         self._ends: list[tuple[float, int]] = []
         self._runs: list[Run] = []
         self._by_job: dict[int, Run] = {}
         self._left = set(load.tracked)
-        self._busy = 0
         self._waiting = 0
-        self._gpu_seconds = 0.0
+        self._gpu_seconds = self._shared_seconds = 0.0
         self._moves = 0
         self._restarts = 0
         self._timeline = Timeline()
@@ -144,7 +147,6 @@ class Engine:
         again = run.first_start < NEVER
         if not again:
             run.first_start = self.now
-        self._busy += len(gpus)
         run.gpus = gpus
         run.started = self.now
         run.starts += 1
@@ -152,6 +154,7 @@ class Engine:
         run.since = self.now + self._rules.launch_s + (self._rules.restart_cost_s if costs else 0.0)
         if self._network is not None:
             self._settle(self._by_job[job] for job in self._network.joins(run.work.id, gpus))
+        self._settle(self._together.joins(run))
         self._retime(run)
 
     def stop(self, run: Run) -> None:
@@ -172,7 +175,7 @@ class Engine:
             heappop(ends)  # it was moved or stopped meanwhile
         if ends and ends[0][0] < soonest:
             soonest = ends[0][0]
-        if self._scheduler.restless and self._rules.round_s and (self._busy or self._waiting):
+        if self._scheduler.restless and self._rules.round_s and (self._together.gpus or self._waiting):
             soonest = min(soonest, self.now + self._rules.round_s)
         soonest = min(soonest, self._to_round(self._scheduler.wake_at))
         if soonest == NEVER:
@@ -191,7 +194,8 @@ class Engine:
         return at if not length or at == NEVER else math.ceil(at / length - SLACK) * length
 
     def _advance(self, to: float) -> None:
-        self._gpu_seconds += self._busy * (to - self.now)
+        self._gpu_seconds += self._together.gpus * (to - self.now)
+        self._shared_seconds += self._together.shared * (to - self.now)
         self.now = to
 
     def _finish_due(self) -> None:
@@ -201,8 +205,8 @@ class Engine:
             if run.end != end or not run.gpus:
                 continue
             run.account(self.now)
+            self._settle(self._together.leaves(run))
             gpus, run.gpus = run.gpus, ()
-            self._busy -= len(gpus)
             run.steps = 0.0
             self._left.discard(index)
             if self._network is not None:
@@ -239,7 +243,7 @@ class Engine:
     def _retime(self, run: Run) -> None:
         base, worst, comm, _ = self._truth.factors(run.work.app, run.gpus)
         run.comm = comm if self._network is None else shared_comm(comm, self._network.rate(run.work.id))
-        run.step = step_time(base, worst, run.comm)
+        run.step = step_time(base, worst, run.comm, self._together.factor(run))
         run.end = self._to_round(run.since + run.steps * run.step)
         heappush(self._ends, (run.end, run.index))
 
@@ -251,7 +255,7 @@ class Engine:
             at -= (at - run.since) % self._rules.checkpoint_s
         run.steps = run.steps_left(at)
         run.attained = run.attained_at(self.now)
-        self._busy -= len(run.gpus)
+        self._settle(self._together.leaves(run))
         run.gpus = ()
         if self._network is not None:
             self._settle(self._by_job[job] for job in self._network.leaves(run.work.id))
@@ -260,7 +264,7 @@ class Engine:
         line = self._timeline
         line.time.append(self.now)
         line.queued.append(self._waiting)
-        line.busy.append(self._busy)
+        line.busy.append(self._together.gpus)
 
     def _outcome(self, cpu_s: float) -> TraceOutcome:
         runs = [self._runs[i] for i in self._load.tracked]
@@ -272,6 +276,7 @@ class Engine:
             end_s=np.array([run.end for run in runs]),
             ideal_s=np.array([run.work.ideal_s() for run in runs]),
             gpu_seconds=self._gpu_seconds,
+            shared_gpu_seconds=self._shared_seconds,
             n_gpus=self._cluster.n_gpus,
             moves=self._moves,
             restarts=self._restarts,

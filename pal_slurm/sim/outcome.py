@@ -42,6 +42,7 @@ class TraceOutcome:
     ideal_s: NDArray[np.float64]  # on median GPUs of the best model
     gpu_seconds: float  # held by any job until the last tracked job ended
     n_gpus: int
+    shared_gpu_seconds: float  # of those, with two jobs on the GPU
     moves: int
     restarts: int
     starts_per_job: float
@@ -76,6 +77,7 @@ class TraceOutcome:
             "makespan_s": self.makespan_s,
             "p99_slowdown": float(np.percentile(self.jct_s / self.ideal_s, 99)),
             "utilization": self.utilization,
+            "shared": self.shared_gpu_seconds / self.gpu_seconds if self.gpu_seconds else 0.0,
             "moves": self.moves,
             "restarts": self.restarts,
             "starts_per_job": self.starts_per_job,
@@ -93,6 +95,7 @@ DEFINITIONS: Mapping[str, str] = {
     "makespan_s": "last end - first submission of the tracked jobs, in seconds",
     "p99_slowdown": "99th percentile of (end - submission) over the run time on median GPUs of the best model",
     "utilization": "GPU-seconds held by any job within the window of the makespan, over GPUs x makespan",
+    "shared": "share of the GPU-seconds held in which two jobs had the same GPU",
     "moves": "times that a running job was put on other GPUs",
     "restarts": "times that a stopped job started again",
     "starts_per_job": "starts of the tracked jobs, restarts and moves among them, over their number",

@@ -25,13 +25,14 @@ from pathlib import Path
 import msgspec
 
 from pal_slurm.errors import ConfigError
-from pal_slurm.model import Cluster, ScoreTable
+from pal_slurm.model import NOBODY_SHARES, Cluster, ScoreTable, Sharing
 from pal_slurm.policy.composition import NAMED, compose
 from pal_slurm.policy.moving.owed import Bargain, Owed
 from pal_slurm.policy.seams import BY_PROGRESS, fills, movings, orders
 from pal_slurm.scores import alike, binned
-from pal_slurm.sim.artifact import ARTIFACT_NAMES, GAVEL_NAMES
+from pal_slurm.sim.artifact import ARTIFACT_NAMES, GAVEL_NAMES, PACKED_NAME
 from pal_slurm.sim.artifact.gavel import ROUND_S, InGavelRounds
+from pal_slurm.sim.artifact.gavel_pairs import InGavelPairs
 from pal_slurm.sim.artifact.in_rounds import InRounds
 from pal_slurm.sim.engine import ClusterRules, Scheduler
 from pal_slurm.sim.in_planner import InPlanner
@@ -55,7 +56,7 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     def __post_init__(self) -> None:
         if not 0 <= self.round_s < math.inf or (self.round_s and self.policy not in GAVEL_NAMES):
-            raise ValueError("round_s: seconds, of artifact/gavel-las and artifact/gavel-las-agnostic only")
+            raise ValueError("round_s: seconds, of artifact/gavel-las* only")
         for name, least in (("weights", 0.0), ("prices", 1e-9)):
             for key, value in getattr(self, name).items():
                 if not least <= value < math.inf:
@@ -100,13 +101,17 @@ def read_policy(text: str) -> PolicySpec:
     return spec if spec.name else msgspec.structs.replace(spec, name=path.stem)
 
 
-def scheduler_for(spec: PolicySpec, setting: Setting, known: ScoreTable, seed: int) -> Scheduler:
-    """The scheduler of a policy; errors name what does not go together."""
+def scheduler_for(
+    spec: PolicySpec, setting: Setting, known: ScoreTable, seed: int, sharing: Sharing = NOBODY_SHARES
+) -> Scheduler:
+    """The scheduler of a policy; errors name what does not go together. `sharing`: what it is told of pairs."""
     if spec.fill and spec.fill not in fills.names():
         raise ConfigError(f"{spec.label}: there is no fill {spec.fill!r}; choose one of {', '.join(fills.names())}.")
     order = orders.get(spec.order or "fifo")
     if spec.policy in GAVEL_NAMES:
         agnostic, round_s = spec.policy.endswith("-agnostic"), spec.round_s or ROUND_S
+        if spec.policy == PACKED_NAME:
+            return InGavelPairs(spec.label, setting.cluster, sharing, round_s=round_s)
         return InGavelRounds(spec.label, setting.cluster, seed, agnostic=agnostic, round_s=round_s)
     if spec.policy in ARTIFACT_NAMES:
         if spec.placement:

@@ -216,6 +216,7 @@ def _outcome(
         ideal_s=np.array([work.ideal_s() for work in works]),
         gpu_seconds=float(((ends - starts) * gpus).sum()),
         n_gpus=setting.cluster.n_gpus,
+        shared_gpu_seconds=0.0,
         moves=0,
         restarts=0,
         starts_per_job=1.0,

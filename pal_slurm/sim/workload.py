@@ -14,6 +14,8 @@ import numpy as np
 from pal_slurm.errors import BadInput
 from pal_slurm.model import App, Job, JobState, Shape
 
+MOVABLE_DRAW, SHARING_DRAW = 17, 19  # a stream of random numbers for each
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Work:
@@ -30,6 +32,7 @@ class Work:
     per_node: int = 0  # GPUs on each of its nodes, if the user said so; 0: any split
     line: int = 0  # of the trace file that holds it; 0: none does
     model: str = ""  # of GPUs, that it has to have; empty: any
+    shares: bool = False  # it may have its GPUs together with another job: it said pal:share
 
     def ideal_s(self) -> float:
         """Run time on median GPUs of the model that is best for it, with no cost of distance."""
@@ -113,6 +116,17 @@ class Workload:
 
         return self.changed(some)
 
+    def sharing(self, share: float, seed: int) -> Workload:
+        """Only this share of the jobs, drawn one by one, said pal:share."""
+        if not share:
+            return self
+
+        def some(works: tuple[Work, ...], turn: int) -> tuple[Work, ...]:
+            drawn = drawing(seed, turn, SHARING_DRAW).random(len(works)) < share
+            return tuple(replace(w, shares=yes) for w, yes in zip(works, drawn.tolist(), strict=True))
+
+        return self.changed(some)
+
     def repeated(self) -> Workload:
         """From its last job on the same again, and again: who counts ends on a cluster that is as busy as it was."""
         first, last, works = self.works[0].submit, self.works[-1].submit, self.works
@@ -143,9 +157,9 @@ class Workload:
         return self
 
 
-def drawing(seed: int, turn: int) -> np.random.Generator:
+def drawing(seed: int, turn: int, what: int = MOVABLE_DRAW) -> np.random.Generator:
     """What is drawn for each job of a turn."""
-    return np.random.default_rng([seed, 17, turn] if turn else [seed, 17])
+    return np.random.default_rng([seed, what, turn] if turn else [seed, what])
 
 
 def workload(works: Iterable[Work], source: Source | None = None) -> Workload:

@@ -9,13 +9,14 @@ from pathlib import Path
 import numpy as np
 
 from pal_slurm.errors import BadInput, ConfigError
-from pal_slurm.model import Cluster, ScoreTable, neutral_scores
+from pal_slurm.model import NOBODY_SHARES, Cluster, ScoreTable, Sharing, neutral_scores
 from pal_slurm.scores import binned
 from pal_slurm.sim.costs import CostMix
 from pal_slurm.sim.loads import at_load
 from pal_slurm.sim.profiles import draw_nodes, read_runs, read_scores
 from pal_slurm.sim.synthetic import Recipe, parse_recipe, synthetic_scores, synthetic_workload
 from pal_slurm.sim.traces import FORMATS, Options, Table, read_trace
+from pal_slurm.sim.traces.gavel import read_pairs
 from pal_slurm.sim.traces.gavel_drawn import going_on
 from pal_slurm.sim.workload import Workload
 
@@ -27,6 +28,7 @@ class World:
     load: Workload
     truth: ScoreTable
     known: ScoreTable
+    sharing: Sharing = NOBODY_SHARES  # what it costs jobs to have the same GPUs
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class Sources:
     options: Options = field(default_factory=Options)
     tracked: range | None = None  # positions in the trace
     movable: float = 1.0  # share of the jobs that may be moved once they run
+    sharing: float = 0.0  # share of the jobs that may have their GPUs together with another
     scores: Path | None = None
     known: Path | None = None  # None: the true scores are known
     profiles: Mapping[str, Path] = field(default_factory=dict)  # class -> measured run times
@@ -61,6 +64,11 @@ class Worlds:
         self._known = self._truth if sources.known is None else read_scores(sources.known, *self._shape)
         if self._truth and self._known and self._truth.classes != self._known.classes:
             raise BadInput(f"{sources.known} and {sources.scores} name different classes.")
+        if sources.sharing and sources.options.throughputs is None:
+            raise BadInput("Who shares GPUs needs to know what that costs: give --throughputs with pairs of jobs.")
+        self._sharing = (
+            read_pairs(sources.options.throughputs) if sources.sharing and sources.options.throughputs else None
+        )
         self._runs = {cls: read_runs(path) for cls, path in sorted(sources.profiles.items())}
 
     def _trace(self) -> tuple[Workload | None, Recipe | None]:
@@ -87,8 +95,9 @@ class Worlds:
             load = at_load(load, sources.share, self._n_gpus)
         if sources.costs is not None:
             load = sources.costs.given(load, seed)
-        load = load.movable(sources.movable, seed)
-        return drawn if load is drawn.load else replace(drawn, load=load)
+        load = load.movable(sources.movable, seed).sharing(sources.sharing, seed)
+        sharing = self._sharing or NOBODY_SHARES
+        return drawn if load is drawn.load else replace(drawn, load=load, sharing=sharing)
 
     def _draw(self, seed: int) -> World:
         load = self._load

@@ -11,6 +11,7 @@ from pal_slurm.sim.engine import ClusterRules, Engine
 from pal_slurm.sim.outcome import TraceOutcome
 from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
 from pal_slurm.sim.traces import Options, read_trace
+from pal_slurm.sim.traces.gavel import read_pairs
 from pal_slurm.sim.traces.gavel_drawn import going_on
 from pal_slurm.sim.workload import Workload
 
@@ -29,9 +30,9 @@ def trace(name: str) -> Workload:
 def ran(load: Workload, policy: str, cost_s: float = 0.0, order: str = "las", *, moves: bool = True) -> TraceOutcome:
     rules = ClusterRules(restart_cost_s=cost_s, first_start_cost=True)
     setting = Setting(CLUSTER, 1.0, rules, moves)
-    known = neutral_scores(CLUSTER)
-    scheduler = scheduler_for(PolicySpec(policy=policy, order=order), setting, known, 0)
-    return Engine(CLUSTER, known, load, scheduler, rules).run()
+    known, pairs = neutral_scores(CLUSTER), read_pairs(DATA / "simulation_throughputs.json")
+    scheduler = scheduler_for(PolicySpec(policy=policy, order=order), setting, known, 0, pairs)
+    return Engine(CLUSTER, known, load, scheduler, rules, sharing=pairs).run()
 
 
 def hours(outcome: TraceOutcome) -> float:
@@ -60,6 +61,31 @@ def test_a_hundred_jobs_at_once() -> None:
 def test_a_thousand_jobs_while_others_come(name: str, policy: str, published: float, within: float) -> None:
     load = going_on(trace(f"continuous_{name}_seed0").counting(range(4000, 5000)))
     assert hours(ran(load, policy)) == pytest.approx(published, rel=within)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "published"), [("single_rate4.0", 16.96), ("single_rate5.6", 19.64)])
+def test_a_thousand_jobs_that_may_all_share_while_others_come(name: str, published: float) -> None:
+    """Against the averages of the authors' notebook of the same seed."""
+    load = going_on(trace(f"continuous_{name}_seed0").counting(range(4000, 5000))).sharing(1.0, 0)
+    assert hours(ran(load, "artifact/gavel-las-packed")) == pytest.approx(published, rel=0.02)
+
+
+def test_two_on_a_gpu_end_sooner_where_gpus_are_short_and_nobody_shares_who_did_not_say_so() -> None:
+    load = some("5.6", jobs=200)
+    assert ran(load, "artifact/gavel-las-packed").figures()["shared"] == 0.0
+    fewer = parse_cluster("v100:8x1+p100:8x1+k80:8x1")
+    rules = ClusterRules()
+    found = {}
+    for share in (0.0, 1.0):
+        scheduler = scheduler_for(
+            PolicySpec(policy="artifact/gavel-las-packed"), Setting(fewer, 1.0, rules, True), neutral_scores(fewer), 0,
+            pairs := read_pairs(DATA / "simulation_throughputs.json"),
+        )  # fmt: skip
+        shared = load.sharing(share, 0)
+        found[share] = Engine(fewer, neutral_scores(fewer), shared, scheduler, rules, sharing=pairs).run()
+    assert found[1.0].figures()["shared"] > 0.2
+    assert hours(found[1.0]) < 0.9 * hours(found[0.0])
 
 
 def some(rate: str, first: int = 0, jobs: int = 600) -> Workload:

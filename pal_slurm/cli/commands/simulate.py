@@ -10,7 +10,7 @@ import click
 
 from pal_slurm.cli.context import choose
 from pal_slurm.cli.numbers import Number, Whole
-from pal_slurm.cli.outcomes import ROWS, print_beside, print_columns, progress_bar, write_json
+from pal_slurm.cli.outcomes import ALONE, ROWS, print_beside, print_columns, progress_bar, write_json
 from pal_slurm.words import digits
 
 if TYPE_CHECKING:
@@ -45,6 +45,9 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
 @click.option("--restart-cost", default=0.0, type=Number(0), help="Seconds that a move or restart costs.")
 @click.option("--first-start-cost", is_flag=True, help="The first start of a job costs as much as a restart.")
 @click.option("--movable", default=1.0, type=Number(0, 1), help="Share of the jobs that may be moved once they run.")
+@click.option(
+    "--sharing", default=0.0, type=Number(0, 1), help="Share of the jobs that said pal:share; costs: --throughputs."
+)
 @click.option("--checkpoint", default=0.0, type=Number(0), help="Seconds between checkpoints; 0 loses nothing.")
 @click.option("--locality", default=1.7, type=Number(1), help="Factor on jobs that span nodes.")
 @click.option("--comm", default="", metavar="COSTS", help="Instead: flat, GPU/NODE/RACK/CLUSTER or FILE:NAME[,NAME].")
@@ -86,6 +89,7 @@ def command(
     restart_cost: float,
     first_start_cost: bool,
     movable: float,
+    sharing: float,
     checkpoint: float,
     locality: float,
     comm: str,
@@ -121,7 +125,7 @@ def command(
     from pal_slurm.sim.with_daemon import under_pald
     from pal_slurm.sim.worlds import Sources, Worlds
 
-    shown = choose(fields, ROWS, ROWS)
+    shown = choose(fields, ROWS, ROWS if sharing else ALONE)
     for path in filter(None, (json_file, plot_file)):  # said now, and not after hours of simulating
         check_target(str(path))
     published = any(name.startswith("artifact/") and name not in GAVEL_NAMES for name in policies)
@@ -133,6 +137,7 @@ def command(
         options=Options(locality, default_class.upper(), limit_factor, throughputs),
         tracked=_tracked(tracked, published),
         movable=movable,
+        sharing=sharing,
         scores=scores,
         known=known,
         profiles=dict(map(_profile, profiles)),

@@ -8,10 +8,11 @@ from pal_slurm.sim.artifact.board import Ask, Board, Gpus
 from pal_slurm.sim.artifact.placers import PLACERS, Placer
 from pal_slurm.sim.artifact.rounds import ROUND_NAMES, Anew, Packed, Rounds, rounds_named
 
-GAVEL_NAMES = ("artifact/gavel-las", "artifact/gavel-las-agnostic")
+PACKED_NAME = "artifact/gavel-las-packed"
+GAVEL_NAMES = ("artifact/gavel-las", "artifact/gavel-las-agnostic", PACKED_NAME)
 ARTIFACT_NAMES = (*ROUND_NAMES, *GAVEL_NAMES)
 
 __all__ = [
-    "ARTIFACT_NAMES", "GAVEL_NAMES", "PLACERS", "ROUND_NAMES", "Anew", "Ask", "Board", "Gpus", "Packed", "Placer",
-    "Rounds", "rounds_named",
+    "ARTIFACT_NAMES", "GAVEL_NAMES", "PACKED_NAME", "PLACERS", "ROUND_NAMES", "Anew", "Ask", "Board", "Gpus", "Packed",
+    "Placer", "Rounds", "rounds_named",
 ]  # fmt: skip

@@ -17,6 +17,7 @@ import numpy as np
 from pal_slurm.model import Cluster, Gpus, ScoreTable
 from pal_slurm.policy.entitlement.division import Division
 from pal_slurm.policy.entitlement.max_min import central
+from pal_slurm.sim.artifact.units import rate
 from pal_slurm.sim.artifact.workers import Workers
 from pal_slurm.sim.engine import NEVER, Run, Stage
 
@@ -51,7 +52,7 @@ class InGavelRounds:
         self.name, self.wake_at, self._round_s = name, NEVER, round_s
         self._agnostic = agnostic
         self._models = cluster.models
-        self._types = sorted(range(len(cluster.models)), key=lambda t: _place(cluster.models[t]))
+        self._types = sorted(range(len(cluster.models)), key=lambda t: place(cluster.models[t]))
         self._workers = [Workers(cluster, t) for t in range(len(cluster.models))]
         self._gpus = np.array([float(workers.count) for workers in self._workers])
         self._spent = [0.0] * len(self._types)  # of each type, by jobs, since the last shares
@@ -62,7 +63,7 @@ class InGavelRounds:
         self._round_end = 0.0
 
     def arrive(self, run: Run) -> None:
-        rates = [_rate(run.work.app.base, model) for model in self._models]
+        rates = [rate(run.work.app, model) for model in self._models]
         self._jobs[run.work.id] = _Entry(run, rates, [self._round_s / 2] * len(rates), [0.0] * len(rates))
         self._changed = True
 
@@ -162,9 +163,5 @@ def _rank(entry: _Entry, t: int, spent: float) -> tuple[float, float, float]:
     return (share / part if part else share * NEVER_RAN, entry.deficit[t], share)
 
 
-def _rate(base: Mapping[str, float], model: str) -> float:
-    return 1.0 / base[model] if base.get(model) else 0.0
-
-
-def _place(model: str) -> int:
+def place(model: str) -> int:
     return ORDER.index(model) if model in ORDER else len(ORDER)

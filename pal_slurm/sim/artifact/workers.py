@@ -6,13 +6,15 @@ pointer that never goes back, so a large newcomer may take what a small job held
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
+from typing import TypeVar
 
 import numpy as np
 
 from pal_slurm.model import Cluster, Gpus
 
-Wanted = tuple[int, int, Gpus]  # job, how many, those of the last round
+Who = TypeVar("Who", bound=Hashable)  # a job, or two
+Wanted = tuple[Who, int, Gpus]  # how many, and those of the last round
 
 
 class Workers:
@@ -21,8 +23,8 @@ class Workers:
         self._all: list[int] = np.flatnonzero(mine.ravel()).tolist()
         self.count = len(self._all)
 
-    def given(self, jobs: Sequence[Wanted]) -> dict[int, Gpus]:
-        given: dict[int, Gpus] = {}
+    def given(self, jobs: Sequence[Wanted[Who]]) -> dict[Who, Gpus]:
+        given: dict[Who, Gpus] = {}
         taken: set[int] = set()
         next_ = iter(self._all)
         for size in sorted({n for _, n, _ in jobs}, reverse=True):
