@@ -55,7 +55,7 @@ def main() -> int:
     return 0
 
 
-def scores_of(hidden: speeds.Speeds) -> ScoreTable:
+def scores_of(hidden: speeds.Speeds, nodes: int = NODES) -> ScoreTable:
     with tempfile.TemporaryDirectory() as directory:
         path = Path(directory) / "scores.csv"
         rows = [
@@ -63,7 +63,7 @@ def scores_of(hidden: speeds.Speeds) -> ScoreTable:
             for number, (node, scores) in enumerate((n, s) for n, slots in hidden.items() for s in slots.values())
         ]
         path.write_text("\n".join(["gpu,node,class_a,class_b,class_c", *rows]) + "\n")
-        return read_scores(path, NODES, GPUS)
+        return read_scores(path, nodes, GPUS)
 
 
 def simulate(jobs: list[DemoJob], truth: ScoreTable, policy: str, patience: str, order: str) -> float:

@@ -172,13 +172,14 @@ def _page(config: Config) -> Iterator[tuple[str, str]]:
 
 
 def _policy(config: Config) -> Iterator[tuple[str, str]]:
-    from pal_slurm.policy.composition import NAMED  # the names that exist are known by the registry alone
+    from pal_slurm.policy.composition import composition_names  # the names that exist are known by the registry alone
     from pal_slurm.policy.seams import BY_PROGRESS, entitlements, orders, patiences, placements
 
     policy = config.policy
-    if policy.name not in NAMED:
-        near = difflib.get_close_matches(policy.name, NAMED, n=1)
-        hint = f"did you mean `{near[0]}`?" if near else f"choose one of {', '.join(sorted(NAMED))}"
+    names = composition_names()
+    if policy.name not in names:
+        near = difflib.get_close_matches(policy.name, names, n=1)
+        hint = f"did you mean `{near[0]}`?" if near else f"choose one of {', '.join(names)}"
         yield "policy.name", f"there is no policy {policy.name!r}; {hint}"
     if policy.order in BY_PROGRESS:
         yield (

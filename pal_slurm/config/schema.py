@@ -59,7 +59,7 @@ class DatabaseSection(Section, frozen=True):
 
 class PolicySection(Section, frozen=True):
     name: Annotated[
-        str, why("A named composition: pal (ours), packed, pm-first, random ...; the keys below change parts of it.")
+        str, why("A named composition: pal (ours), packed, gavel/hierarchical ...; the keys below change parts of it.")
     ] = "pal"
     order: Annotated[
         str, why("In which order jobs are considered; slurm is Slurm's own priority. Empty: as named.")
@@ -79,9 +79,10 @@ class PolicySection(Section, frozen=True):
         str,
         why(
             "How much of each GPU model each job is owed: none, or gavel/OBJECTIVE (gavel/hierarchical: accounts by "
-            "Slurm's fair-share tree). Who waits and is owed most comes first; nobody is stopped for it."
+            "Slurm's fair-share tree). Who waits and is owed most comes first; nobody is stopped for it. Empty: as "
+            "named."
         ),
-    ] = "none"
+    ] = ""
     preemption: Annotated[Literal["", "none"], why("Means nothing any more; kept so that older files are taken.")] = ""
     backfill: Annotated[
         bool | None, why("Later jobs may fill holes where that delays no job ahead of them; null: as named.")

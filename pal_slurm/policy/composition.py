@@ -30,8 +30,10 @@ NAMED: dict[str, tuple[str, str, str, str]] = {
     "packed": ("slurm", "packed", "none", "easy"),
     "random": ("slurm", "random", "none", "easy"),
     "dally": ("nw-sens", "packed", "dally", "easy"),
+    "gavel": ("slurm", "thrift", "value", "easy"),  # and `gavel/OBJECTIVE`
 }
-PRICED = frozenset({"pal"})
+PRICED = frozenset({"pal", "gavel"})
+OWED = "max-min"  # by plain `gavel`
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +49,10 @@ class Composition:
     entitlement: Entitlement | None = None  # how much of each pool each job is owed
 
 
+def composition_names() -> tuple[str, ...]:
+    return (*sorted(NAMED), *(name for name in entitlements.names() if name != "none"))
+
+
 def compose(
     name: str = "pal",
     *,
@@ -56,12 +62,14 @@ def compose(
     fill: str = "",
     moving: str = "none",
     pools: str = "",
-    entitlement: str = "none",
+    entitlement: str = "",
 ) -> Composition:
     """The composition of that name, with the parts that are given put in the place of its own."""
-    if name not in NAMED:
-        raise ConfigError(f"there is no policy {name!r}; choose one of {', '.join(sorted(NAMED))}")
-    parts = NAMED[name]
+    if name not in composition_names():
+        raise ConfigError(f"there is no policy {name!r}; choose one of {', '.join(composition_names())}")
+    base, _, objective = name.partition("/")
+    parts = NAMED[base]
+    owed = f"{base}/{objective or OWED}" if base == "gavel" else "none"
     return Composition(
         name=name,
         order=orders.get(order or parts[0]),
@@ -70,6 +78,6 @@ def compose(
         fill=fills.get(fill or parts[3]),
         moving=movings.get(moving),
         changing=(order or parts[0]) in BY_PROGRESS,
-        pools=pool_choices.get(pools or ("prices" if name in PRICED else "best")),
-        entitlement=entitlements.get(entitlement),
+        pools=pool_choices.get(pools or ("prices" if base in PRICED else "best")),
+        entitlement=entitlements.get(entitlement or owed),
     )

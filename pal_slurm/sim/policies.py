@@ -80,7 +80,7 @@ class Setting:
 
 def policy_names() -> tuple[str, ...]:
     owed = (name.replace("owed/", "gavel/") for name in movings.names() if name.startswith("owed/"))
-    return (*sorted(NAMED), "gavel", *owed, *ARTIFACT_NAMES)
+    return (*sorted(NAMED), *owed, *ARTIFACT_NAMES)
 
 
 def read_policy(text: str) -> PolicySpec:

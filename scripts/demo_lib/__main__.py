@@ -43,7 +43,7 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--moves", action="store_true", help="pal without and with moves, on jobs that save and resume")
     racks_help = "Slurm with and without --switches, packed, dally and pal, on racks whose distance costs what it costs"
     parser.add_argument("--racks", action="store_true", help=racks_help)
-    parser.add_argument("--mixed", action="store_true", help="three GPU models: stock, packed, pal, pal with moves")
+    parser.add_argument("--mixed", action="store_true", help="three GPU models: stock, packed, pal, with moves, gavel")
     parser.add_argument("--slurm", default="26.05", choices=["native", "24.11", "26.05"])
     spread_help = "measured: no slow cards; worn: a quarter of the nodes is slow (default with --moves)"
     parser.add_argument("--spread", choices=["cards", "measured", "worn"], help=spread_help)
@@ -125,6 +125,7 @@ def main() -> int:
         return 0
     if options.mixed:
         console.print(mixed.table(results), mixed.by_app_and_model(ran, options.nodes))
+        console.print(mixed.by_owner(ran, options.nodes, options.gpus))
     else:
         table = moving.table if options.moves else racks.table if options.racks else _table
         console.print(table(results), racks.by_span(results) if options.racks else _by_class(results))

@@ -17,6 +17,7 @@ from rich.table import Table
 from .cluster import Arm
 from .figures import Figures
 from .moving import MOVES
+from .owed import by_account
 from .run import Ran
 from .workload import APPS, DemoJob
 
@@ -25,6 +26,7 @@ RUNS = {
     "packed": "pald, packed placement, blind to models",
     "pal": "pald, pal: pools by prices; jobs stay where they started",
     MOVES: "the same, and running jobs are moved where that pays",
+    "gavel": "pald, gavel/hierarchical: who comes first goes by what his account is owed",
 }
 NODES = 12
 SHARES = {"v100": 6, "a100": 4, "h100": 2}  # of twelve nodes; the first are what Slurm takes first
@@ -36,6 +38,7 @@ BASES = {
 }
 MIX = {"resnet": 0.35, "bert": 0.25, "pagerank": 0.40}
 SIZES = {1: 0.40, 2: 0.30, 4: 0.30}
+ACCOUNTS = {"biology": 0.6, "chemistry": 0.3, "physics": 0.1}  # of the jobs
 THRIFTY = 0.15  # of the jobs: they don't say pal:dearer
 WANTED = {"pal": 0.85, MOVES: 0.75}  # of stock's average JCT
 
@@ -63,6 +66,7 @@ def arms(told: Path) -> dict[str, Arm]:
     more = ("--pal-yaml", str(_tell(told)))
     palds: dict[str, tuple[str, ...]] = {name: ("--policy", name, *more) for name in ("packed", "pal")}
     palds[MOVES] = ("--policy", "pal", "--actuator", "move", *more)
+    palds["gavel"] = ("--policy", "gavel/hierarchical", *more)
     return {name: Arm(words) for name, words in palds.items()}
 
 
@@ -87,12 +91,13 @@ def make(jobs: int, gpus: int, seed: int, load: float, mean_s: float, nodes: int
     blind = {app: sum(share[model] / bases[model] for model in share) for app, bases in BASES.items()}  # steps a second
     span = sum(size * steps / blind[app] for app, size, steps, _ in drawn) / (gpus * load)
     gaps = [rng.expovariate(1.0) for _ in drawn]
+    owners = random.Random(seed + 1).choices(list(ACCOUNTS), list(ACCOUNTS.values()), k=jobs)
     at, made = 0.0, []
-    for number, ((app, size, steps, dearer), gap) in enumerate(zip(drawn, gaps, strict=True)):
+    for number, ((app, size, steps, dearer), gap, owner) in enumerate(zip(drawn, gaps, owners, strict=True)):
         at += gap * span / sum(gaps)
         words = ("pal:dearer",) if dearer else ()
         bases = tuple(BASES[app].items())
-        made.append(DemoJob(number, at, app, size, steps, saves=True, bases=bases, says=words))
+        made.append(DemoJob(number, at, app, size, steps, saves=True, bases=bases, says=words, account=owner))
     return made
 
 
@@ -116,6 +121,10 @@ def table(results: Mapping[str, Figures]) -> Table:
             str(f.moves), str(f.lost), f"{f.dead_share:.2%}",
         )  # fmt: skip
     return shown
+
+
+def by_owner(ran: Mapping[str, Sequence[Ran]], nodes: int, gpus: int) -> Table:
+    return by_account(ran, {model: count * gpus for model, count in models(nodes).items()}, model_of(nodes))
 
 
 def by_app_and_model(ran: Mapping[str, Sequence[Ran]], nodes: int) -> Table:

@@ -29,6 +29,7 @@ class DemoJob:
     saves: bool = False  # it saves when it is told to end, resumes, and says that it may be moved
     bases: tuple[tuple[str, float], ...] = ()  # seconds per step by GPU model, where they differ
     says: tuple[str, ...] = ()  # more words of its comment
+    account: str = ""  # none: Slurm's own default
 
     @property
     def cls(self) -> str:
@@ -67,6 +68,8 @@ class DemoJob:
             work += f" --log {place}.log --checkpoint {place}.saved --on TERM=exit"
             work += f" --save-time {SAVE_S} --load-time {LOAD_S}"
             comment, more = f"{comment} pal:move", [*words, "--requeue", "--open-mode=append"]
+        if self.account:
+            more.append(f"--account={self.account}")
         return [
             "sbatch", "--parsable", f"--job-name=demo{self.number}", f"--comment={comment}", *more,
             f"--nodes={self.nodes}", "--ntasks-per-node=1", f"--gpus-per-node={per_node}", f"--time={self.limit_min}",

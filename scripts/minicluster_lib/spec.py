@@ -59,7 +59,10 @@ class Spec:
             (self.rack_size >= 1, f"--rack-size {self.rack_size}: must be at least 1"),
             (self.actuator in ACTUATORS, f"--actuator {self.actuator!r}: choose one of {', '.join(ACTUATORS)}"),
             (self.profile in PROFILES, f"--profile {self.profile!r}: choose one of {', '.join(PROFILES)}"),
-            (_WORD.fullmatch(self.policy), f"--policy {self.policy!r} is not the name of a policy"),
+            (
+                all(map(_WORD.fullmatch, self.policy.split("/"))),
+                f"--policy {self.policy!r} is not the name of a policy",
+            ),
             (not self.patience or _PATIENCE.fullmatch(self.patience), f"--patience {self.patience!r} is not one"),
             (not self.pald or (self.pal and self.gpus), "--pald needs GPUs, the plugin and job_submit.lua"),
             (not self.page or self.pald, "--page shows what pald sees: add --pald"),

@@ -9,7 +9,8 @@ import pytest
 from pal_slurm.errors import ConfigError
 from pal_slurm.model import Job
 from pal_slurm.model.hostlist import expand_hosts
-from pal_slurm.policy import NAMED, Order, Progress, compose, orders, patiences, placements
+from pal_slurm.policy import Order, Progress, compose, orders, patiences, placements
+from pal_slurm.policy.composition import composition_names
 from tests.builders import waiting
 
 
@@ -29,9 +30,12 @@ def test_an_unknown_name_is_answered_with_those_that_exist(name: str) -> None:
         placements.get(name)
 
 
-@pytest.mark.parametrize("name", sorted(NAMED))
+@pytest.mark.parametrize("name", composition_names())
 def test_every_named_composition_can_be_made(name: str) -> None:
-    assert compose(name).name == name
+    made = compose(name)
+    assert made.name == name
+    owed = made.entitlement.name if made.entitlement is not None else ""
+    assert owed == {"gavel": "gavel/max-min"}.get(name, name if name.startswith("gavel/") else "")
 
 
 def test_parts_of_a_composition_can_be_changed() -> None:
