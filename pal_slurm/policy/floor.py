@@ -114,12 +114,12 @@ class Floor:
             found = self._merits[key] = same or class_merit(scores, row, self._worth())
         return found
 
-    def faster(self, cls: str, slowdown: float) -> int:
-        """How many GPUs that can be used at all, taken ones too, are less slow than that for a class."""
+    def faster(self, cls: str, slowdown: float) -> tuple[int, int]:
+        """How many GPUs that can be used at all, taken ones too, are less slow than that for a class; of how many."""
         row = self.knowledge.scores.index(cls)
         if row not in self._sorted:
             self._sorted[row] = np.sort(self.knowledge.scores.score[row][self.usable])
-        return int(np.searchsorted(self._sorted[row], slowdown))
+        return int(np.searchsorted(self._sorted[row], slowdown)), len(self._sorted[row])
 
     def _worth(self) -> IntArray:
         if self._waiting not in self._worths:

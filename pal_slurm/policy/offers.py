@@ -46,8 +46,8 @@ class Offers:
         slowdown = f.worst_score * span_cost
         if slowdown > 1.0:
             slowdown = min(slowdown, f.step_time / planner.best(need, app))
-        faster = planner.floor.faster(app.cls, f.worst_score)
-        offer = Offer(f.tier, slowdown, 0.0, 0.0, faster, span_cost, need.narrowest, where.n_gpus)
+        faster, usable = planner.floor.faster(app.cls, f.worst_score)
+        offer = Offer(f.tier, slowdown, 0.0, 0.0, faster, span_cost, need.narrowest, where.n_gpus, usable=usable)
         planner.offered[need, id(app)] = (where, offer)
         return offer
 
@@ -67,7 +67,7 @@ class Offers:
         promised = planner.promised.get(job.key)
         offer, badness = self.of(need, app, where), self.badness(need, app, where)
         offer = offer._replace(waited_s=now - job.submit, declined_s=now - since, lessons=planner.lessons)
-        stands = promised is not None and badness >= promised.badness
+        stands = promised is not None and promised.answers(badness, now)
         if promised is None or not stands:
             declines = self._asked(job, need, app, offer, since)
         else:

@@ -79,6 +79,7 @@ class Offer(NamedTuple):
     of_limit: float | None = None  # the share of their limits that jobs really run, where somebody has measured it
     better: tuple[Better, ...] = ()  # narrowest first; only where the patience is one that forecasts
     lessons: Lessons = ()
+    usable: int = 0  # GPUs of the cluster in all, of which `faster` are; 0: nobody has counted
 
 
 class Wait(NamedTuple):
@@ -112,11 +113,15 @@ class Patience(Protocol):
 
 
 class Promised(NamedTuple):
-    """What a job that declines was told once: until then it takes nothing that is not better than this."""
+    """What a job that declines was told once: until then it takes nothing that is not better than this, then this."""
 
     until: float
     badness: float
     reason: Reason
+
+    def answers(self, badness: float, now: float) -> bool:
+        """Whether such an offer needs no thought; one that is worse than what it had waited for beside does."""
+        return badness >= self.badness and (now < self.until or badness == self.badness)
 
 
 class Settled(NamedTuple):

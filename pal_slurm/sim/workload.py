@@ -99,6 +99,14 @@ class Workload:
             raise BadInput(f"The trace has {len(self.works)} jobs; none of {tracked.start} to {tracked.stop - 1}.")
         return replace(self, tracked=range(len(self.works))[tracked.start : tracked.stop])
 
+    def window(self, jobs: int, seed: int) -> Workload:
+        """So many of them in a row, from a place that the seed draws; all of them count, and the first comes at 0."""
+        if jobs >= len(self.works):
+            return self
+        first = int(np.random.default_rng([seed, 23]).integers(len(self.works) - jobs + 1))
+        works = self.works[first : first + jobs]
+        return replace(self, works=works, tracked=range(jobs), beyond=None).from_zero()
+
     def changed(self, change: Callable[[tuple[Work, ...], int], tuple[Work, ...]]) -> Workload:
         """Each turn's jobs (0: those of the trace) as `change` makes them, of theirs and the turn."""
         beyond = self.beyond

@@ -39,6 +39,7 @@ class Sources:
     fmt: str = "auto"
     options: Options = field(default_factory=Options)
     tracked: range | None = None  # positions in the trace
+    window: int | None = None  # of a trace file: so many jobs in a row, from a place that the seed draws
     movable: float = 1.0  # share of the jobs that may be moved once they run
     sharing: float = 0.0  # share of the jobs that may have their GPUs together with another
     scores: Path | None = None
@@ -101,6 +102,8 @@ class Worlds:
 
     def _draw(self, seed: int) -> World:
         load = self._load
+        if load is not None and self._sources.window is not None:
+            load = load.window(self._sources.window, seed)
         if self._recipe is not None:
             load = synthetic_workload(self._recipe, self._sources.options, seed).counting(self._sources.tracked)
         assert load is not None

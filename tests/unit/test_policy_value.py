@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from pal_slurm.model import (
     Action,
@@ -15,6 +17,7 @@ from pal_slurm.model import (
     Knowledge,
     Placement,
     Reason,
+    ScoreTable,
     Shape,
     Snapshot,
     Tier,
@@ -77,6 +80,34 @@ def test_slow_gpus_are_declined_as_choosy_declines_them_and_a_flat_cost_is_nothi
     slow = Offer(Tier.GPU, 1.5, 0.0, faster=8, of_limit=0.5)
     assert RULE.waits(JOB, slow) == patiences.get("choosy").waits(JOB, slow) is not None
     assert RULE.waits(JOB, FAR._replace(slowdown=1.0, span_cost=1.0)) is None
+
+
+@pytest.mark.parametrize(("slow", "waits"), [(12, 0), (9, 0), (8, 8), (3, 3)])
+def test_where_most_gpus_are_slow_nobody_waits_for_the_few_that_are_not(slow: int, waits: int) -> None:
+    cluster = homogeneous(4, 4)
+    scores = np.ones(16)
+    scores[16 - slow :] = 1.4
+    shown = scores.reshape(1, 4, 4)
+    known = Knowledge(ScoreTable(("A",), shown, (shown > 1.0).astype(np.int16), np.ones_like(shown, dtype=bool)))
+    jobs = tuple(leased(i, 1, until=10_000, submit=0, partitions=("gpu",), time_limit_s=10_000) for i in range(1, 17))
+    made = plan(Snapshot(100.0, cluster, jobs), known, compose("pal", patience="value"))
+    assert sum(d.reason is Reason.BETTER_GPUS_SOON for d in made.decisions) == waits
+    assert sum(d.action is Action.START for d in made.decisions) == 16 - waits
+
+
+@given(st.integers(1, 64), st.lists(st.floats(1.0, 3.0), min_size=2, max_size=64), st.integers(60, 10**6))
+def test_of_the_gpus_of_one_cluster_a_slower_one_is_never_taken_sooner(
+    gpus: int, scores: list[float], limit: int
+) -> None:
+    job = replace(JOB, time_limit_s=limit, shape=Shape(gpus=gpus, max_nodes=64))
+
+    def kept(score: float) -> float:
+        faster = sum(other < score for other in scores)
+        wait = RULE.waits(job, Offer(Tier.GPU, score, 0.0, faster=faster, usable=len(scores)))
+        return 0.0 if wait is None else wait.most_s
+
+    waits = [kept(score) for score in sorted(scores)]
+    assert waits == sorted(waits)
 
 
 def test_waits_that_were_in_vain_leave_only_those_of_that_size_waiting_for_whom_more_is_at_stake() -> None:
@@ -154,6 +185,24 @@ def test_its_word_stands_whatever_is_forecast_later_until_then_and_not_longer() 
     made = plan(better, known, composition, facts, memory)
     assert made.decisions[0].placement == Placement(("n1",), ((0, 1),), True, None)
     assert made.memory.lessons == ((1.0, 500.0, 1.0),)
+
+
+@pytest.mark.parametrize(("badness", "action"), [(1.05, Action.WAIT), (2.0, Action.START)])
+def test_who_has_waited_long_enough_beside_a_good_offer_does_not_take_a_bad_one_then(
+    badness: float, action: Action
+) -> None:
+    """It waited from 1,000 s to 4,000 s; for the offer that there is now, twice as slow, it would until 9,000 s."""
+    seen, known = two_racks(16_900)
+    key = seen.pending[0].key
+    why = Reason.BETTER_GPUS_SOON if badness < 1.5 else Reason.BETTER_SPAN_SOON
+    memory = Memory(0.0, {key: 1000.0}, promised={key: Promised(4000.0, badness, why)})
+    composition, facts = compose("packed", patience="value"), Circumstances(of_limit=0.5)
+    made = plan(replace(seen, taken=5000.0), known, composition, facts, memory)
+    assert made.decisions[0].action is action
+    if action is Action.WAIT:
+        assert made.memory.promised[key] == Promised(9000.0, 2.0, Reason.BETTER_SPAN_SOON)
+        again = plan(replace(seen, taken=9000.0), known, composition, facts, made.memory)
+        assert again.decisions[0].action is Action.START
 
 
 def starts(policy: str, patience: str, comm: str) -> list[tuple[float, ...]]:

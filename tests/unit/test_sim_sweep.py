@@ -124,6 +124,7 @@ def test_runs_of_another_sweep_are_not_taken_for_this_one(grid: Path) -> None:
         ("policies: [packed,", "policies: [mine,", "no policy 'mine'"),
         ("name: mine, ", "name: packed, ", "policies: packed stands there twice"),
         ("seeds: 3", "seeds: 3\nmoves: 3", "moves"),
+        ("seeds: 3", "seeds: 3\nwindow: 0", "window: at least 1 job"),
         ("seeds: 3", "seeds: 900000000", "the most"),
     ],
 )

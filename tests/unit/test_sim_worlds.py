@@ -58,6 +58,21 @@ def test_the_jobs_that_count_are_named_by_their_places() -> None:
         load.counting(range(40, 50))
 
 
+def test_of_a_long_trace_each_seed_takes_other_jobs_in_a_row(tmp_path: Path) -> None:
+    rows = [f"{i},{100 * i},1,{60 + i},1,A" for i in range(300)]
+    trace = tmp_path / "jobs.csv"
+    trace.write_text("\n".join(["job_id,submit_s,gpus,iterations,s_per_iteration,class", *rows]) + "\n")
+    draws = Worlds(Sources(str(trace), window=50), parse_cluster("2x2"))
+    loads = [draws(seed).load for seed in range(5)]
+    for load in loads:
+        ids = [work.id for work in load.works]
+        assert ids == list(range(ids[0], ids[0] + 50)) and load.tracked == range(50)
+        assert [work.submit for work in load.works] == [100.0 * i for i in range(50)]
+    assert len({load.works[0].id for load in loads}) > 1
+    assert draws(1).load.works[0].id == loads[1].works[0].id
+    assert len(Worlds(Sources(str(trace), window=301), parse_cluster("2x2"))(0).load.works) == 300
+
+
 def test_synthetic_scores_differ_between_nodes_more_than_within() -> None:
     logs = np.log(synthetic_scores(200, 4, 0)[0])
     assert logs.mean(axis=1).var() / logs.var() > 0.8

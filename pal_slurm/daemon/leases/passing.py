@@ -188,7 +188,8 @@ class Known:
         cluster, worth = floor.cluster, floor.merit(app.cls).worth
         steps = [predict(app, where, cluster, self.knowledge.scores) for where in (slurms, ours)]
         needed = [worth[cluster.node_index[where.nodes[0]], where.gpus[0][0]] for where in (slurms, ours)]
-        offer = Offer(Tier.GPU, steps[0], waited_s=0.0, faster=floor.faster(app.cls, steps[0]))
+        faster, usable = floor.faster(app.cls, steps[0])
+        offer = Offer(Tier.GPU, steps[0], waited_s=0.0, faster=faster, usable=usable)
         waits = not self.composition.fill.strict and self.composition.patience.waits(job, offer) is not None
         return bool(steps[0] <= steps[1] * (1 + MARGIN) and needed[0] <= needed[1] and not waits)
 

@@ -40,7 +40,7 @@ class Value:
         if job.time_limit_s is None:
             return None
         score = offer._replace(slowdown=offer.slowdown / offer.span_cost, span_cost=1.0)
-        slow = self._slow.waits(job, score)
+        slow = None if 2 * offer.faster < offer.usable else self._slow.waits(job, score)
         return max((*self._spans(job, offer), *((slow,) if slow else ())), key=lambda w: w.most_s, default=None)
 
     def _spans(self, job: Job, offer: Offer) -> Iterator[Wait]:

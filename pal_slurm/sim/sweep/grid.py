@@ -6,6 +6,7 @@
     comm: [flat, "costs.csv:*"]     # as --comm of palctl simulate; none: `locality`
     loads: [0.5, 0.75, 0.95]        # as --load; none: submitted as the trace has it
     seeds: 20                       # or a list
+    window: 500                     # of a trace file: so many jobs in a row, from a place that the seed draws
 
 The rest of the keys is what palctl simulate has as options, the same for all. Paths are relative to the file.
 """
@@ -42,6 +43,7 @@ class Grid(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     fill: str = "easy"
     moves: bool = False
     tracked: int | None = None
+    window: int | None = None
     uplinks: str = ""
     round: float = 0.0
     restart_cost: float = 0.0
@@ -133,6 +135,8 @@ def read_sweep(path: Path) -> Sweep:
             raise BadInput(f"{path}, {field}: {str(value)[:80]} stands there twice; give policies a `name`.")
     if any(load is not None and not 0 < load <= 100 for load in grid.loads):
         raise BadInput(f"{path}, loads: a share of the cluster's GPUs, above 0, as 0.75.")
+    if grid.window is not None and grid.window < 1:
+        raise BadInput(f"{path}, window: at least 1 job.")
     if any(seed < 0 for seed in sweep.seeds):
         raise BadInput(f"{path}, seeds: whole numbers from 0 on.")
     return sweep

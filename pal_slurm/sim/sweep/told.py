@@ -42,7 +42,7 @@ class SweepFigures:
         return interval([m / f if f else 1.0 for m, f in zip(mine, first, strict=True)])
 
     def table(self) -> list[list[str]]:
-        """A row per cell: the first policy's average JCT in hours, and how the others compare."""
+        """A row per cell: the first policy's average JCT in hours; how the others compare, and their moves a job."""
         labels = [spec.label for spec in self.sweep.specs]
         rows = [["trace, cluster, comm, load", f"{labels[0]}, h", *(f"{label}: JCT, makespan" for label in labels[1:])]]
         for cell in self.sweep.cells():
@@ -51,9 +51,14 @@ class SweepFigures:
             row = [title, f"{hours:.2f}"]
             for label in labels[1:]:
                 jct, span = self.ratio(cell, label, "avg_jct_s"), self.ratio(cell, label, "makespan_s")
-                row.append(f"{jct.mean:.3f}{_reach(jct)}, {span.mean:.3f}")
+                row.append(f"{jct.mean:.3f}{_reach(jct)}, {span.mean:.3f}{self._moves(cell, label)}")
             rows.append(row)
         return rows
+
+    def _moves(self, cell: GridCell, policy: str) -> str:
+        """A job, where there are any at all."""
+        moves, jobs = (sum(self.values(cell, policy, name)) for name in ("moves", "jobs"))
+        return f", {moves / jobs:.2f} moves" if moves else ""
 
     def plot(self, path: Path) -> None:
         """Average JCT over the first policy's against load, one panel per trace, cluster and comm."""

@@ -114,6 +114,7 @@ def _worlds(sweep: Sweep, cell: GridCell) -> Worlds:
             fmt="auto" if synthetic else g.format,
             options=Options(g.locality, g.default_class.upper(), g.limit_factor, sweep.path(g.throughputs)),
             tracked=None if g.tracked is None else range(g.tracked),
+            window=g.window,
             scores=sweep.path(g.scores),
             known=sweep.path(g.known),
             profiles={cls: sweep.at / name for cls, name in g.profiles.items()},
