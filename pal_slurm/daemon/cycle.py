@@ -174,7 +174,7 @@ class Cycle:
         passes = self.slurm.passes()
         last, self.last_rpc_us = self.last_rpc_us, passes.rpc_time_us
         spent = None if last is None or passes.rpc_time_us < last else (passes.rpc_time_us - last) / 1e6
-        self.pace.took(wall_s, spent, self.writer.took_s)
+        self.pace.took(wall_s, spent, self.writer.took_s, self.clock.monotonic())
         self.writer.took_s = 0.0
         return passes
 

@@ -86,25 +86,35 @@ class ReadPace:
     """Spaces snapshots so that answering them takes at most `share` of slurmctld's time, however far apart that is.
 
     The cost of one snapshot is learnt from sdiag's own count of time spent on our RPCs; until that is known, the
-    wall time of the call stands in for it, which is an upper bound (it holds the client's start-up too).
+    wall time of the call stands in for it, which is an upper bound (it holds the client's start-up too). The mean is
+    what is aimed at; a question that had to wait for a pass of Slurm's own costs many times that, and is paid back
+    after it. Looks come apart step by step: a new job's lease lasts for two of them as they were (between.py).
     """
 
     share: float = 0.05
     slow_s: float = 1.0  # a snapshot that takes longer, and much longer than others did: slurmctld is in trouble
     cost_s: float | None = None
     usual_s: float = 0.0  # what a snapshot takes us here: seconds, where there are tens of thousands of jobs
+    owed_s: float = 0.0  # of slurmctld's time, beyond the share of what has passed since
+    at: float = 0.0
+    spaced_s: float = 0.0
     backoff: int = 0
 
     MOST_BACKOFF_S = 60.0
+    STEP, FIRST_STEP_S = 1.8, 5.0
 
-    def took(self, wall_s: float, rpc_s: float | None, beside_s: float = 0.0) -> None:
+    def took(self, wall_s: float, rpc_s: float | None, beside_s: float = 0.0, monotonic: float = 0.0) -> None:
         """One snapshot took this long; `rpc_s` is slurmctld's own count where it is known, since the last snapshot.
 
         `beside_s`: what the edits since then took, in which jobs are read again.
         """
         cost = wall_s if rpc_s is None else min(rpc_s, wall_s + beside_s)
         known = self.cost_s
-        self.cost_s = cost if known is None or (rpc_s is not None and known > 4 * cost) else 0.7 * known + 0.3 * cost
+        self.cost_s = cost if known is None else 0.7 * known + 0.3 * cost
+        self.owed_s = max(0.0, self.owed_s - self.share * (monotonic - self.at)) + cost
+        self.at = monotonic
+        wanted = max(self.cost_s / AIM, self.owed_s) / self.share
+        self.spaced_s = wanted if known is None else min(wanted, max(self.FIRST_STEP_S, self.STEP * self.spaced_s))
         slow = wall_s > max(self.slow_s, SLOWER * self.usual_s)
         self.backoff = min(self.backoff + 1, 6) if slow else max(0, self.backoff - 1)
         self.usual_s = 0.8 * self.usual_s + 0.2 * wall_s if self.usual_s else wall_s
@@ -115,6 +125,5 @@ class ReadPace:
 
     def gap_s(self, least_s: float) -> float:
         """Seconds from the start of one snapshot to the start of the next."""
-        by_share = (self.cost_s or 0.0) / (AIM * self.share)
         backoff = min(self.MOST_BACKOFF_S, least_s * 2**self.backoff) if self.backoff else 0.0
-        return float(max(least_s, by_share, backoff))
+        return float(max(least_s, self.spaced_s, backoff))

@@ -59,7 +59,7 @@ def draw(seed: int) -> Script:
     if rng.random() < 0.03:
         setting["actuator"] = "shadow"
     if rng.random() < 0.05:
-        setting["read_s"] = "0.3"
+        setting["read_s"] = "3" if seed % 2 else "0.3"  # looks are then a minute apart, and more
     jobs = _jobs(rng, rng.randint(3, 6), 100.0, setting["release"])
     if rng.random() < 0.35:  # all that come after it have to wait
         jobs = (Submission(0.0, round(rng.uniform(40, 90), 1), "u0", ("-N3", "--gres=gpu:4", "-t", "3")), *jobs[1:])

@@ -26,7 +26,9 @@ SLOW_S = 4.0  # for one question: 5 % of a minute are 3 s
 def large(make_house: Make) -> House:
     house = make_house(setup=replace(SETUP, read_s=SLOW_S))
     house.controller.plugin = Leasing(house.pald.alive, told=lambda: house.pald.sign.told_s)
-    house.live(200)
+    house.submit("--gres=gpu:1", "-t", "300", runs=1e5)
+    house.submit("-N4", "--gres=gpu:4", "-t", "60")  # waits for it: pald looks again and again
+    house.live(600)
     return house
 
 
@@ -55,19 +57,15 @@ def test_a_new_job_is_leased_until_the_look_after_the_next_and_pinned_by_the_nex
 def test_the_sign_of_life_is_fresh_though_looks_are_further_apart_than_it_counts(large: House) -> None:
     ages: list[float] = []
     before, began = looks(large), large.now
-    for second in range(10, 600):  # the first of them ends the simulated sleep of a pald that has nothing to do
+    for second in range(1, 600):
         large.controller.at(began + second, lambda: ages.append(large.now - large.pald.sign.beat_at))
-    large.submit("--gres=gpu:1", "-t", "60", runs=3000.0)
-    large.submit("-N4", "--gres=gpu:4", "-t", "60")  # waits: looks go on
     large.live(600)
     assert (large.now - began) / (looks(large) - before) > ALIVE_FOR_S
-    assert len(ages) == 590 and max(ages) < ALIVE_FOR_S / 2
+    assert len(ages) == 599 and max(ages) < ALIVE_FOR_S / 2
 
 
 def test_reading_keeps_to_its_share_however_long_it_takes(large: House) -> None:
     spent, began = large.slurm.passes().rpc_time_us, large.now
-    large.submit("--gres=gpu:1", "-t", "60", runs=3000.0)
-    large.submit("-N4", "--gres=gpu:4", "-t", "60")
     large.live(3600)
     assert (large.slurm.passes().rpc_time_us - spent) / 1e6 <= 0.05 * (large.now - began) + SLOW_S
 
@@ -76,8 +74,6 @@ def test_who_stands_by_does_not_take_over_between_two_looks(large: House) -> Non
     second, ends = large.another("second"), []
     for number in range(60):
         large.controller.at(large.now + 10 * number, lambda: ends.append(second.pald.cycle.run().end))
-    large.submit("--gres=gpu:1", "-t", "60", runs=3000.0)
-    large.submit("-N4", "--gres=gpu:4", "-t", "60")
     before = looks(large)
     large.live(600)
     assert ends == ["standby"] * 60 and looks(large) - before < 10
@@ -102,8 +98,8 @@ def test_where_looks_are_too_far_apart_for_any_lease_jobs_start_as_without_us(ma
     assert house.state(job) == "RUNNING"
 
 
-def test_the_loop_that_waits_gives_the_sign(make_house: Make) -> None:
-    house = make_house(setup=replace(SETUP, read_s=SLOW_S))
+def test_the_loop_that_waits_gives_the_sign(large: House) -> None:
+    house = large
     pald = house.pald.pald
     report = house.pald.cycle()
     pald.waker.bell = None
@@ -145,3 +141,15 @@ def test_what_edits_read_again_counts_as_reading() -> None:
     pace = ReadPace(share=0.05)
     pace.took(wall_s=0.1, rpc_s=0.6)
     assert pace.cost_s == 0.1  # others ask too
+
+
+def test_now_and_then_a_question_that_waits_for_a_pass_of_slurms_counts_in_full() -> None:
+    pace, spent, now = ReadPace(share=0.05), 0.0, 1000.0
+    gaps: list[float] = []
+    for number in range(400):
+        cost = 2.0 if number % 8 == 0 else 0.1
+        pace.took(wall_s=cost + 0.1, rpc_s=cost, monotonic=now)
+        gaps.append(pace.gap_s(least_s=0.1))
+        spent, now = spent + cost, now + gaps[-1]
+    assert 0.03 < spent / (now - 1000.0) < 0.05
+    assert all(after <= max(5.0, 1.8 * before) for before, after in pairwise(gaps))

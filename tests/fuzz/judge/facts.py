@@ -122,6 +122,11 @@ class Facts:
         """Good cycles of that time."""
         return sum(c.end == "ok" and c.leads and since <= c.began and c.at <= until for c in self.cycles)
 
+    def seen_by(self, at: float) -> float:
+        """When pald has looked twice since then: what it can know of by then, it knows."""
+        looks = [c.at for c in self.cycles if c.end == "ok" and c.leads and c.began >= at]
+        return looks[1] if len(looks) > 1 else math.inf
+
     def before(self, event: UserDid, n: int) -> bool:
         """Whether somebody who looked when so much had happened could know of it."""
         return self.place[id(event)] < n

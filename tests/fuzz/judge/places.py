@@ -104,7 +104,8 @@ def no_pin_waits_for_a_node_that_is_away(facts: Facts) -> Iterator[Verdict]:
             if not event.state or event.node not in hosts(pin.update.nodes or "") or event.at >= pin.until:
                 continue
             since = max(event.at, pin.since)
-            until, back = since + AWAY_S, (e.at for e in facts.nodes if e.node == event.node and e.at > event.at)
+            until = max(since + AWAY_S, facts.seen_by(since))
+            back = (e.at for e in facts.nodes if e.node == event.node and e.at > event.at)
             if until < min(pin.until, next(back, pin.until)) and facts.well(since - 1.0, until):
                 yield Verdict("P4", "away", until, pin.job, f"pinned to {event.node}, which is {event.state}")
 
@@ -118,10 +119,10 @@ def no_pin_outlives_its_run(facts: Facts) -> Iterator[Verdict]:
         named = any(True for _ in facts.said(event.job[0], "edit"))
         if named or event.record.required == facts.submitted[event.job[0]].record.required:
             continue
-        until = facts.history.ended if later is None else later.at
-        if until - event.at > AWAY_S and facts.well(event.at - 1.0, event.at + AWAY_S):
+        until, due = facts.history.ended if later is None else later.at, max(event.at + AWAY_S, facts.seen_by(event.at))
+        if until > due and facts.well(event.at - 1.0, due):
             said = f"was requeued, and is pinned to {event.record.required} as before"
-            yield Verdict("P4", "old-pin", event.at + AWAY_S, event.job, said)
+            yield Verdict("P4", "old-pin", due, event.job, said)
 
 
 def _about(event: Event, job: Name) -> bool:
