@@ -11,18 +11,20 @@ AIM = 0.8  # of the share of slurmctld's time: what is aimed at whole is missed 
 
 @dataclass
 class WriteBudget:
-    """A token bucket of edits: `rate` a second, at most `burst` at once."""
+    """A token bucket of edits: `rate` a second, at most `burst` at once, or what came together between two looks."""
 
     rate: float
     burst: float
     tokens: float = field(default=-1.0)
     at: float = 0.0
+    apart_s: float = 0.0  # looks are
 
     def allowance(self, monotonic: float) -> int:
         """Edits that may be written now."""
         if self.tokens < 0:
             self.tokens, self.at = self.burst, monotonic
-        self.tokens = min(self.burst, self.tokens + (monotonic - self.at) * self.rate)
+        most = max(self.burst, self.rate * self.apart_s)
+        self.tokens = min(most, self.tokens + (monotonic - self.at) * self.rate)
         self.at = monotonic
         return int(self.tokens)
 

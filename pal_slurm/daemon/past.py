@@ -15,7 +15,7 @@ from pal_slurm.daemon.observe import Pins
 from pal_slurm.daemon.reconcile import LASTING, OUTCOME_OF, Fate, Transition, View, find, judge, orphans
 from pal_slurm.daemon.round import Wish
 from pal_slurm.guard import Rules
-from pal_slurm.model import EditKind, Exclude, Include, Intent, Job, Outcome, Pin, Snapshot, Unpin
+from pal_slurm.model import NOT_SENT, EditKind, Exclude, Include, Intent, Job, Outcome, Pin, Snapshot, Unpin
 from pal_slurm.slurm.port import Passes
 from pal_slurm.store import Ledger
 
@@ -64,10 +64,11 @@ class Past:
         # Slurm gives a requeued job a new submit time.
         same = (i for i in written if i.submit == job.submit or (job.restarts and i.submit < job.submit))
         mine = [i for i in same if i.edit.task in (None, task)]
-        if pins := [(i.edit, i.outcome) for i in mine if isinstance(i.edit, Pin)]:
+        sent = (i for i in mine if not i.said.startswith(NOT_SENT))
+        if pins := [(i.edit, i.outcome) for i in sent if isinstance(i.edit, Pin)]:
             # One that was refused may have come through late, but whole: with its nodes alone, its user chose alike.
             return any(job.asks_for(p.nodes, p.slots or () if said is Outcome.REFUSED else ()) for p, said in pins)
-        if any(i.edit.kind in (EditKind.PLAIN, EditKind.RENEW, EditKind.LEASE) for i in mine):
+        if any(i.edit.kind in (EditKind.PIN, EditKind.PLAIN, EditKind.RENEW, EditKind.LEASE) for i in mine):
             return False  # we know it well, and never pinned it
         if job.slots:
             return True

@@ -67,6 +67,11 @@ class Writer:
         round.results += results
         return results
 
+    def in_time(self, round: Round) -> int:
+        """Edits that can be made before the snapshot is too old; half of them, for one may take twice as long."""
+        left_s = self.max_age_s - (self.clock.monotonic() - round.begun)
+        return max(0, int(left_s / (2 * self.starts.cost_s)))
+
     def lift(self, jobs: Sequence[int], round: Round) -> None:
         """End fences of ours; one that can't be ended now ends by itself."""
         if jobs and not self._why_not(round):

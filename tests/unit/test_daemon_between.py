@@ -11,7 +11,7 @@ import pytest
 from pal_slurm.daemon.between import KEEP_S
 from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.daemon.main import Flags, _wait
-from pal_slurm.daemon.pace import ReadPace
+from pal_slurm.daemon.pace import ReadPace, WriteBudget
 from pal_slurm.model import EditKind
 from pal_slurm.sim.daemon import ALIVE_FOR_S
 from pal_slurm.sim.slurm.leasing import Leasing
@@ -153,3 +153,24 @@ def test_now_and_then_a_question_that_waits_for_a_pass_of_slurms_counts_in_full(
         spent, now = spent + cost, now + gaps[-1]
     assert 0.03 < spent / (now - 1000.0) < 0.05
     assert all(after <= max(5.0, 1.8 * before) for before, after in pairwise(gaps))
+
+
+def test_what_the_budget_saves_between_two_looks_may_be_written_at_the_next() -> None:
+    budget = WriteBudget(rate=20, burst=64)
+    budget.spend(budget.allowance(100.0))
+    assert budget.allowance(160.0) == 64
+    budget.apart_s = 60.0
+    budget.spend(64)
+    assert budget.allowance(220.0) == 1200
+    assert budget.allowance(1000.0) == 1200
+
+
+def test_all_who_wait_keep_their_leases_though_looks_are_more_than_a_minute_apart(large: House) -> None:
+    jobs = [large.submit("-N4", "--gres=gpu:4", "-t", "60") for _ in range(200)]
+    ran_out: list[float] = []
+    for minute in range(30):
+        at = large.now + 60.0 * minute + 30.0
+        large.controller.at(at, lambda: ran_out.extend(large.now for n in jobs if large.job(n).begin < large.now))
+    large.live(1800)
+    assert all(large.state(number) == "PENDING" for number in jobs) and ran_out == []
+    assert set(large.pald.effort.ends) == {"ok"}
