@@ -154,7 +154,7 @@ def _place(options: argparse.Namespace, state: Path) -> AbstractContextManager[P
 def _intro(options: argparse.Namespace, speeds: speeds_of.Speeds, jobs: list[workload.DemoJob]) -> str:
     a = sorted(s["A"] for slots in speeds.values() for s in slots.values())
     cards = ADDED[options.spread]
-    seeds = "demo_rack_seeds" if options.racks else "demo_seeds"
+    seeds = "demo_rack_seeds" if options.racks else "demo_mixed_seeds" if options.mixed else "demo_seeds"
     return (
         f"{len(jobs)} jobs of 1-8 GPUs on a real Slurm ({options.slurm}): "
         f"{options.nodes} nodes x {options.gpus} fake GPUs; the {len(options.runs)} arms "

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
+from pal_slurm.model import Job
 from tests.slurm.backends import backend_of
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Pald
@@ -22,6 +23,15 @@ SETTINGS = {
     "pools.dearer": "ask",
     "pools.billing": {"h100": 2.0},
 }
+
+
+class Got(NamedTuple):
+    """What one line got. Slurm bills CPUs here, as on a site that says nothing else."""
+
+    nodes: set[str]
+    gpus: int
+    cpus: int
+    billed: str
 
 
 class Line(NamedTuple):
@@ -55,8 +65,24 @@ LINES = {
     "three": Line(("--gpus=3", "-N1"), 3, ALL, V | A),
     "the whole node": Line(("--exclusive", "--gres=gpu:1", "-C", "a100"), 4, A),
     "left alone": Line(("--comment=pal:off", "--gpus=h100:1"), 1, H),
+    "tasks of an array": Line(("--array=0-1", "--gres=gpu:1", "-C", "a100"), 2, A),
+    "an array of any": Line(("--array=0-2%2", "--gpus=1", "--comment=app:fast"), 2, ALL, V | A),
+    "components": Line(("--gres=gpu:a100:1", ":", "--gres=gpu:h100:1"), 1, A),
+    "one or two nodes": Line(("-N1-2", "--gpus=2", "-C", "v100"), 2, V),
+    "a GPU for each of three tasks": Line(("-n3", "--gpus-per-task=1"), 3, ALL, V | A),
+    "two tasks for each GPU": Line(("--gpus=2", "--ntasks-per-gpu=2", "-N1"), 2, ALL, V | A),
+    "CPUs and memory for each GPU": Line(("--gpus=h100:2", "--cpus-per-gpu=1", "--mem-per-gpu=16"), 2, H),
+    "per socket": Line(("--sockets-per-node=1", "--gpus-per-socket=a100:2"), 2, A),
+    "nodes of two models by name": Line(("-N2", "-w", "n1,n5", "--gpus-per-node=1"), 2, {"n1", "n5"}),
+    "either, in brackets": Line(("--gpus=1", "-C", "(v100|h100)&rack1"), 1, V),
+    "preferred, either": Line(("--gres=gpu:1", "--prefer=h100|a100", "-C", "v100|a100"), 1, V | A, A),
+    "preferred, and dear": Line(("--gpus=1", "--prefer=h100"), 1, H),
+    "one dear model or another": Line(("--gpus=1", "-C", "(h100|a100)&rack3"), 1, H),
+    "three partitions": Line(("-p", "late,gpu,early", "--gpus=a100:1"), 1, A),
+    "a dear one, but not that": Line(("--gres=gpu:h100:1", "-x", "n5"), 1, {"n6"}),
+    "alone on two nodes": Line(("-N2", "--exclusive", "--gpus-per-node=v100:1"), 8, V),
 }
-BATCH = 6  # that fit beside each other, wherever Slurm puts them
+BATCH = 3  # that fit beside each other, wherever Slurm or pald puts them
 
 
 @pytest.fixture(scope="module")
@@ -70,18 +96,19 @@ def mixed(release: str) -> Iterator[Minicluster]:
     cluster.down()
 
 
-def got(cluster: Minicluster) -> Mapping[str, tuple[set[str], int]]:
-    """Nodes and devices of every line, a few at a time."""
+def got(cluster: Minicluster) -> Mapping[str, Got]:
+    """What every line gets, a few at a time; of an array its tasks together."""
     found = {}
     names = list(LINES)
     for first in range(0, len(names), BATCH):
         jobs = {name: cluster.submit(*LINES[name].options) for name in names[first : first + BATCH]}
-        for job in jobs.values():
-            cluster.wait_state(job, "RUNNING", within=60)
-        with backend_of(cluster, "cli") as slurm:
-            running = {job.id: job for job in slurm.snapshot().running}
         for name, job in jobs.items():
-            found[name] = (set(running[job].nodes), sum(map(len, running[job].gpus)))
+            tasks = 2 if "--array" in LINES[name].options[0] else 1
+            wait_for(lambda job=job, n=tasks: len(_running(cluster, job)) >= n, f"{name} runs", within=60)  # type: ignore[misc]
+        with backend_of(cluster, "cli") as slurm:
+            running = slurm.snapshot().running
+        for name, job in jobs.items():
+            found[name] = _got(cluster, [one for one in running if job in (one.id, one.array_id)])
             cluster.client("scancel", str(job))
         wait_for(lambda: not cluster.client("squeue", "-h").strip(), "all have ended")
     return found
@@ -100,13 +127,30 @@ def test_with_pald_and_without_every_line_gets_what_it_asks_for(mixed: Miniclust
     allowed = {name: line.nodes if line.pald is None else line.pald for name, line in LINES.items()}
     wrong = {name: where for name, where in with_pald.items() if not _fits(LINES[name], where, allowed[name])}
     assert wrong == {}, f"{mixed.release}, with pald"
-    together, _ = with_pald["one model for all nodes"]
-    assert together in (V, A)
+    dearer = {
+        name: (without[name][2:], with_pald[name][2:]) for name in LINES if without[name][2:] != with_pald[name][2:]
+    }
+    assert dearer == {}, f"{mixed.release}: CPUs and what is billed, without pald and with"
+    assert with_pald["one model for all nodes"].nodes in (V, A)
 
 
-def _fits(line: Line, where: tuple[set[str], int], allowed: set[str]) -> bool:
-    nodes, gpus = where
-    return nodes <= allowed and gpus == line.gpus
+def _fits(line: Line, got: Got, allowed: set[str]) -> bool:
+    return got.nodes <= allowed and got.gpus == line.gpus
+
+
+def _got(cluster: Minicluster, jobs: Sequence[Job]) -> Got:
+    nodes, gpus = {node for one in jobs for node in one.nodes}, sum(len(slots) for one in jobs for slots in one.gpus)
+    billed = "+".join(sorted(_billed(cluster.fields(one.id)) for one in jobs))
+    return Got(nodes, gpus, sum(one.cpus_alloc for one in jobs), billed)
+
+
+def _running(cluster: Minicluster, job: int) -> list[str]:
+    return cluster.client("squeue", "-h", "-r", "-t", "RUNNING", "-j", str(job), "-o", "%i").split()
+
+
+def _billed(fields: Mapping[str, str]) -> str:
+    tres = fields.get("AllocTRES", fields.get("TRES", ""))
+    return next((part for part in tres.split(",") if part.startswith("billing=")), "")
 
 
 @pytest.mark.slurm("26.05", slow=("24.11",))

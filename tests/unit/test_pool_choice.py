@@ -19,9 +19,11 @@ from pal_slurm.model import (
     Hint,
     Job,
     Knowledge,
+    Lease,
     Placement,
     PoolRules,
     Reason,
+    Request,
     Shape,
     neutral_scores,
 )
@@ -140,6 +142,7 @@ SAYS = Hint("fussy", dearer=True)
         (replace(DEAR, dearer="ok"), {}, FAST),
         (DEAR, {"features": "fast|slow"}, FAST),  # he named both
         (DEAR, {"features": "fast"}, FAST),
+        (DEAR, {"lease": Lease(NOW + 60, Request(), prefer="fast")}, FAST),  # as Slurm would bill it by itself
         (DEAR, {"types": ("fast",)}, FAST),
         (PoolRules("never", {"fast": 1.0, "slow": 1.0}), {}, FAST),
         (PoolRules("never"), {}, FAST),  # nobody said what anything bills

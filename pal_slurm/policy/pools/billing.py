@@ -1,8 +1,8 @@
 """Which pools a request may have by what they bill. In: a job, its areas, the site's rules. Out: areas, none dearer.
 
-What a user named he asked for: partitions, models as types of GRES, models in a constraint. Beyond that a GPU that
-bills more than the request would by itself is dearer; a request that names no model would be billed as the cheapest
-that it could get: of which there are, and are up, as many as it needs.
+What a user named he asked for: partitions, models as types of GRES, models in a constraint or in --prefer. Beyond that
+a GPU that bills more than the request would by itself is dearer; a request that names no model would be billed as the
+cheapest that it could get: of which there are, and are up, as many as it needs.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def affordable(job: Job, areas: Sequence[Area], ways: Ways, cluster: Cluster, ru
     free = rules.dearer == "ok" or (rules.dearer == "ask" and job.hint.dearer)
     if free or len(cluster.models) == 1 or job.types or not (rules.billing or cluster.billing):
         return list(areas)
-    named = set(re.split(r"[&|,]", job.features))
+    named = set(re.split(r"[][&|,()*]", f"{job.features},{job.prefers}"))
     return [_within(area, named, ways, cluster, rules) for area in areas]
 
 
