@@ -27,6 +27,7 @@ class Hint:
     consent: Consent = NO_CONSENT  # to be moved while it runs: what the comment alone says
     same: bool = False  # pal:same: it stays on the GPU model that it got first
     dearer: bool = False  # pal:dearer: it may have pools that bill more than what it asked for
+    share: bool = False  # pal:share: it may have its GPUs together with another job of its user or account
     guessed: bool = False  # a pattern of the site's named its application, not its user
     by: str = ""  # pal:by=TIME: when its user wants it done, by the clock of the cluster
 

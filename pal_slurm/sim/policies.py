@@ -11,6 +11,7 @@ A YAML file names a policy and changes parts of it:
     moves: false          # whether running jobs may be moved (only `pal` moves any, if `moving` does not say so)
     moving: assign        # none, assign, value, pools, pools-learned, owed/OBJECTIVE: how running jobs make way;
                           # `value` is pald's
+    shares: false         # nobody gets GPUs that another has, whatever --sharing says (`pal` on several models)
     weights: {ml: 2}      # for gavel/OBJECTIVE: of accounts, or of users without one; 1
     round_s: 1440         # of artifact/gavel-*: 360
     prices: {v100: 3.1}   # for gavel/cost and gavel/cost-slo: of a GPU of a model; 1
@@ -28,6 +29,7 @@ from pal_slurm.errors import ConfigError
 from pal_slurm.model import NOBODY_SHARES, Cluster, ScoreTable, Sharing
 from pal_slurm.policy.composition import NAMED, compose
 from pal_slurm.policy.moving.owed import Bargain, Owed
+from pal_slurm.policy.moving.pools import Pools
 from pal_slurm.policy.seams import BY_PROGRESS, fills, movings, orders
 from pal_slurm.scores import alike, binned
 from pal_slurm.sim.artifact import ARTIFACT_NAMES, GAVEL_NAMES, PACKED_NAME
@@ -37,6 +39,8 @@ from pal_slurm.sim.artifact.in_rounds import InRounds
 from pal_slurm.sim.engine import ClusterRules, Scheduler
 from pal_slurm.sim.in_planner import InPlanner
 from pal_slurm.sim.looks import Looks
+
+POOLS = ("pools", "pools-learned")
 
 
 class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -50,6 +54,7 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     fill: str = ""
     moves: bool | None = None
     moving: str = ""
+    shares: bool | None = None
     weights: dict[str, float] = {}
     prices: dict[str, float] = {}
     round_s: float = 0.0
@@ -107,21 +112,10 @@ def scheduler_for(
     """The scheduler of a policy; errors name what does not go together. `sharing`: what it is told of pairs."""
     if spec.fill and spec.fill not in fills.names():
         raise ConfigError(f"{spec.label}: there is no fill {spec.fill!r}; choose one of {', '.join(fills.names())}.")
-    order = orders.get(spec.order or "fifo")
-    if spec.policy in GAVEL_NAMES:
-        agnostic, round_s = spec.policy.endswith("-agnostic"), spec.round_s or ROUND_S
-        if spec.policy == PACKED_NAME:
-            return InGavelPairs(spec.label, setting.cluster, sharing, round_s=round_s)
-        return InGavelRounds(spec.label, setting.cluster, seed, agnostic=agnostic, round_s=round_s)
+    if spec.shares is not None and spec.policy != "pal":
+        raise ConfigError(f"{spec.label}: shares is for pal.")
     if spec.policy in ARTIFACT_NAMES:
-        if spec.placement:
-            raise ConfigError(f"{spec.label}: {spec.policy} brings its own placement; leave `placement` out.")
-        changing = spec.order in BY_PROGRESS
-        artifact = InRounds(
-            spec.policy, setting.cluster, known, setting.locality, order, fill=spec.fill or "none", changing=changing
-        )
-        artifact.name = spec.label
-        return artifact
+        return _published(spec, setting, known, seed, sharing)
     moves = setting.requeue if spec.moves is None else spec.moves
     if spec.policy.partition("/")[0] == "gavel":
         return _entitled(spec, setting, known, moves=moves)
@@ -132,6 +126,8 @@ def scheduler_for(
         if spec.placement or spec.patience:
             raise ConfigError(f"{spec.label}: moving {moving!r} says where jobs go; leave placement and patience out.")
         composition = compose(spec.policy, order=spec.order or "fifo", fill=spec.fill, moving=moving)
+        if moving in POOLS and spec.shares is not False:
+            composition = replace(composition, moving=Pools(learns=moving == "pools-learned", sharing=sharing))
         return InPlanner(spec.label, setting.cluster, known, composition, setting.rules.restart_cost_s, moves=moves)
     if spec.fill == "holes":
         raise ConfigError(f"{spec.label}: fill `holes` stops jobs again; only artifact/* and a moving `pal` can.")
@@ -144,6 +140,23 @@ def scheduler_for(
     ties = binned(known.classes, known.score, known.known, alike)  # as pald sees its scores
     looks = Looks(setting.rules.restart_cost_s) if moving == "value" and moves else None
     return InPlanner(spec.label, setting.cluster, ties, composition, looks=looks)
+
+
+def _published(spec: PolicySpec, setting: Setting, known: ScoreTable, seed: int, sharing: Sharing) -> Scheduler:
+    """`artifact/*`: published loops."""
+    if spec.policy == PACKED_NAME:
+        return InGavelPairs(spec.label, setting.cluster, sharing, round_s=spec.round_s or ROUND_S)
+    if spec.policy in GAVEL_NAMES:
+        agnostic = spec.policy.endswith("-agnostic")
+        return InGavelRounds(spec.label, setting.cluster, seed, agnostic=agnostic, round_s=spec.round_s or ROUND_S)
+    if spec.placement:
+        raise ConfigError(f"{spec.label}: {spec.policy} brings its own placement; leave `placement` out.")
+    order, changing = orders.get(spec.order or "fifo"), spec.order in BY_PROGRESS
+    artifact = InRounds(
+        spec.policy, setting.cluster, known, setting.locality, order, fill=spec.fill or "none", changing=changing
+    )
+    artifact.name = spec.label
+    return artifact
 
 
 def _entitled(spec: PolicySpec, setting: Setting, known: ScoreTable, *, moves: bool) -> Scheduler:

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from pal_slurm.errors import BadInput
-from pal_slurm.model import App, Job, JobState, Shape
+from pal_slurm.model import NO_HINT, App, Hint, Job, JobState, Shape
 
+SAID_SHARE = Hint(share=True)
 MOVABLE_DRAW, SHARING_DRAW = 17, 19  # a stream of random numbers for each
 
 
@@ -51,6 +52,7 @@ class Work:
             gpu_job=True,
             requeue=self.requeue,
             types=(self.model,) if self.model else (),
+            hint=SAID_SHARE if self.shares else NO_HINT,
         )
 
 

@@ -1,5 +1,6 @@
 """`pools`: who runs, then in which pool, with the cost of a move in it, then on which GPUs of the pool.
 
+Who waits or would run badly may have the GPUs of another, too, if both said so.
 For clusters of several GPU models. Jobs that may not be moved choose a pool by its price; they may wait for a better.
 `pools-learned`: how fast applications are on each model is not told; it is seen as they run.
 """
@@ -9,9 +10,10 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from pal_slurm.model import Cluster, Gpus, ScoreTable
+from pal_slurm.model import NOBODY_SHARES, Cluster, Gpus, ScoreTable, Sharing
 from pal_slurm.policy.order.las import LeastAttained
 from pal_slurm.policy.pools.claims import relative_rates
+from pal_slurm.policy.pools.couples import Couples
 from pal_slurm.policy.pools.housing import Housing
 from pal_slurm.policy.pools.pricing import Chooser, Market
 from pal_slurm.policy.pools.ratebook import RateBook
@@ -25,9 +27,18 @@ SHOWN_S = 300.0  # a job that has run for so long has got over its start; as lon
 class Pooling:
     """For one cluster and what is known of it."""
 
-    wake_at = math.inf
-
-    def __init__(self, order: Order, cluster: Cluster, scores: ScoreTable, cost_s: float, *, learns: bool) -> None:
+    def __init__(
+        self,
+        order: Order,
+        cluster: Cluster,
+        scores: ScoreTable,
+        cost_s: float,
+        *,
+        learns: bool,
+        sharing: Sharing = NOBODY_SHARES,
+    ) -> None:
+        self.wake_at = math.inf
+        self._couples = Couples(cluster.models, sharing, cost_s)
         self._order, self._models, self._cost_s = order, cluster.models, cost_s
         self._here: dict[int, Contender] = {}
         self._rates: dict[int, tuple[float, ...]] = {}  # by job
@@ -47,14 +58,19 @@ class Pooling:
         rates = self._rates[job] = self._rates_of(here)
         self._market.arrived(rates, here.gpus)
         self._bound += not here.movable
-        self._housing.arrived(here)
+        if not self._couples.arrived(here, self._housing):
+            self._housing.arrived(here)
 
     def ended(self, here: Contender) -> None:
         job = here.job.id
+        guest = self._couples.ended(job)
         pool = self._housing.pool_of.get(job)
         if pool is not None:
             self._left.append((here.gpus, self._rates[job][pool], self._housing.since.get(job, math.inf)))
             self._leaves(job)
+        if guest is not None:  # it has them to itself from now on
+            self._housing.arrived(self._here[guest])
+            self._housing.since[guest] = self._couples.since.pop(guest)
         self._bound -= not here.movable
         del self._here[job], self._rates[job]
         self._levels.pop(job, None)
@@ -71,15 +87,25 @@ class Pooling:
     def act(self, now: float) -> Mapping[int, Gpus]:
         self._look(now)
         housing = self._housing
-        claims = [housing.claim(here, self._rates[here.job.id], now) for here in self._in_order(now)]
-        chooser = Chooser(self._market, len(self._here) - len(housing.pool_of)) if self._bound else None
+        couples = self._couples
+        line = couples.in_line(self._in_order(now))
+        claims = [couples.bound(housing.claim(here, self._rates[here.job.id], now), self._here) for here in line]
+        waiting = len(self._here) - len(housing.pool_of) - len(couples.host)
+        chooser = Chooser(self._market, waiting) if self._bound else None
         chosen = choose(claims, self._gpus, chooser)
         pools = assign(chosen, self._gpus, self._cost_s)
         then = {claim.job: pool for claim, pool in zip(chosen, pools, strict=True) if pool >= 0}
+        self.wake_at = math.inf
+        if who := couples.sharers(line, self._rates):
+            couples.divided(then, housing.pool_of, who)
+            movable = {here.job.id for here in line if here.movable}
+            if couples.seated(then, housing.pool_of, who, movable, now) and waiting:
+                self.wake_at = now  # for what came free
         for job, pool in list(housing.pool_of.items()):
             if then.get(job) != pool:
                 self._leaves(job)
-        return housing.put({job: (self._here[job], pool) for job, pool in then.items()}, now)
+        where = dict(housing.put({job: (self._here[job], pool) for job, pool in then.items()}, now))
+        return where | {guest: where[host] for guest, host in couples.host.items()}
 
     def _leaves(self, job: int) -> None:
         self._housing.left(job)
@@ -113,6 +139,9 @@ class Pooling:
         shown = self._shown.get(job, (math.inf, 0.0))
         if self._book is None or shown is None or now < since + SHOWN_S:
             return
+        if self._couples.beside(job) is not None:
+            self._shown.pop(job, None)  # what it shows beside another is not its own speed
+            return
         here = self._here[job]
         rest = here.progress(now).rest_steps
         at, before = shown
@@ -141,13 +170,14 @@ class Pooling:
 
 
 class Pools:
-    def __init__(self, *, learns: bool) -> None:
+    def __init__(self, *, learns: bool, sharing: Sharing = NOBODY_SHARES) -> None:
+        """`sharing`: what is known of jobs that have the same GPUs."""
         self.name = "pools-learned" if learns else "pools"
-        self._learns = learns
+        self._learns, self._sharing = learns, sharing
 
     def mover(self, who: WhoRuns, order: Order, cluster: Cluster, scores: ScoreTable, cost_s: float) -> Mover:
         """It walks the order itself: which pools a job may have decides who runs."""
-        return Pooling(order, cluster, scores, cost_s, learns=self._learns)
+        return Pooling(order, cluster, scores, cost_s, learns=self._learns, sharing=self._sharing)
 
 
 movings.register("pools", lambda *_: Pools(learns=False))

@@ -26,9 +26,16 @@ class Housing:
     def arrived(self, here: Contender) -> None:
         """It may run already."""
         if here.held:
-            model = next(j for j, pool in enumerate(self._pools) if pool.has(here.held))
+            model = self.model_of(here.held)
             self.pool_of[here.job.id] = model
-            self._pools[model].came(here)
+            self._pools[model].came(here, here.held)
+
+    def holder(self, gpus: Gpus) -> int | None:
+        """Who has just these."""
+        return next((job for pool in self._pools for job, held in pool.held() if held == gpus), None)
+
+    def model_of(self, gpus: Gpus) -> int:
+        return next(j for j, pool in enumerate(self._pools) if pool.has(gpus))
 
     def left(self, job: int) -> None:
         self._pools[self.pool_of.pop(job)].left(job)
@@ -47,7 +54,7 @@ class Housing:
         for job, (here, pool) in then.items():
             if job not in self.pool_of:
                 self.pool_of[job], self.since[job] = pool, now
-                self._pools[pool].came(here)
+                self._pools[pool].came(here, ())
         where: dict[int, Gpus] = {}
         for pool_of_gpus in self._pools:
             where |= pool_of_gpus.places(now)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -34,10 +34,14 @@ class GpuPool:
     def has(self, gpus: Gpus) -> bool:
         return gpus[0] in self._mine
 
-    def came(self, here: Contender) -> None:
+    def held(self) -> Iterable[tuple[int, Gpus]]:
+        return self._held.items()
+
+    def came(self, here: Contender, held: Gpus) -> None:
+        """`held`: what it has of this pool already, and keeps."""
         self._here[here.job.id] = here
-        if here.held and self.has(here.held):
-            self._held[here.job.id] = here.held
+        if held:
+            self._held[here.job.id] = held
 
     def left(self, job: int) -> None:
         del self._here[job]

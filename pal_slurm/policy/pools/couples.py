@@ -1,0 +1,126 @@
+"""Who shares GPUs with whom while they run. In: who comes, ends, is to run where. Out: hosts and their guests.
+
+A couple keeps its GPUs: it stands in the order where the first of the two stands, and where one of them may not
+be moved neither is. A guest gets a place of its own when nobody else waits for that, or when its host ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from pal_slurm.model import JobKind, Sharing
+from pal_slurm.policy.pools.claims import LEAST_REST_S, PoolClaim
+from pal_slurm.policy.pools.housing import Housing
+from pal_slurm.policy.pools.pairing import Sharer, gain, owner_of, paired
+from pal_slurm.policy.seams import Contender
+
+WELL = 0.5  # of its best rate: who runs at less may be a guest elsewhere instead
+
+
+class Couples:
+    def __init__(self, models: Sequence[str], sharing: Sharing, move_cost_s: float) -> None:
+        self._models, self._sharing = models, sharing
+        self._move = move_cost_s / LEAST_REST_S  # the share of its time that a move costs
+        self.guest: dict[int, int] = {}  # by host
+        self.host: dict[int, int] = {}  # by guest
+        self.since: dict[int, float] = {}  # a guest's start
+
+    def beside(self, job: int) -> int | None:
+        return self.guest.get(job, self.host.get(job))
+
+    def arrived(self, here: Contender, housing: Housing) -> bool:
+        """Whether it runs as somebody's guest already."""
+        if not (here.held and here.job.hint.share and self._sharing.beside):
+            return False
+        host = housing.holder(here.held)
+        if host is None:
+            return False
+        self._join(here.job.id, host, float(here.job.start or 0.0))
+        return True
+
+    def ended(self, job: int) -> int | None:
+        """The guest that has its host's GPUs to itself now."""
+        guest = self.guest.pop(job, None)
+        if guest is not None:
+            del self.host[guest]
+        elif job in self.host:
+            del self.guest[self.host.pop(job)], self.since[job]
+        return guest
+
+    def in_line(self, line: list[Contender]) -> list[Contender]:
+        """Hosts where the first of both stands; guests behind all others, if they may be moved at all."""
+        if not self.host:
+            return line
+        out: list[Contender] = []
+        last: list[Contender] = []
+        seen: set[int] = set()
+        by_id = {here.job.id: here for here in line}
+        for here in line:
+            job = here.job.id
+            if job in self.host:
+                if here.movable:
+                    last.append(here)
+                here = by_id[self.host[job]]
+            if here.job.id not in seen:
+                seen.add(here.job.id)
+                out.append(here)
+        return out + last
+
+    def bound(self, claim: PoolClaim, here: Mapping[int, Contender]) -> PoolClaim:
+        guest = self.guest.get(claim.job)
+        return claim if guest is None or here[guest].movable else claim._replace(movable=False)
+
+    def divided(self, then: dict[int, int], now: Mapping[int, int], who: Mapping[int, Sharer]) -> None:
+        """`then`, `now`: pools of those that have places of their own.
+
+        A guest takes its own where that is better for both; whose host goes is no guest any more.
+        """
+        for guest, host in list(self.host.items()):
+            stays = then.get(host) == now[host]
+            if guest in then and stays:
+                own = who[guest]._replace(own=who[guest].rates[then[guest]])
+                if gain(who[host]._replace(pool=then[host]), own, self._models, self._sharing.factor) > -self._move:
+                    del then[guest]
+            if guest in then or not stays:
+                del self.host[guest], self.guest[host], self.since[guest]
+
+    def seated(
+        self,
+        then: dict[int, int],
+        now: Mapping[int, int],
+        who: Mapping[int, Sharer],
+        movable: Collection[int],
+        at: float,
+    ) -> bool:
+        """Who waits, or would run badly, beside one that runs well. Out: whether GPUs came free by that."""
+        hosts: list[Sharer] = []
+        guests: list[Sharer] = []
+        for job, one in who.items():
+            if job in self.host or job in self.guest:
+                continue
+            pool = then.get(job, -1)
+            if pool < 0:
+                guests.append(one)
+            elif one.rates[pool] >= WELL:
+                hosts.append(one._replace(pool=pool))
+            elif job in movable or job not in now:
+                cost = self._move if job in now else 0.0
+                guests.append(one._replace(own=one.rates[pool] + cost))
+        joined = paired(hosts, guests, self._models, self._sharing.factor)
+        freed = [then.pop(guest, None) for guest in joined]
+        for guest, host in joined.items():
+            self._join(guest, host, at)
+        return any(pool is not None for pool in freed)
+
+    def sharers(self, line: Sequence[Contender], rates: Mapping[int, tuple[float, ...]]) -> dict[int, Sharer]:
+        """Those of the line that said that they may share."""
+        if not self._sharing.beside:
+            return {}
+        return {
+            here.job.id: Sharer(here.job.id, JobKind(here.app.name, here.gpus), owner_of(here.job), rates[here.job.id])
+            for here in line
+            if here.job.hint.share
+        }
+
+    def _join(self, guest: int, host: int, now: float) -> None:
+        self.guest[host], self.host[guest], self.since[guest] = guest, host, now
