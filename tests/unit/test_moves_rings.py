@@ -163,6 +163,23 @@ def test_where_two_neighbours_of_a_ring_stay_the_others_run(home: House) -> None
     assert home.where(2) == ring.were[5]
 
 
+def test_two_of_a_ring_are_never_pinned_to_the_same_gpus(home: House) -> None:
+    """One stays, so the one behind it takes another place; a node is drained, so others would go back to theirs."""
+    ring = Ring(home, rival=True)
+    ring.turn()
+    home.watch.stay = frozenset({"3"})
+    while not any(home.state(job) == "PENDING" for job in ring.jobs):
+        home.live(0.05)
+    home.controller.set_node("n3", "DRAIN")
+    until = home.now + 60
+    while home.now < until:
+        home.live(0.05)
+        waiting = [home.job(job).job() for job in ring.jobs if home.state(job) == "PENDING"]
+        pins = [(job.required_nodes, job.slots) for job in waiting if job.required_nodes]
+        assert len(pins) == len(set(pins)), pins
+    assert [home.state(job) for job in ring.jobs].count("RUNNING") == 6, "three nodes have room for them"
+
+
 @pytest.mark.parametrize("refused", [1, 8])
 def test_where_one_fence_of_a_ring_is_refused_nobody_goes(home: House, refused: int) -> None:
     ring = Ring(home, rival=True)

@@ -39,6 +39,7 @@ from pal_slurm.model import (
     Reason,
     Request,
     Snapshot,
+    Unpin,
 )
 from pal_slurm.slurm.port import Capabilities
 from pal_slurm.store import Ledger, MoveRepo
@@ -62,6 +63,7 @@ class Movers:
     proposes: Callable[[Round], list[Decision]] | None = None  # instead of what would pay
     going: dict[int, Move] = field(default_factory=dict)  # by job, as of this cycle
     lately: dict[int, Move] = field(default_factory=dict)  # by job, its newest: those that are over among them
+    homes: dict[int, Placement] = field(default_factory=dict)  # by job: where it goes instead of its target
     lifted_at: float = 0.0  # fences: who is pinned where one stood is looked at by Slurm only from then on
     _lives: dict[int, tuple[int, int]] | None = None  # by job that was ever moved: first submit, restarts before
 
@@ -121,6 +123,7 @@ class Movers:
             return
         steps = self.ledger.steps_of(found)
         jobs = {job.id: job for job in (*round.snapshot.pending, *round.snapshot.running)}
+        self.homes = {m.job: at for n, m in found.items() if (at := self._pinned_instead(m, steps[n])) is not None}
         wishes: list[Wish] = []
         changed: dict[int, Move] = {}
         for number, move in found.items():
@@ -175,7 +178,9 @@ class Movers:
         if not (blocked or alone) or move.job not in standing:
             return scene
         instead = (at for at in self._instead(move) if not self._blocked(job, move.original, at, round.snapshot, rules))
-        return replace(scene, home=next(instead, None))
+        if (home := next(instead, None)) is not None:
+            self.homes[move.job] = home
+        return replace(scene, home=home)
 
     def _instead(self, move: Move) -> Iterator[Placement]:
         """Where the one was to go that has not left its GPUs to it, for nobody takes these now; its own old ones."""
@@ -187,10 +192,17 @@ class Movers:
             yield theirs.target
         yield replace(move.old, exact=move.old.exact and move.target.exact)
 
+    def _pinned_instead(self, move: Move, steps: Sequence[Intent]) -> Placement | None:
+        """Where its newest pin sends it, if that is not its target."""
+        pins = [i.edit for i in steps if isinstance(i.edit, Pin | Unpin)]
+        if not pins or not isinstance(pin := pins[-1], Pin):
+            return None
+        return next((at for at in self._instead(move) if (at.nodes, at.slots) == (pin.nodes, pin.slots)), None)
+
     def _blocked(self, job: Job, original: Request, where: Placement, snapshot: Snapshot, rules: Rules) -> str:
         """What the guard says against its pin, as against any start."""
         asks = replace(job, request=original, required_nodes="", slots=())
-        others = {m.job: m.target for m in self.going.values() if m.target and not m.handed and m.job != job.id}
+        others = {mover: at for mover, at in self.promised().items() if mover != job.id}
         pending = tuple(asks if j.id == job.id else j for j in snapshot.pending)
         # Nor does another move's fence keep it: pinned under it, it starts once that is lifted.
         foreign = tuple(r for r in snapshot.reservations if r.fenced is None)
@@ -206,8 +218,9 @@ class Movers:
         return frozenset(job for job, move in self.going.items() if not move.handed)
 
     def promised(self) -> dict[int, Placement]:
-        """Targets, by job: nobody else may be placed there."""
-        return {job: move.target for job, move in self.going.items() if move.target is not None and not move.handed}
+        """Where movers go, by job: nobody else may be placed there."""
+        targets = {job: move.target for job, move in self.going.items() if move.target is not None and not move.handed}
+        return targets | {job: at for job, at in self.homes.items() if job in targets}
 
     def kept(self, view: Snapshot) -> Snapshot:
         """The same, where targets of movers that don't wait yet are not free."""
