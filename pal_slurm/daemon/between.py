@@ -65,6 +65,7 @@ def give_sign(pald: Pald, report: CycleReport, clock: Clock) -> None:
         alive.lease_s = lease_now(pald, report)
         if alive.lease_s is None:
             alive.gone()
+            alive.beat_beside(clock.now())  # or the dead man's timer would undo what we do
             return
         alive.preempting = pald.preempting.heard(clock.monotonic())
         alive.beat(clock.now(), report.passing)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from pal_slurm.daemon.between import KEEP_S
+from pal_slurm.daemon.leases.alive import Alive
 from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.daemon.main import Flags, _wait
 from pal_slurm.daemon.pace import ReadPace, WriteBudget
+from pal_slurm.daemon.undo import seconds_dead
 from pal_slurm.model import EditKind
 from pal_slurm.sim.daemon import ALIVE_FOR_S
 from pal_slurm.sim.slurm.leasing import Leasing
@@ -96,6 +100,16 @@ def test_where_looks_are_too_far_apart_for_any_lease_jobs_start_as_without_us(ma
     assert not house.job(job).record.admin_comment
     house.alone(6)
     assert house.state(job) == "RUNNING"
+
+
+def test_where_looks_are_too_far_apart_for_any_lease_the_dead_mans_timer_takes_nobody_for_dead(
+    make_house: Make, tmp_path: Path
+) -> None:
+    house, file = make_house(setup=replace(SETUP, read_s=14.0)), tmp_path / "alive"
+    sign = house.pald.pald.cycle.writer.alive = Alive(file)
+    house.live(100)
+    assert not file.exists() and sign.lease_s is None
+    assert seconds_dead(file, time.time()) < ALIVE_FOR_S
 
 
 def test_the_loop_that_waits_gives_the_sign(large: House) -> None:
