@@ -24,7 +24,7 @@ from pal_slurm.model import (
     neutral_scores,
 )
 from pal_slurm.policy import Circumstances, compose, plan
-from pal_slurm.policy.entitlement.due_now import LEAST, DueNow, due_now
+from pal_slurm.policy.entitlement.due_now import LEAST, MOST_ROWS, DueNow, due_now
 from pal_slurm.policy.seams import entitlements
 from pal_slurm.report.why import sentences, why_of
 from pal_slurm.sim.clusters import parse_cluster
@@ -149,3 +149,29 @@ def test_tasks_of_an_array_are_as_many_jobs_and_who_waits_for_another_job_is_non
     blocked = asks(2, "small", dependency="afterok:9")
     due = owed("gavel/max-min", array, asks(3, "small"), blocked)
     assert blocked.key not in due.shares and due.rates[array.key] < 1.0
+
+
+@pytest.mark.parametrize("account", ["big", "small"])
+def test_one_users_ten_thousand_jobs_keep_nobody_from_being_reckoned_with(account: str) -> None:
+    array = asks(1, "big", array_id=1, array_tasks=tuple(range(10_000)), user="many")
+    few = [asks(n, account, user="few") for n in (2, 3)]
+    due = owed("gavel/hierarchical", array, *few, fair=FairShares({"big": 0.5, "small": 0.5}))
+    assert all(due.rates[job.key] > 0 for job in (array, *few))
+    single = [asks(n, "big", user="many") for n in range(10, 10 + MOST_ROWS)]
+    due = owed("gavel/hierarchical", *single, *few)
+    assert len(due.rates) == MOST_ROWS and all(due.rates[job.key] > 0 for job in few)
+
+
+def test_what_was_owed_of_other_models_counts_for_none() -> None:
+    job, busy = asks(1, "big", "easy"), running(9, {FAST: (0, 1)}, end=NOW + 9000, partitions=("gpu",))
+    for pools in (("slow",), ("fast", "slow"), ("old", "slow", "fast")):  # nodes came, went or were renamed since
+        due = DueNow("gavel/cost", pools, {job.key: (*([0.0] * (len(pools) - 1)), 1.0)}, {job.key: 1.0})
+        assert decided(due, busy, job)[1].action is Action.START
+
+
+def test_who_asked_for_a_later_begin_did_not_wait_until_then() -> None:
+    early, plain = asks(1, "big", submit=NOW - 90_000), asks(2, "big", submit=NOW - 500)
+    assert early.lease is not None
+    early = replace(early, lease=replace(early.lease, not_before=NOW - 10))
+    due = DueNow("gavel/max-min", rates={early.key: 1.0, plain.key: 1.0})
+    assert (due.owed_s(early, NOW), due.owed_s(plain, NOW)) == (10.0, 500.0)

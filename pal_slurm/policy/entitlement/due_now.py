@@ -8,6 +8,7 @@ remembered. Who is owed nothing has a small debt too, or a busy queue would neve
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from pal_slurm.policy.seams import Entitlement, Order, Progress
 
 LEAST = 0.1  # of the debt of one that is owed all its time: nobody waits over ten times as long as such a one
-MOST_ROWS = 4096  # jobs that are reckoned with, the first of the queue; the others are owed the least
+MOST_ROWS = 4096  # jobs that are reckoned with, the first of each user; the others are owed the least
 CHEAPEST = 0.01  # of the dearest price: no GPU is for nothing
 
 
@@ -40,7 +41,8 @@ class DueNow:
     note: str = ""
 
     def owed_s(self, job: Job, now: float) -> float:
-        waited_s = max(0.0, now - (job.since or job.submit))
+        own = job.lease.not_before if job.lease else None  # who says --begin does not wait until then
+        waited_s = max(0.0, now - max(job.since or job.submit, own or 0))
         return waited_s * max(LEAST, self.rates.get(job.key, 0.0))
 
     def told(self, job: Job, now: float) -> Due:
@@ -123,12 +125,21 @@ def _jobs(seen: Snapshot) -> Iterator[tuple[Job, int]]:
 
 
 def _as_many(rows: list[tuple[Job, int, tuple[float, ...]]]) -> list[tuple[Job, int, tuple[float, ...]]]:
-    found, left = [], MOST_ROWS
+    """One user's thousands keep out no job of another's."""
+    of_user: Counter[tuple[str, str]] = Counter()
+    for job, n, _ in rows:
+        of_user[job.account, job.user] += n
+    each, left = MOST_ROWS, MOST_ROWS
+    for number, many in enumerate(sorted(of_user.values())):
+        each = max(1, left // (len(of_user) - number))
+        left -= min(many, each)
+    found, had, left = [], Counter[tuple[str, str]](), MOST_ROWS
     for job, n, rates in rows:
-        if left <= 0:
-            break
-        found.append((job, min(n, left), rates))
-        left -= n
+        some = min(n, each - had[job.account, job.user], left)
+        if some > 0:
+            found.append((job, some, rates))
+            had[job.account, job.user] += some
+            left -= some
     return found
 
 

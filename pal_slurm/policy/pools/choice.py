@@ -171,8 +171,9 @@ class PoolChoice:
     def _owed(self, job: Job, options: Sequence[PoolOption]) -> tuple[PoolOption, ...]:
         """Those of which it is owed something, where an entitlement says so and not of all; else none."""
         due = self._planner.facts.due
-        shares = None if due is None else due.shares.get(job.key)
-        if shares is None:
+        if due is None or list(due.pools) != self._pools.kinds:  # it was worked out when there were other models
+            return ()
+        if (shares := due.shares.get(job.key)) is None:
             return ()
         owed = tuple(option for option in options if shares[option.kind] > LEAST_OWED * sum(shares))
         return owed if len(owed) < len(options) else ()
