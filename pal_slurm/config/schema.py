@@ -83,6 +83,13 @@ class PolicySection(Section, frozen=True):
             "named."
         ),
     ] = ""
+    moving: Annotated[
+        str,
+        why(
+            "How running jobs make way, with `actuator: move`: value, each move by what it brings and costs, or none. "
+            "Empty: value."
+        ),
+    ] = ""
     preemption: Annotated[Literal["", "none"], why("Means nothing any more; kept so that older files are taken.")] = ""
     backfill: Annotated[
         bool | None, why("Later jobs may fill holes where that delays no job ahead of them; null: as named.")
@@ -276,6 +283,10 @@ class Config(Section, frozen=True):
     metrics: Annotated[MetricsSection, why("Figures for Prometheus.")] = MetricsSection()
     users: Annotated[UsersSection, why("What users may ask pald of their own jobs.")] = UsersSection()
     page: Annotated[PageSection, why("pal-page: the live page, a process of its own.")] = PageSection()
+
+    def moves_jobs(self) -> bool:
+        """Whether running jobs may be moved at all."""
+        return self.actuator == "move" and self.moves.mode != "off" and self.policy.moving != "none"
 
     def lock_file(self) -> str:
         return self.leader.lock_file or f"{self.state_dir}/pald.lock"

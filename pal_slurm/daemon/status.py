@@ -62,7 +62,7 @@ class Status:
 
 def _moves(config: Config, repo: MoveRepo, now: float) -> str:
     week, going = repo.since(now - WEEK_S), repo.open()
-    on = config.actuator == "move" and config.moves.mode != "off"
+    on = config.moves_jobs()
     if not (on or week):
         return ""
     seen = sum_of(week)

@@ -125,8 +125,9 @@ def test_a_waiting_head_does_not_keep_a_mover_and_the_nice_is_given_back(home: H
         {"actuator": "pin"},
         {"actuator": "shadow"},
         {"moves": {"mode": "off", "first_s": 0, "last_s": 0, "share": 0.5}},
+        {"policy": {"moving": "none"}},
     ],
-    ids=["pin", "shadow", "off"],
+    ids=["pin", "shadow", "off", "moving none"],
 )
 def test_with_moves_off_or_another_actuator_running_jobs_are_left_alone(
     make_house: Make, keys: dict[str, object]

@@ -61,8 +61,9 @@ def _what_if(palctl: Palctl, as_json: bool, fields: str) -> None:
     found = what_if(snapshot, knowledge, composition_of(config), config, rules, week, caps, sure)
     rows = would_rows([(one.job, one.decision, one.said) for one in found])
     print_rows(rows, columns, as_json=as_json, empty="no GPU job runs")
-    if not as_json and (config.actuator != "move" or config.moves.mode == "off"):
-        say(f"Nothing is moved: actuator is {config.actuator}, moves.mode {config.moves.mode} (pal.yaml).")
+    if not as_json and not config.moves_jobs():
+        moving = f", policy.moving {config.policy.moving}" if config.policy.moving else ""
+        say(f"Nothing is moved: actuator is {config.actuator}, moves.mode {config.moves.mode}{moving} (pal.yaml).")
 
 
 def _proven(palctl: Palctl, cluster: str, now: float) -> frozenset[tuple[str, str]]:

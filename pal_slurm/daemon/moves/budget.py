@@ -25,7 +25,7 @@ def rules_of_moves(
     may_fence: bool = True,
 ) -> MoveRules | None:
     keys = config.moves
-    if config.actuator != "move" or keys.mode == "off" or losing(week):
+    if not config.moves_jobs() or losing(week):
         return None
     hour = [move for move in week if move.began_at > now - HOUR_S]
     of_job: Counter[int] = Counter()

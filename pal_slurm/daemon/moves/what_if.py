@@ -36,7 +36,9 @@ class WouldMove:
 def as_if_on(config: Config) -> Config:
     """Moves switched on, and who asked for it is movable; all else as it is."""
     mode = "asked" if config.moves.mode == "off" else config.moves.mode
-    return msgspec.structs.replace(config, actuator="move", moves=msgspec.structs.replace(config.moves, mode=mode))
+    moves = msgspec.structs.replace(config.moves, mode=mode)
+    policy = msgspec.structs.replace(config.policy, moving="")
+    return msgspec.structs.replace(config, actuator="move", moves=moves, policy=policy)
 
 
 def as_if_ours(snapshot: Snapshot) -> Snapshot:
