@@ -84,11 +84,7 @@ class PolicySection(Section, frozen=True):
         ),
     ] = ""
     moving: Annotated[
-        str,
-        why(
-            "How running jobs make way, with `actuator: move`: value, each move by what it brings and costs, or none. "
-            "Empty: value."
-        ),
+        str, why("How running jobs make way where `actuator` is move: value (by what it brings), none. Empty: value.")
     ] = ""
     preemption: Annotated[Literal["", "none"], why("Means nothing any more; kept so that older files are taken.")] = ""
     backfill: Annotated[

@@ -10,6 +10,7 @@ import numpy as np
 
 from pal_slurm.model import BoolArray, IntArray, Job, Placement
 from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.freegpus import slots_of
 from pal_slurm.policy.needs import Area, Need
 
 
@@ -93,5 +94,5 @@ def _whole_nodes(floor: Floor, need: Need, area: Area) -> Placement | None:
 
 def _lowest(floor: Floor, rows: list[int], counts: list[int], area: Area) -> Placement:
     names = floor.cluster.node_names
-    gpus = tuple(tuple(floor.free[row].nonzero()[0][:n].tolist()) for row, n in zip(rows, counts, strict=True))
+    gpus = tuple([slots_of(floor.masks[row])[:n] for row, n in zip(rows, counts, strict=True)])
     return Placement(tuple(names[row] for row in rows), gpus, False, area.partition)

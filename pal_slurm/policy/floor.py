@@ -12,6 +12,7 @@ from math import inf
 import numpy as np
 
 from pal_slurm.model import App, BoolArray, Cluster, FloatArray, IntArray, Job, Knowledge, Placement, Reservation
+from pal_slurm.policy.freegpus import FreeGpus, mask_of
 from pal_slurm.policy.merit import Merit, class_merit, flat_merit, worth_to_others
 from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.rackroom import RackRoom
@@ -20,7 +21,7 @@ from pal_slurm.policy.tables import NodeTable, SetTable, node_table, set_table
 Models = frozenset[int] | None  # GPU models allowed; None: all
 
 
-class Floor:
+class Floor(FreeGpus):
     """Which GPUs, CPUs and memory are free, and for each class the nodes in the order in which it would take them."""
 
     def __init__(
@@ -36,13 +37,9 @@ class Floor:
         self.cluster = cluster
         self.knowledge = knowledge
         self.usable: BoolArray = cluster.gpu_exists & cluster.node_ok[:, None]
-        self.free: BoolArray = self.usable & cluster.gpu_free
-        self.n_free: IntArray = self.free.sum(axis=1, dtype=np.int16)
+        self.set_free(self.usable & cluster.gpu_free)
         self.cpus_free: IntArray = cluster.cpus_free.astype(np.int64)
         self.mem_free: IntArray = cluster.mem_free_mb.astype(np.int64)
-        self.changed: list[int] = []  # rows, in the order in which they changed
-        self._total: int | None = None  # GPUs free; None: to be counted
-        self._most = (-1, 0)  # after how many changes, the most GPUs free on a node
         # What those who stay beyond the start of a waiting job may take where it is to run: GPUs, CPUs, MB by row.
         self.kept: dict[int, tuple[int, int, int]] = {}
         self.whole: Floor | None = None  # for which nothing is kept, where something is
@@ -73,9 +70,9 @@ class Floor:
     def copy(self) -> Floor:
         """The same state; what is taken in the copy stays free here."""
         twin = self.beside()
-        twin.free, twin.n_free = self.free.copy(), self.n_free.copy()
+        twin.set_free(self.free.copy())
         twin.cpus_free, twin.mem_free = self.cpus_free.copy(), self.mem_free.copy()
-        twin.changed, twin._tables, twin._total, twin._most = [], {}, None, (-1, 0)
+        twin._tables = {}
         twin.whole = twin.racks = None
         return twin
 
@@ -83,6 +80,7 @@ class Floor:
         """The same floor, for jobs that may not take all of what is free: see `kept`."""
         twin = object.__new__(Floor)
         twin.__dict__.update(self.__dict__)
+        twin._masks = self.masks  # made before both share them
         twin.found, twin.kept, twin.whole = {}, dict(self.kept), self
         twin.unfit, twin.nowhere = set(self.unfit), set(self.nowhere)
         return twin
@@ -90,8 +88,8 @@ class Floor:
     def emptied(self) -> Floor:
         """If everything that can be used at all were free."""
         twin = self.copy()
-        twin.free, twin.kept, twin.unfit, twin.nowhere = self.usable.copy(), {}, set(), set()
-        twin.n_free = twin.free.sum(axis=1, dtype=np.int16)
+        twin.kept, twin.unfit, twin.nowhere = {}, set(), set()
+        twin.set_free(self.usable.copy())
         twin.cpus_free, twin.mem_free = self.cluster.cpus.astype(np.int64), self.cluster.mem_mb.astype(np.int64)
         return twin
 
@@ -138,13 +136,15 @@ class Floor:
         table.refresh(self)
         return table
 
-    def set_table(self, cls: str | None, gpus: int, models: Models = None, by_slot: bool = True) -> SetTable:
-        """For several nodes and `gpus` GPUs on each: how good each node is now, per choice of slots."""
+    def set_table(
+        self, cls: str | None, gpus: int, rows: IntArray, models: Models = None, by_slot: bool = True
+    ) -> SetTable:
+        """For several nodes and `gpus` GPUs on each: how good each of these `rows` is now, per choice of slots."""
         key = ("set", cls, self._waiting, gpus, models, by_slot)
         table = self._tables.get(key)
         if not isinstance(table, SetTable):
             table = self._tables[key] = set_table(self, self.merit(cls), gpus, models, by_slot)
-        table.refresh(self)
+        table.refresh(self, rows)
         return table
 
     def room(self, nodes: BoolArray | None, gpus: int, cpus: int, mem_mb: int) -> BoolArray:
@@ -167,11 +167,12 @@ class Floor:
 
     def may_have(self, need: Need, placement: Placement) -> bool:
         """Whether what is kept stands where somebody takes this."""
-        nodes = len(placement.nodes)
-        cpus, mem_mb = need.shape.cpus_on_each(nodes), need.shape.mem_on_each(nodes)
+        nodes, index, shape = len(placement.nodes), self.cluster.node_index, need.shape
         for name, slots in zip(placement.nodes, placement.gpus, strict=True):
-            kept = self.kept.get(self.cluster.node_index[name])
-            if kept is not None and (len(slots) > kept[0] or cpus > kept[1] or mem_mb > kept[2]):
+            kept = self.kept.get(index[name])
+            if kept is None:
+                continue
+            if len(slots) > kept[0] or shape.cpus_on_each(nodes) > kept[1] or shape.mem_on_each(nodes) > kept[2]:
                 return False
         return True
 
@@ -186,36 +187,32 @@ class Floor:
 
     def take(self, job: Job, placement: Placement) -> None:
         """These GPUs, and the job's CPUs and memory there, are no longer free."""
-        index = self.cluster.node_index
+        index, masks = self.cluster.node_index, self.masks
         for name, slots in zip(placement.nodes, placement.gpus, strict=True):
-            free = self.free[index[name]]
-            if not all(free[slot] for slot in slots):
+            if mask_of(slots) & ~masks[index[name]]:
                 raise ValueError(f"GPUs {slots} of {name} are not all free; job {job.id} can't take them")
         self.hold(job, placement)
 
     def hold(self, job: Job, placement: Placement) -> None:
         """The same where some of it may be taken already: by a pinned job that Slurm is just starting, or later."""
-        index, same = self.cluster.node_index, self.same_demand(job, len(placement.nodes))
+        nodes = len(placement.nodes)
+        index, masks, same = self.cluster.node_index, self.masks, self.same_demand(job, nodes)
         for name, slots in zip(placement.nodes, placement.gpus, strict=True):
             row = index[name]
-            cpus, mem_mb = same or self.demand(job, len(placement.nodes), row)
+            cpus, mem_mb = same or self.demand(job, nodes, row)
             self.gpus_decide = self.gpus_decide and self._modest(len(slots), cpus, mem_mb)
-            free = self.free[row]
-            for slot in slots:
-                free[slot] = False
-            self._recount(row, -cpus, -mem_mb)
+            self._now_free(row, masks[row] & ~mask_of(slots), -cpus, -mem_mb)
 
     def clear(self, job: Job, placement: Placement) -> Callable[[], None]:
         """Hold it for nobody; what is returned gives back what was free of it."""
         index, nodes = self.cluster.node_index, len(placement.nodes)
-        before = [(index[name], self.free[index[name]].copy()) for name in placement.nodes]
+        before = [(index[name], self.masks[index[name]]) for name in placement.nodes]
         self.hold(job, placement)
-        taken = [(row, free & ~self.free[row], *self.demand(job, nodes, row)) for row, free in before]
+        taken = [(row, free & ~self.masks[row], *self.demand(job, nodes, row)) for row, free in before]
 
         def undo() -> None:
             for row, gpus, cpus, mem_mb in taken:
-                self.free[row] |= gpus
-                self._recount(row, cpus, mem_mb)
+                self._now_free(row, self.masks[row] | gpus, cpus, mem_mb)
             self.unfit.clear()
             self.nowhere.clear()
 
@@ -224,11 +221,12 @@ class Floor:
     def saved(self) -> Callable[[], None]:
         """What is returned puts everything back as it is now."""
         arrays = (self.free, self.n_free, self.cpus_free, self.mem_free)
-        before, mark = [array.copy() for array in arrays], len(self.changed)
+        before, masks, mark = [array.copy() for array in arrays], self.masks.copy(), len(self.changed)
 
         def restore() -> None:
             for array, old in zip(arrays, before, strict=True):
                 array[...] = old
+            self.masks[:] = masks
             self.changed.extend(self.changed[mark:])
             self._total = None
             self.unfit.clear()
@@ -251,36 +249,19 @@ class Floor:
 
     def give(self, job: Job, placement: Placement) -> None:
         """The job is gone: what it held is free again, unless its node can't be used."""
-        index, same = self.cluster.node_index, self.same_demand(job, len(placement.nodes))
+        nodes = len(placement.nodes)
+        index, masks, same = self.cluster.node_index, self.masks, self.same_demand(job, nodes)
         for name, slots in zip(placement.nodes, placement.gpus, strict=True):
-            row = index[name]
-            cpus, mem_mb = same or self.demand(job, len(placement.nodes), row)
-            free, usable = self.free[row], self.usable[row]
-            if any(free[slot] for slot in slots):
+            row, gpus = index[name], mask_of(slots)
+            cpus, mem_mb = same or self.demand(job, nodes, row)
+            if masks[row] & gpus:
                 raise ValueError(f"GPUs {slots} of {name} are free already; job {job.id} can't give them back")
-            for slot in slots:
-                free[slot] = usable[slot]
-            self._recount(row, cpus, mem_mb)
+            self._now_free(row, masks[row] | gpus & self._usable_masks[row], cpus, mem_mb)
         self.unfit.clear()
         self.nowhere.clear()
 
-    def most(self) -> int:
-        """GPUs that are free on the node with most of them."""
-        if self._most[0] != len(self.changed):
-            self._most = (len(self.changed), int(self.n_free.max(initial=0)))
-        return self._most[1]
-
-    def total(self) -> int:
-        """GPUs that are free."""
-        if self._total is None:
-            self._total = int(self.n_free.sum())
-        return self._total
-
-    def _recount(self, row: int, cpus: int, mem_mb: int) -> None:
-        free = int(np.count_nonzero(self.free[row]))
-        if self._total is not None:
-            self._total += free - int(self.n_free[row])
-        self.n_free[row] = free
+    def _now_free(self, row: int, mask: int, cpus: int, mem_mb: int) -> None:
+        self._put(row, mask)
         if cpus or mem_mb:
             self.cpus_free[row] += cpus
             self.mem_free[row] += mem_mb

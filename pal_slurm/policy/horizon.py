@@ -113,6 +113,8 @@ class Horizon:
     def _ready(self) -> FloatArray:
         """(N, S) for each node, ascending: FREE, or the time itself, which may lie behind us."""
         changed = self.floor.changed
+        if self._seen == len(changed) and self._stale is not None and not self._stale:
+            return self._sorted
         stale, self._stale = self._stale, set()
         if stale is not None:
             stale.update(changed[self._seen :])
@@ -172,8 +174,7 @@ class Horizon:
         """The floor at that time if nothing else starts."""
         later = self.floor.copy()
         later.unfit, later.nowhere, later.kept = set(), set(), {}
-        later.free = self.floor.usable & (self.times() <= when)
-        later.n_free = later.free.sum(axis=1, dtype=np.int16)
+        later.set_free(self.floor.usable & (self.times() <= when))
         for row in {*self._releases, *self._kept_room}:
             later.cpus_free[row], later.mem_free[row] = self.spare(row, when)
         return later
@@ -206,10 +207,11 @@ class Horizon:
                 ready = self._roomy(by_gpus[:, gpus - 1], cpus, mem_mb)
                 if area.mask is not None:
                     ready = np.where(area.mask, ready, math.inf)
-                if len(ready) < nodes:
+                # A cheap look first: fewer nodes than that can't be ready sooner than the best so far.
+                if len(ready) < nodes or (best is not None and np.count_nonzero(ready < best[0]) < nodes):
                     continue
                 if nodes == 1:
-                    start = self._clamp(float(ready.min()))
+                    start = self._clamp(float(ready[ready.argmin()]))
                 else:
                     soonest = ready.copy()
                     soonest.partition(nodes - 1)
@@ -221,8 +223,10 @@ class Horizon:
         start, ready, nodes, gpus = best
         rows: IntArray = (ready <= (start if start > self.now else FREE)).nonzero()[0]
         # Those that are fullest now hinder least who may fill a hole.
-        order = self.floor.n_free[rows].argsort(kind="stable")[:nodes]
-        return start, dict.fromkeys(sorted(rows[order].tolist()), gpus)
+        if len(rows) > nodes:
+            rows = rows[self.floor.n_free[rows].argsort(kind="stable")[:nodes]]
+            rows.sort()
+        return start, dict.fromkeys(rows.tolist(), gpus)
 
     def _roomy(self, ready: FloatArray, cpus: int, mem_mb: int) -> FloatArray:
         """(N,) the same times, or later ones where CPUs or memory come free later."""

@@ -84,8 +84,9 @@ class Blocks:
     def next(self, after: Key, within_s: float) -> InLine | None:
         """The first behind `after` whose limit is not above that."""
         at = max(0, bisect_right(self._first, after) - 1)
-        for i in range(at, len(self._blocks)):
-            if self._shortest[i] <= within_s:
+        shortest = self._shortest[at:] if at else self._shortest
+        for i, limit_s in enumerate(shortest, at):
+            if limit_s <= within_s:
                 for place in self._blocks[i]:
                     if place.limit_s <= within_s and place.key > after:
                         return place
@@ -97,7 +98,7 @@ class Group:
 
     def __init__(self, number: int, need: Need, app: App, partitions: tuple[str, ...]) -> None:
         self.number, self.need, self.app, self.partitions = number, need, app, partitions
-        self.gpus = need.shape.least_gpus
+        self.gpus = need.gpus
         self.line: list[InLine] = []  # all of them, in the order
         self.refused: dict[Key, TurnedDown] = {}
         self._asked: Blocks | None = None  # all but those, once it is needed
@@ -124,8 +125,11 @@ class Group:
 
     def first(self, after: Key) -> InLine | None:
         """Of all."""
-        at = bisect_right(self.line, after, key=FIRST)
-        return self.line[at] if at < len(self.line) else None
+        line = self.line
+        if line and line[0].key > after:
+            return line[0]
+        at = bisect_right(line, after, key=FIRST)
+        return line[at] if at < len(line) else None
 
     def refuse(self, refusal: TurnedDown) -> None:
         key = refusal.place.key

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -36,6 +37,11 @@ class Need:
     areas: tuple[Area, ...]
     narrowest: Tier  # the span that it would have on an idle cluster
     preferred: Need | None = None  # the same where its user would rather have it
+
+    @cached_property
+    def gpus(self) -> int:
+        """At least."""
+        return self.shape.least_gpus
 
 
 def usual_ways(shape: Shape, width: int, most_nodes: int) -> tuple[tuple[int, int, int, int], ...]:

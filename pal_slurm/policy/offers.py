@@ -13,7 +13,7 @@ from pal_slurm.policy.easy import Easy
 from pal_slurm.policy.forecast import better_than
 from pal_slurm.policy.needs import Need
 from pal_slurm.policy.patience.none import NoPatience
-from pal_slurm.policy.seams import Offer, Promised, Settled
+from pal_slurm.policy.seams import Better, Offer, Promised, Settled
 
 if TYPE_CHECKING:
     from pal_slurm.policy.planner import Planner
@@ -32,7 +32,7 @@ class Offers:
         self.soonest = math.inf  # when the first of those who declined gives in
         c = planner.composition
         self._patience, self.habits = c.patience, c.patience.habits
-        self._patient = not (isinstance(c.patience, NoPatience) or c.fill.strict)
+        self.patient = not (isinstance(c.patience, NoPatience) or c.fill.strict)
         self._settled: list[Settled] = []
 
     def of(self, need: Need, app: App, where: Placement) -> Offer:
@@ -58,14 +58,15 @@ class Offers:
 
     def declines(self, job: Job, need: Need, app: App, where: Placement) -> Declines | None:
         """Not where nobody could use meanwhile what it leaves, or somebody would who takes his turn from nobody."""
-        if not self._patient:
+        if not self.patient:
             return None
         planner, now = self._planner, self._planner.now
         since = float(job.submit) if self.habits.since_submit else planner.declines_since(job)
         if since is None:
             since = now
         promised = planner.promised.get(job.key)
-        offer, badness = self.of(need, app, where), self.badness(need, app, where)
+        offer = self.of(need, app, where)
+        badness = float(offer.tier) if self.habits.by_tier else offer.slowdown
         offer = offer._replace(waited_s=now - job.submit, declined_s=now - since, lessons=planner.lessons)
         stands = promised is not None and promised.answers(badness, now)
         if promised is None or not stands:
@@ -85,8 +86,10 @@ class Offers:
     def _asked(self, job: Job, need: Need, app: App, offer: Offer, since: float) -> Declines | None:
         planner, patience = self._planner, self._patience
         if self.habits.forecasts:
-            self._easy.note()
-            better = better_than(offer, need, app, planner)
+            better: tuple[Better, ...] = ()
+            if offer.tier > need.narrowest:
+                self._easy.note()
+                better = better_than(offer, need, app, planner)
             offer = offer._replace(of_limit=planner.facts.of_limit, better=better)
         wait = patience.waits(job, offer)
         return None if wait is None else Declines(wait.reason, since + wait.most_s)

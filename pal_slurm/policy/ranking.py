@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pal_slurm.model import App, Job, Placement, Tier, base_of, comm_of, step_time
+from pal_slurm.model import App, IntArray, Job, Placement, Tier, base_of, comm_of, step_time
 from pal_slurm.policy.floor import Floor, Models
 from pal_slurm.policy.needs import Area, Need
 from pal_slurm.policy.spans import Gang, best_gang
@@ -133,13 +133,13 @@ class Ranking:
 
     def _gang(self, floor: Floor, app: App, area: Area, way: Way, models: Models) -> Gang | None:
         nodes, gpus, cpus, mem_mb = way
-        room = floor.room(area.mask, gpus, cpus, mem_mb)
-        if np.count_nonzero(room) < nodes:
+        rows: IntArray = floor.room(area.mask, gpus, cpus, mem_mb).nonzero()[0]
+        if len(rows) < nodes:
             return None
-        table = floor.set_table(app.cls if self.scores else None, gpus, models, area.slots)
+        table = floor.set_table(app.cls if self.scores else None, gpus, rows, models, area.slots)
         levels = floor.merit(app.cls if self.scores else None).levels
         comm = (self._comm(app, Tier.RACK), self._comm(app, Tier.CLUSTER))
-        return best_gang(floor, table, room, nodes, levels, comm)
+        return best_gang(floor, table, rows, nodes, levels, comm)
 
     def _comm(self, app: App, tier: Tier) -> float:
         return float(comm_of(app, tier)) if self.spans else 1.0

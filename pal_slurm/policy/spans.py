@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pal_slurm.model import BoolArray, IntArray, Tier, step_time
+from pal_slurm.model import IntArray, Tier, step_time
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.tables import NO_RANK, SetTable
 
@@ -28,19 +28,21 @@ class Gang:
 
 
 def best_gang(
-    floor: Floor, table: SetTable, room: BoolArray, nodes: int, levels: tuple[float, ...], comm: tuple[float, float]
+    floor: Floor, table: SetTable, rows: IntArray, nodes: int, levels: tuple[float, ...], comm: tuple[float, float]
 ) -> Gang | None:
-    """`comm`: the cost of a rack and of the cluster. Least step time first, then the narrower span, then the cost."""
-    rows = room.nonzero()[0]
-    if len(rows) < nodes:
-        return None
-    rank, cost = table.rank[:, rows], table.cost[:, rows]
+    """`rows`: the nodes with room, enough of them; `comm`: the cost of a rack and of the cluster.
+
+    Least step time first, then the narrower span, then the cost.
+    """
+    rank, cost = table.rank[:, rows], table.cost(floor, rows)
     wide = np.partition(rank, nodes - 1, axis=1)[:, nodes - 1].min()
     if wide == NO_RANK:
         return None
-    racks = floor.cluster.rack[rows]
-    groups = _groups(racks, nodes)
-    narrow = min((_least(rank[:, g], nodes) for g in groups), default=NO_RANK)
+    if floor.cluster.one_rack:
+        groups, narrow = [np.arange(len(rows))], wide
+    else:
+        groups = _groups(floor.cluster.rack[rows], nodes)
+        narrow = min((_least(rank[:, g], nodes) for g in groups), default=NO_RANK)
     if narrow != NO_RANK and step_time(1.0, levels[narrow], comm[0]) <= step_time(1.0, levels[wide], comm[1]):
         choices = [_cheapest(rank[:, g], cost[:, g], nodes, int(narrow), g) for g in groups]
         found = min((c for c in choices if c is not None), key=lambda c: c[:2])

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pal_slurm.model import BoolArray, FloatArray, IntArray
+from pal_slurm.policy.freegpus import slots_of
 from pal_slurm.policy.merit import Merit
 
 if TYPE_CHECKING:
@@ -26,7 +27,8 @@ RANK_SHIFT = LEFT_BITS + WORTH_BITS
 COST_MASK = (1 << RANK_SHIFT) - 1
 NEVER = int(np.iinfo(np.int64).max)
 NO_RANK = np.int32(np.iinfo(np.int32).max)
-FEW = 16  # rows that are computed one by one
+FEW = 32  # rows that are computed one by one
+MOST_KEPT = 1 << 16  # keys, and choices of slots
 MOST_SETS = 1000  # choices of slots tried for a job on several nodes; 8-GPU nodes have at most 70
 
 
@@ -68,6 +70,8 @@ class NodeTable(_Table):
         self._gpus = gpus
         self._allowed = allowed  # (N, S) GPUs of the models wanted
         self._lowest = lowest  # Slurm takes the lowest free devices: no choice within a node
+        self._keys: dict[tuple[int, int], int] = {}  # by row and its free slots
+        self._picks: dict[tuple[int, int], tuple[int, ...]] = {}
         self._price: FloatArray | None = None
         self._unpriced: list[int] | None = []  # rows whose key is newer than their price; None: all
 
@@ -108,17 +112,27 @@ class NodeTable(_Table):
         if isinstance(rows, slice) or len(rows) > FEW:
             self._refresh_rows(floor, rows)
             return
+        known, masks = self._keys, floor.masks
+        if len(known) > MOST_KEPT:
+            known.clear()
         for row in rows:
-            self.key[row] = self._key_of(floor, row)
+            at = (row, masks[row])
+            key = known.get(at)
+            if key is None:
+                key = known[at] = self._key_of(floor, row)
+            self.key[row] = key
 
     def _key_of(self, floor: Floor, row: int) -> int:
         slots, k = self._open(floor, row), self._gpus
         if len(slots) < k:
             return NEVER
         rank, worth = self._merit.rank_lists[row], self._merit.worth_lists[row]
-        worst = sorted([rank[s] for s in slots])[k - 1]
-        spent = sum(sorted([worth[s] for s in slots if rank[s] <= worst])[:k])
-        return worst << RANK_SHIFT | spent << LEFT_BITS | int(floor.n_free[row]) - k
+        if len(slots) == k:
+            worst, spent = max([rank[s] for s in slots]), sum([worth[s] for s in slots])
+        else:
+            worst = sorted([rank[s] for s in slots])[k - 1]
+            spent = sum(sorted([worth[s] for s in slots if rank[s] <= worst])[:k])
+        return worst << RANK_SHIFT | spent << LEFT_BITS | floor.masks[row].bit_count() - k
 
     def _refresh_rows(self, floor: Floor, rows: list[int] | slice) -> None:
         """The same for many rows at once."""
@@ -136,18 +150,27 @@ class NodeTable(_Table):
         key[worst == NO_RANK] = NEVER
         self.key[rows] = key
 
-    def _open(self, floor: Floor, row: int) -> list[int]:
+    def _open(self, floor: Floor, row: int) -> tuple[int, ...]:
         """The slots of one node that the job may be given."""
-        free: list[int] = floor.free[row].nonzero()[0].tolist()
+        free = slots_of(floor.masks[row])
         if self._lowest:
             free = free[: self._gpus]
-        return free if self._allowed is None else [s for s in free if self._allowed[row, s]]
+        return free if self._allowed is None else tuple([s for s in free if self._allowed[row, s]])
 
     def slots(self, floor: Floor, row: int) -> tuple[int, ...]:
         """The GPUs that the key of this node stands for; among equals the lowest slots."""
+        at = (row, floor.masks[row])
+        found = self._picks.get(at)
+        if found is None:
+            if len(self._picks) > MOST_KEPT:
+                self._picks.clear()
+            found = self._picks[at] = self._pick(floor, row)
+        return found
+
+    def _pick(self, floor: Floor, row: int) -> tuple[int, ...]:
         slots, k = self._open(floor, row), self._gpus
         if len(slots) == k:
-            return tuple(slots)
+            return slots
         rank, worth = self._merit.rank_lists[row], self._merit.worth_lists[row]
         worst = sorted([rank[s] for s in slots])[k - 1]
         fine = sorted([(worth[s], s) for s in slots if rank[s] <= worst])
@@ -164,33 +187,47 @@ class SetTable(_Table):
     def __init__(self, merit: Merit, gpus: int, allowed: BoolArray | None, sets: IntArray, n_nodes: int) -> None:
         super().__init__()
         self.rank: IntArray = np.full((len(sets) + 1, n_nodes), NO_RANK, dtype=np.int32)
-        self.cost: Key = np.zeros((len(sets) + 1, n_nodes), dtype=np.int64)  # worth, then GPUs left over
+        self.worth: IntArray = np.zeros((len(sets) + 1, n_nodes), dtype=np.int64)
         self.sets = sets  # (C, k)
+        if len(sets):
+            self.worth[:-1] = merit.worth.astype(np.int64)[:, sets].sum(axis=2).T
         self._merit = merit
         self._gpus = gpus
         self._allowed = allowed
+        self._stale: set[int] | None = None  # None: all
 
-    def refresh(self, floor: Floor) -> None:
-        rows = self.stale_rows(floor)
-        if rows is None:
-            return
+    def refresh(self, floor: Floor, rows: IntArray) -> None:
+        """Only these are looked at now: those without room may stay stale."""
+        changed = self.stale_rows(floor)
+        if isinstance(changed, slice) or self._stale is None:
+            self._stale = set(range(floor.cluster.n_nodes))
+        elif changed is not None:
+            self._stale.update(changed)
+        due = [row for row in rows.tolist() if row in self._stale]
+        if due:
+            self._stale.difference_update(due)
+            self._refresh_rows(floor, due)
+
+    def _refresh_rows(self, floor: Floor, rows: list[int]) -> None:
         free, k, n = floor.free[rows], self._gpus, len(self.sets)
         open_ = free if self._allowed is None else free & self._allowed[rows]
         rank = np.where(open_, self._merit.rank[rows], NO_RANK)
-        worth = self._merit.worth[rows].astype(np.int64)
-        left = floor.n_free[rows].astype(np.int64) - k
         if n:
             self.rank[:n, rows] = rank[:, self.sets].max(axis=2).T
-            self.cost[:n, rows] = (worth[:, self.sets].sum(axis=2) << LEFT_BITS).T
         lowest = free & (np.cumsum(free, axis=1) <= k)
-        self.rank[n, rows] = np.where(left < 0, NO_RANK, np.where(lowest, rank, 0).max(axis=1))
-        self.cost[n, rows] = np.where(lowest, worth, 0).sum(axis=1) << LEFT_BITS
-        self.cost[:, rows] |= np.maximum(left, 0)
+        enough = floor.n_free[rows] >= k
+        self.rank[n, rows] = np.where(enough, np.where(lowest, rank, 0).max(axis=1), NO_RANK)
+        self.worth[n, rows] = np.where(lowest, self._merit.worth[rows], 0).sum(axis=1)
+
+    def cost(self, floor: Floor, rows: IntArray) -> Key:
+        """(C + 1, rows) of nodes with room: the worth, then GPUs left over."""
+        left = floor.n_free[rows].astype(np.int64) - self._gpus
+        return self.worth[:, rows] << LEFT_BITS | left
 
     def slots(self, floor: Floor, choice: int, row: int) -> tuple[int, ...]:
         if choice < len(self.sets):
             return tuple(self.sets[choice].tolist())
-        return tuple(floor.free[row].nonzero()[0][: self._gpus].tolist())
+        return slots_of(floor.masks[row])[: self._gpus]
 
 
 def node_table(floor: Floor, merit: Merit, gpus: int, models: frozenset[int] | None, by_slot: bool) -> NodeTable:

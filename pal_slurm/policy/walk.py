@@ -76,7 +76,8 @@ class Walk:
         return self._plan()
 
     def _look_again(self) -> None:
-        self._agenda.look_again(self.planner.queue.groups.values(), self._full, self._at)
+        if self.offers.patient or self.pools is not None:  # else nobody ever declines
+            self._agenda.look_again(self.planner.queue.groups.values(), self._full, self._at)
 
     def _candidate(self, group: Group) -> InLine | None:
         """Who of this kind is the next to be asked."""
@@ -92,10 +93,8 @@ class Walk:
                 self._bar(group, self._at, Reason.NO_ROOM)
                 return None
             return self._but_odd(group, group.first)
-        if group in self._short:
-            within_s = self.easy.soonest - self.now
-            return self._but_odd(group, lambda after: group.next(after, within_s))
-        return self._but_odd(group, group.next)
+        within_s = self.easy.soonest - self.now if group in self._short else math.inf
+        return self._but_odd(group, lambda after: group.next(after, within_s))
 
     def _but_odd(self, group: Group, following: Following) -> InLine | None:
         """Heads that are to be let go are decided one by one."""
@@ -125,7 +124,7 @@ class Walk:
         return True
 
     def where(self, need: Need, app: App, state: Floor, job: Job | None = None) -> Placement | None:
-        if need.shape.least_gpus > self._free:
+        if need.gpus > self._free:
             return None
         if self._ranking is not None:
             return self._ranking.place_kind(need, app, state)

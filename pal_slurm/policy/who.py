@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from pal_slurm.model import App, Apps, Knowledge, Placement, Shape, homogeneous, neutral_scores
 from pal_slurm.policy.composition import Composition
 from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.freegpus import slots_of
 from pal_slurm.policy.line import FIRST, Key
 from pal_slurm.policy.needs import Need
 from pal_slurm.policy.patience.none import NoPatience
@@ -125,4 +126,4 @@ class AnyGpus(Ranking):
 
 
 def any_of(floor: Floor, gpus: int) -> Placement:
-    return Placement(floor.cluster.node_names, (tuple(floor.free[0].nonzero()[0][:gpus].tolist()),), False)
+    return Placement(floor.cluster.node_names, (slots_of(floor.masks[0])[:gpus],), False)

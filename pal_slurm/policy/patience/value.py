@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from pal_slurm.model import Job, Reason
-from pal_slurm.policy.patience.choosy import MOST_OF_WAIT, MOST_S, Choosy
+from pal_slurm.policy.patience.choosy import BAD, MOST_OF_WAIT, MOST_S, Choosy
 from pal_slurm.policy.seams import Habits, Lessons, Offer, Settled, Wait, patiences
 
 BOUND_S = 14 * 86_400
@@ -39,8 +39,11 @@ class Value:
     def waits(self, job: Job, offer: Offer) -> Wait | None:
         if job.time_limit_s is None:
             return None
-        score = offer._replace(slowdown=offer.slowdown / offer.span_cost, span_cost=1.0)
-        slow = None if 2 * offer.faster < offer.usable else self._slow.waits(job, score)
+        slow = None
+        if 2 * offer.faster >= offer.usable and offer.slowdown / offer.span_cost > BAD:
+            slow = self._slow.waits(job, offer._replace(slowdown=offer.slowdown / offer.span_cost, span_cost=1.0))
+        if not offer.better:
+            return slow
         return max((*self._spans(job, offer), *((slow,) if slow else ())), key=lambda w: w.most_s, default=None)
 
     def _spans(self, job: Job, offer: Offer) -> Iterator[Wait]:

@@ -44,7 +44,7 @@ def _draw(rng: random.Random, floor: Floor, area: Area, way: tuple[int, int, int
         free = floor.free[row].nonzero()[0].tolist()
         slots = tuple(sorted(rng.sample(free, gpus))) if exact else tuple(free[:gpus])
         return Placement((names[row],), (slots,), exact, area.partition)
-    table = floor.set_table(None, gpus, by_slot=area.slots)
+    table = floor.set_table(None, gpus, room.nonzero()[0], by_slot=area.slots)
     fits = (table.rank != NO_RANK) & room
     choices = np.flatnonzero(fits.sum(axis=1) >= nodes).tolist()
     if not choices:
