@@ -1,7 +1,8 @@
 """What distance costs an application, as its jobs show it. In: its usual paces by shape. Out: a factor and its doubt.
 
 Jobs of as many GPUs of one model, on one node and on several: the ratio of their step times. Shapes count nodes and
-know no racks, so this tells one cost for all that is beyond a node; an admin writes it into pal.yaml, or better ones.
+know no racks, so this tells one cost for all that is beyond a node. It is for people; what plans count with is learned
+by user, with doubt (spans.py), and an admin may know better.
 """
 
 from __future__ import annotations

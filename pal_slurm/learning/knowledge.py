@@ -12,11 +12,13 @@ import numpy as np
 from pal_slurm.config import Config
 from pal_slurm.learning.rate_evidence import evidence_of
 from pal_slurm.learning.rates import complete
+from pal_slurm.learning.spans import with_spans
 from pal_slurm.model import App, Apps, Cluster, Knowledge, ScoreTable
 from pal_slurm.scores import alike, binned
 from pal_slurm.store import AppRepo, ScoreRepo, Store
 from pal_slurm.store.learned import AppFeatures, LearnedRepo
 from pal_slurm.store.retention import Keep
+from pal_slurm.store.votes import VoteRepo
 
 DAY_S = 86_400.0
 RATES_S = 60.0  # what jobs showed of GPU models is looked up this often
@@ -98,13 +100,14 @@ class KnowledgeKeeper:
         return self._apps[1]
 
     def rated(self, cluster: Cluster, now: float) -> Apps:
-        """With a speed on each GPU model, where there are several."""
+        """With a speed on each GPU model, where there are several, and with what distance costs."""
         apps, last = self._known_apps(), self._rates
-        if len(cluster.models) < 2:
-            return apps
         if last is None or last[0] is not apps or last[1] != cluster.models or not 0 <= now - last[2] < RATES_S:
-            evidence = evidence_of(self.store, cluster, self.cluster, now)
-            self._rates = last = (apps, cluster.models, now, complete(apps, cluster.models, evidence))
+            rated = apps
+            if len(cluster.models) > 1:
+                rated = complete(apps, cluster.models, evidence_of(self.store, cluster, self.cluster, now))
+            spanned = with_spans(rated, VoteRepo(self.store).every_app())
+            self._rates = last = (apps, cluster.models, now, spanned)
         return last[3]
 
     def _scores(self, cluster: Cluster, now: float) -> ScoreTable:

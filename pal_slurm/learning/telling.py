@@ -7,16 +7,19 @@ from collections.abc import Sequence
 from pal_slurm.config import Config
 from pal_slurm.learning.distance import apart
 from pal_slurm.learning.from_jobs import shapes_told
-from pal_slurm.learning.knowledge import SeenApp, seen_apps
+from pal_slurm.learning.knowledge import SeenApp, known_apps, seen_apps
 from pal_slurm.learning.rates import NOTHING
-from pal_slurm.model import Apps, Tier
+from pal_slurm.learning.spans import with_spans
+from pal_slurm.model import App, Apps, Tier
 from pal_slurm.report.text import Value
 from pal_slurm.store import Store
+from pal_slurm.store.votes import VoteRepo
 
 
 def app_rows(store: Store, config: Config) -> list[dict[str, Value]]:
     """Every application that was described or seen, by name."""
-    return [app_row(seen) for seen in seen_apps(store, config)]
+    apps = with_spans(known_apps(store, config), VoteRepo(store).every_app())
+    return [app_row(seen, apps.get(seen.app.name)) for seen in seen_apps(store, config)]
 
 
 def rate_rows(apps: Apps, models: Sequence[str], user: str = "") -> list[dict[str, Value]]:
@@ -35,16 +38,17 @@ def rate_rows(apps: Apps, models: Sequence[str], user: str = "") -> list[dict[st
     return rows
 
 
-def app_row(seen: SeenApp) -> dict[str, Value]:
+def app_row(seen: SeenApp, counts: App) -> dict[str, Value]:
+    """`counts`: the application as plans know it."""
     app, f = seen.app, seen.features
-    told = len(set(app.comm)) > 1
+    told = "jobs" if counts.comm != app.comm else seen.source if len(set(app.comm)) > 1 else "none"
     seen_apart = apart(f.base)
-    comm = {tier.name.lower(): factor for tier, factor in zip(Tier, app.comm, strict=True)}
+    comm = {tier.name.lower(): factor for tier, factor in zip(Tier, counts.comm, strict=True)}
     return {
         "app": app.name, "class": app.cls, "source": seen.source, "jobs": f.jobs, "sure": f.sure, "compute": f.compute,
         "memory": f.memory, "noise": f.noise, "base": dict(app.base), "comm": comm,
-        "measured_base": dict(shapes_told(f.base)), "node": app.comm[Tier.NODE], "rack": app.comm[Tier.RACK],
-        "cluster": app.comm[Tier.CLUSTER], "comm_source": seen.source if told else "none",
+        "measured_base": dict(shapes_told(f.base)), **{tier: comm[tier] for tier in ("node", "rack", "cluster")},
+        "comm_source": told,
         "apart": seen_apart and round(seen_apart.factor, 3), "apart_doubt": seen_apart and round(seen_apart.doubt, 3),
         "apart_jobs": seen_apart and seen_apart.jobs,
     }  # fmt: skip

@@ -39,8 +39,9 @@ def list_apps(
 ) -> None:
     """Every application that was described or seen; pal.yaml wins over the database.
 
-    --comm: NODE, RACK and CLUSTER are the factors that placements count with (COMM_SOURCE says whose; none: nobody said
-    any, and distance counts nothing). APART is what its jobs took on several nodes over as many GPUs of one.
+    --comm: NODE, RACK and CLUSTER are the factors that placements count with. COMM_SOURCE: pal.yaml; jobs (nobody told,
+    and its jobs show it, less the doubt); none, and distance counts nothing. APART is what its jobs took on several
+    nodes over as many GPUs of one.
 
     COMPUTE and MEMORY are its utilisations (0 to 1) over JOBS jobs; SURE is the probability that its class is right, as
     far as those tell; NOISE is how much step times differ (log) between its jobs.
