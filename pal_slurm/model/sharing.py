@@ -11,6 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy as np
+
 
 class JobKind(NamedTuple):
     """What sharing depends on: jobs of one kind are equals."""
@@ -32,6 +34,16 @@ class Sharing:
     """Factors on the step time of `one`: 1.25 is a quarter longer; infinity: there is no memory for both."""
 
     beside: Mapping[Sharers, float] = field(default_factory=dict)
+
+    def told_of(self, share: float, seed: int) -> Sharing:
+        """Only this share of the pairs, drawn one by one: both directions, each model for itself."""
+        if share >= 1.0:
+            return self
+        pairs = sorted({(*sorted(pair[:2]), pair.model) for pair in self.beside})
+        some = np.random.default_rng([seed, 23]).random(len(pairs)) < share
+        drawn = {pair for pair, yes in zip(pairs, some.tolist(), strict=True) if yes}
+        kept = {p: factor for p, factor in self.beside.items() if (*sorted(p[:2]), p.model) in drawn}
+        return Sharing(kept)
 
     def factor(self, one: JobKind, other: JobKind, model: str) -> float:
         return self.beside.get(Sharers(one, other, model), math.inf)

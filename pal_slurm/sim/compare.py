@@ -70,7 +70,7 @@ def compare(
         drawn = world(seed)
         for j, spec in enumerate(specs):
             before = 1000 * (i * len(specs) + j)
-            scheduler = scheduler_for(spec, setting, drawn.known, seed, drawn.sharing)
+            scheduler = scheduler_for(spec, setting, drawn.known, seed, drawn.pairs)
             engine = Engine(setting.cluster, drawn.truth, drawn.load, scheduler, setting.rules, sharing=drawn.sharing)
             outcomes[j].append(engine.run(share(progress, before, total)))
     return [Column(spec, tuple(ran)) for spec, ran in zip(specs, outcomes, strict=True)]

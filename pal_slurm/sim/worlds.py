@@ -28,7 +28,8 @@ class World:
     load: Workload
     truth: ScoreTable
     known: ScoreTable
-    sharing: Sharing = NOBODY_SHARES  # what it costs jobs to have the same GPUs
+    sharing: Sharing = NOBODY_SHARES  # what it costs jobs to have the same GPUs,
+    pairs: Sharing = NOBODY_SHARES  # and what is told of that
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Sources:
     window: int | None = None  # of a trace file: so many jobs in a row, from a place that the seed draws
     movable: float = 1.0  # share of the jobs that may be moved once they run
     sharing: float = 0.0  # share of the jobs that may have their GPUs together with another
+    pairs_told: float = 1.0  # share of the pairs whose costs are told
     scores: Path | None = None
     known: Path | None = None  # None: the true scores are known
     profiles: Mapping[str, Path] = field(default_factory=dict)  # class -> measured run times
@@ -98,7 +100,8 @@ class Worlds:
             load = sources.costs.given(load, seed)
         load = load.movable(sources.movable, seed).sharing(sources.sharing, seed)
         sharing = self._sharing or NOBODY_SHARES
-        return drawn if load is drawn.load else replace(drawn, load=load, sharing=sharing)
+        told = sharing.told_of(sources.pairs_told, seed)
+        return drawn if load is drawn.load else replace(drawn, load=load, sharing=sharing, pairs=told)
 
     def _draw(self, seed: int) -> World:
         load = self._load

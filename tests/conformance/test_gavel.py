@@ -1,11 +1,14 @@
 """Gavel's published loop on its own traces, against its own simulator's figures; and ours beside it."""
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
-from pal_slurm.model import neutral_scores
+from pal_slurm.model import Sharing, neutral_scores
+from pal_slurm.policy.pools.partners import PairBook
 from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.sim.engine import ClusterRules, Engine
 from pal_slurm.sim.outcome import TraceOutcome
@@ -86,6 +89,29 @@ def test_two_on_a_gpu_end_sooner_where_gpus_are_short_and_nobody_shares_who_did_
         found[share] = Engine(fewer, neutral_scores(fewer), shared, scheduler, rules, sharing=pairs).run()
     assert found[1.0].figures()["shared"] > 0.2
     assert hours(found[1.0]) < 0.9 * hours(found[0.0])
+
+
+def test_a_fifth_of_the_pairs_tells_most_of_the_others() -> None:
+    """Of those that do not fit into memory together one in four at most is taken for one that does."""
+    table = read_pairs(DATA / "simulation_throughputs.json")
+    truth = {pair: factor for pair, factor in table.beside.items() if pair.one.gpus == 1}
+    told = Sharing(truth).told_of(0.2, 0)
+    book = PairBook(told, ("v100", "p100", "k80"))
+    unknown = {pair: factor for pair, factor in truth.items() if pair not in told.beside}
+    small = {pair for pair, factor in unknown.items() if factor == math.inf}
+    taken = {pair for pair in small if book.factor(*pair) < math.inf}
+    fit = [pair for pair in unknown if pair not in small and book.factor(*pair) < math.inf]
+    print(
+        f"{len(taken)} of {len(small)} that do not fit are taken for some that do, {len(fit)} of "
+        f"{len(unknown) - len(small)} that do are estimated"
+    )
+    assert len(taken) < len(small) / 4
+    assert len(fit) > 0.9 * (len(unknown) - len(small))
+    middle = np.mean([1 / factor for factor in told.beside.values() if factor < math.inf])
+    off, blind = (np.mean([(1 / truth[p] - guess) ** 2 for p in fit for guess in [of(p)]]) for of in (
+        lambda p: 1 / book.factor(*p), lambda p: middle))  # fmt: skip
+    print(f"off by {math.sqrt(off):.3f} of the speed alone, the mean by {math.sqrt(blind):.3f}")
+    assert off < 0.75 * blind
 
 
 def some(rate: str, first: int = 0, jobs: int = 600) -> Workload:

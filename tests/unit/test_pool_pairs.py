@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from itertools import permutations
 
@@ -13,6 +14,7 @@ from pal_slurm.policy import Circumstances, Plan, Planner, Progress
 from pal_slurm.policy.composition import compose
 from pal_slurm.policy.moving.pools import Pools
 from pal_slurm.policy.pools.pairing import GAIN, Sharer, gain, owner_of, paired
+from pal_slurm.policy.pools.partners import LEAST, PairBook, completed
 from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.sim.engine import ClusterRules, Engine, Run
 from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
@@ -160,26 +162,100 @@ def test_no_other_pairs_bring_more(seed: int) -> None:
     kinds = [JobKind(f"k{i}", 1) for i in range(4)]
     told = {(a, b): float(draw.uniform(1.0, 3.0)) for a in kinds for b in kinds}
 
-    def factor(one: JobKind, other: JobKind, model: str) -> float:
-        return told[one, other]
+    known = PairBook(Sharing({Sharers(a, b, m): told[a, b] for a in kinds for b in kinds for m in MODELS}), MODELS)
 
     def sharer(job: int, pool: int = -1) -> Sharer:
         kind = int(draw.integers(4))
         rates = ((1.0, 0.5), (1.0, 0.9), (0.4, 1.0), (1.0, 1.0))[kind]
-        return Sharer(job, kinds[kind], "uv"[int(draw.integers(2))], rates, pool)
+        return Sharer(job, kinds[kind], "uv"[int(draw.integers(2))], rates, pool=pool)
 
     hosts = [sharer(i, int(draw.integers(2))) for i in range(5)]
     guests = [sharer(10 + i) for i in range(5)]
-    found = paired(hosts, guests, MODELS, factor)
+    found = paired(hosts, guests, MODELS, known)
     assert len(set(found.values())) == len(found)
     by = {one.job: one for one in (*hosts, *guests)}
 
     def worth(guest: Sharer, host: Sharer) -> float:
-        value = gain(host, guest, MODELS, factor)
+        value = gain(host, guest, MODELS, known)
         return value if value >= GAIN else 0.0
 
     best = max(sum(map(worth, guests, some)) for some in permutations(hosts))
     assert sum(worth(by[g], by[h]) for g, h in found.items()) == pytest.approx(best)
+
+
+def neighbours(draw: np.random.Generator, n: int) -> Sharing:
+    """Each application hurts others by what it is, and minds it by what it is."""
+    hurts, minds = draw.uniform(0.0, 0.4, n), draw.uniform(0.2, 1.0, n)
+    kinds = [JobKind(f"k{i:02}", 1) for i in range(n)]
+    told = {}
+    for i, one in enumerate(kinds):
+        for j, other in enumerate(kinds):
+            fits = (i + j) % 7 != 0
+            for m in MODELS:
+                told[Sharers(one, other, m)] = 1.0 / (1.0 - hurts[j] * minds[i]) if fits else math.inf
+    return Sharing(told)
+
+
+def test_what_nobody_measured_is_estimated_better_than_by_the_mean_and_what_is_told_stands() -> None:
+    truth = neighbours(np.random.default_rng(2), 20)
+    told = truth.told_of(0.4, 1)
+    assert 0.3 < len(told.beside) / len(truth.beside) < 0.5
+    assert all(Sharers(p.other, p.one, p.model) in told.beside for p in told.beside)
+    book = PairBook(told, MODELS)
+    assert all(book.factor(*pair) == factor for pair, factor in told.beside.items())
+    unknown = [pair for pair in truth.beside if pair not in told.beside]
+    guessed = {pair: book.factor(*pair) for pair in unknown if book.factor(*pair) < math.inf}
+    both = [pair for pair in guessed if truth.beside[pair] < math.inf]
+    assert len(both) > 0.5 * len(unknown)
+    middle = np.mean([1 / factor for factor in told.beside.values() if factor < math.inf])
+    off = np.mean([(1 / guessed[p] - 1 / truth.beside[p]) ** 2 for p in both])
+    assert off < 0.5 * np.mean([(middle - 1 / truth.beside[p]) ** 2 for p in both])
+    assert not any(book.sure(*pair) for pair in unknown)
+
+
+def test_of_an_application_that_nobody_has_seen_beside_others_nothing_is_estimated() -> None:
+    truth = neighbours(np.random.default_rng(2), 10)
+    new = JobKind("k03", 1)
+    told = Sharing({p: factor for p, factor in truth.beside.items() if new not in p[:2]})
+    book = PairBook(told, MODELS)
+    assert book.factor(new, JobKind("k01", 1), "fast") == math.inf
+    for i in range(LEAST):
+        other = JobKind(f"k{i:02}", 1)
+        book.saw(Sharers(new, other, "fast"), 1.2)
+        assert book.factor(new, other, "fast") == 1.2
+
+
+def test_an_observation_does_not_change_what_is_told() -> None:
+    pair = Sharers(JobKind("light", 1), JobKind("heavy", 1), "fast")
+    book = PairBook(CHEAP, MODELS)
+    book.saw(pair, 50.0)
+    assert book.factor(*pair) == 1.1
+
+
+def test_a_full_table_is_its_own_completion() -> None:
+    table = np.random.default_rng(1).random((6, 12))
+    assert (completed(table, np.ones_like(table, dtype=np.bool_)) == table).all()
+    assert not completed(table, np.zeros_like(table, dtype=np.bool_)).any()
+
+
+def test_a_pair_that_was_only_estimated_is_watched_and_parted_when_it_is_worse_than_nobody() -> None:
+    """Truth: together they stand still; what is told of each beside a third lets hope."""
+    apps = {name: App(name, "A", {"fast": 1.0}) for name in ("a", "b", "c", "d", "e")}
+    kinds = {name: JobKind(name, 1) for name in apps}
+    truth = Sharing({Sharers(x, y, "fast"): 1.1 for x in kinds.values() for y in kinds.values()})
+    bad = {Sharers(kinds["a"], kinds["b"], "fast"): math.inf, Sharers(kinds["b"], kinds["a"], "fast"): math.inf}
+    told = Sharing({pair: factor for pair, factor in truth.beside.items() if pair not in bad})
+    one = parse_cluster("fast:1x1")
+    rules, known = ClusterRules(), neutral_scores(one)
+    load = workload(Work(i, 0.0, 1, 4000.0, apps[name], shares=True) for i, name in enumerate("ab"))
+    spec = PolicySpec(policy="pal", order="fifo", moving="pools")
+    found = {}
+    for movable in (True, False):
+        scheduler = scheduler_for(spec, Setting(one, 1.0, rules, movable), known, 0, told)
+        found[movable] = Engine(one, known, load, scheduler, rules, sharing=Sharing({**truth.beside, **bad})).run()
+    assert 0 < found[True].shared_gpu_seconds <= 3 * 600.0
+    assert found[True].end_s.max() < 8000 + 3 * 600.0
+    assert found[False].shared_gpu_seconds == 0  # who can't be parted again shares only where it was measured
 
 
 def test_in_the_simulator_no_gpu_has_three_and_who_did_not_say_so_has_his_alone() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -100,11 +101,12 @@ def test_a_pair_that_is_no_pair_of_throughputs_is_refused_with_its_place(both: o
         read_pairs(path)
 
 
-def test_a_table_of_pairs_is_read_as_factors_and_a_pair_without_memory_is_none(tmp_path: Path) -> None:
+def test_a_table_of_pairs_is_read_as_factors_and_a_pair_without_memory_costs_without_end(tmp_path: Path) -> None:
     table = {"v100": {"('A', 2)": {"null": 2.0, "('B', 2)": [1.6, 4.0], "('C', 2)": [0.0, 0.0]}}}
     path = tmp_path / "t.json"
     path.write_text(json.dumps(table))
-    assert read_pairs(path).beside == {Sharers(JobKind("A", 2), JobKind("B", 2), "v100"): 1.25}
+    a, b, c = (JobKind(name, 2) for name in "ABC")
+    assert read_pairs(path).beside == {Sharers(a, b, "v100"): 1.25, Sharers(a, c, "v100"): math.inf}
 
 
 def test_who_shares_must_be_told_what_it_costs() -> None:

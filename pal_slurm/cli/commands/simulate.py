@@ -48,6 +48,7 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
 @click.option(
     "--sharing", default=0.0, type=Number(0, 1), help="Share of the jobs that said pal:share; costs: --throughputs."
 )
+@click.option("--pairs-told", default=1.0, type=Number(0, 1), help="Share of the pairs whose costs `pal` is told.")
 @click.option("--checkpoint", default=0.0, type=Number(0), help="Seconds between checkpoints; 0 loses nothing.")
 @click.option("--locality", default=1.7, type=Number(1), help="Factor on jobs that span nodes.")
 @click.option("--comm", default="", metavar="COSTS", help="Instead: flat, GPU/NODE/RACK/CLUSTER or FILE:NAME[,NAME].")
@@ -90,6 +91,7 @@ def command(
     first_start_cost: bool,
     movable: float,
     sharing: float,
+    pairs_told: float,
     checkpoint: float,
     locality: float,
     comm: str,
@@ -138,6 +140,7 @@ def command(
         tracked=_tracked(tracked, published),
         movable=movable,
         sharing=sharing,
+        pairs_told=pairs_told,
         scores=scores,
         known=known,
         profiles=dict(map(_profile, profiles)),

@@ -10,18 +10,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from pal_slurm.model import NOBODY_SHARES, Cluster, Gpus, ScoreTable, Sharing
+from pal_slurm.model import NOBODY_SHARES, Cluster, Gpus, ScoreTable, Sharing, speeds_of
 from pal_slurm.policy.order.las import LeastAttained
 from pal_slurm.policy.pools.claims import relative_rates
 from pal_slurm.policy.pools.couples import Couples
 from pal_slurm.policy.pools.housing import Housing
 from pal_slurm.policy.pools.pricing import Chooser, Market
-from pal_slurm.policy.pools.ratebook import RateBook
+from pal_slurm.policy.pools.ratebook import SHOWN_S, RateBook
 from pal_slurm.policy.pools.where import assign
 from pal_slurm.policy.pools.who import LEVELS, choose, level
 from pal_slurm.policy.seams import Contender, Mover, Order, WhoRuns, movings
-
-SHOWN_S = 300.0  # a job that has run for so long has got over its start; as long again shows how fast it is
 
 
 class Pooling:
@@ -42,6 +40,7 @@ class Pooling:
         self._order, self._models, self._cost_s = order, cluster.models, cost_s
         self._here: dict[int, Contender] = {}
         self._rates: dict[int, tuple[float, ...]] = {}  # by job
+        self._cluster, self._speeds = cluster, speeds_of(cluster, scores)
         self._housing = Housing(cluster, scores, cost_s)
         self._gpus = self._housing.gpus
         self._left: list[tuple[int, float, float]] = []  # ended since the last plan: (GPUs, rate, since)
@@ -63,6 +62,7 @@ class Pooling:
 
     def ended(self, here: Contender) -> None:
         job = here.job.id
+        since = self._couples.since.get(self._couples.guest.get(job, job), math.inf)
         guest = self._couples.ended(job)
         pool = self._housing.pool_of.get(job)
         if pool is not None:
@@ -70,13 +70,14 @@ class Pooling:
             self._leaves(job)
         if guest is not None:  # it has them to itself from now on
             self._housing.arrived(self._here[guest])
-            self._housing.since[guest] = self._couples.since.pop(guest)
+            self._housing.since[guest] = since
         self._bound -= not here.movable
         del self._here[job], self._rates[job]
         self._levels.pop(job, None)
 
     def learn(self, scores: ScoreTable) -> None:
         self._housing.learn(scores)
+        self._speeds = speeds_of(self._cluster, scores)
 
     def settled(self) -> Iterable[tuple[int, Gpus]]:
         return self._housing.settled()
@@ -88,8 +89,12 @@ class Pooling:
         self._look(now)
         housing = self._housing
         couples = self._couples
-        line = couples.in_line(self._in_order(now))
-        claims = [couples.bound(housing.claim(here, self._rates[here.job.id], now), self._here) for here in line]
+        couples.look(now, self._here, housing.pool_of, self._alone)
+        line = self._in_order(now)
+        claims = [
+            couples.bound(housing.claim(here, self._rates[here.job.id], now), self._here)
+            for here in couples.in_line(line)
+        ]
         waiting = len(self._here) - len(housing.pool_of) - len(couples.host)
         chooser = Chooser(self._market, waiting) if self._bound else None
         chosen = choose(claims, self._gpus, chooser)
@@ -105,7 +110,11 @@ class Pooling:
             if then.get(job) != pool:
                 self._leaves(job)
         where = dict(housing.put({job: (self._here[job], pool) for job, pool in then.items()}, now))
+        self.wake_at = min(self.wake_at, couples.look(now, self._here, housing.pool_of, self._alone))
         return where | {guest: where[host] for guest, host in couples.host.items()}
+
+    def _alone(self, here: Contender) -> float:
+        return self._speeds.step(here.app, here.held)
 
     def _leaves(self, job: int) -> None:
         self._housing.left(job)

@@ -8,8 +8,8 @@ Equals are counted and not named, so the program has a column for each two kinds
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -19,7 +19,15 @@ from pal_slurm.policy.solving import INFINITY, Columns, LinearProgram, NoAnswer,
 GAIN = 0.1  # of a job alone on its best GPUs: less is not worth who gets in whose way
 MOST_S = 1.0  # for the solver
 
-Factor = Callable[[JobKind, JobKind, str], float]  # on the step time of the first beside the second
+
+class KnownPairs(Protocol):
+    """What is known of pairs."""
+
+    def factor(self, one: JobKind, other: JobKind, model: str) -> float:
+        """On the step time of the first beside the second."""
+
+    def sure(self, one: JobKind, other: JobKind, model: str) -> bool:
+        """Measured, and not estimated."""
 
 
 class Sharer(NamedTuple):
@@ -29,6 +37,7 @@ class Sharer(NamedTuple):
     kind: JobKind
     owner: str  # who shares only with his own
     rates: tuple[float, ...]  # by pool, over its best; 0: not there
+    movable: bool = True  # else it shares only where somebody measured what that costs
     pool: int = -1  # of a host
     own: float = 0.0  # of a guest: its rate in the place that it would give up, what the move costs it taken off
 
@@ -38,23 +47,25 @@ def owner_of(job: Job) -> str:
     return f"a:{job.account}" if job.account else f"u:{job.user}"
 
 
-def gain(host: Sharer, guest: Sharer, models: Sequence[str], factor: Factor) -> float:
+def gain(host: Sharer, guest: Sharer, models: Sequence[str], known: KnownPairs) -> float:
     """What both do more than each by itself, per GPU; below 0 where they can't share."""
     if host.owner != guest.owner or host.kind.gpus != guest.kind.gpus or not guest.rates[host.pool]:
         return -1.0
     model = models[host.pool]
-    more = guest.rates[host.pool] / factor(guest.kind, host.kind, model) - guest.own
-    return more - host.rates[host.pool] * (1.0 - 1.0 / factor(host.kind, guest.kind, model))
+    if not (host.movable and guest.movable) and not known.sure(host.kind, guest.kind, model):
+        return -1.0
+    more = guest.rates[host.pool] / known.factor(guest.kind, host.kind, model) - guest.own
+    return more - host.rates[host.pool] * (1.0 - 1.0 / known.factor(host.kind, guest.kind, model))
 
 
 def paired(
-    hosts: Sequence[Sharer], guests: Sequence[Sharer], models: Sequence[str], factor: Factor
+    hosts: Sequence[Sharer], guests: Sequence[Sharer], models: Sequence[str], known: KnownPairs
 ) -> Mapping[int, int]:
     """Guest to host; of equal guests the first ones."""
     seats, parties = _kinds(hosts), _kinds(guests)
     if not seats or not parties:
         return {}
-    worth = np.array([[gain(seat, party, models, factor) for seat in seats] for party in parties])
+    worth = np.array([[gain(seat, party, models, known) for seat in seats] for party in parties])
     party, seat = np.nonzero(worth >= GAIN)
     if not len(party):
         return {}

@@ -20,6 +20,7 @@ USERS = 3  # so many must have said it before it counts for somebody else
 OWN_DOUBT = 0.05  # of one observation, as a logarithm
 FLEET_DOUBT = 0.8  # of a ratio between models that others have shown
 NO_DOUBT_KNOWN = 1.0  # of nothing at all
+SHOWN_S = 300.0  # a job that has run for so long has got over its start; as long again shows how fast it is
 ABSURD = 1e6  # seconds a step, or steps a second: nobody measured that
 
 AppKey = tuple[str, int]  # name, GPUs

@@ -93,9 +93,9 @@ def read_pairs(path: Path) -> Sharing:
             mine, theirs = both
             if not (0 <= mine < math.inf and 0 <= theirs < math.inf):
                 raise BadInput(f"{where}: a throughput is 0 or more, not {mine:g} and {theirs:g}.")
-            if mine > 0 and theirs > 0 and alone > 0:
-                other = JobKind(match["model"], int(match["scale"]))
-                beside[Sharers(kind, other, gpu_model)] = alone / mine
+            other = JobKind(match["model"], int(match["scale"]))
+            fits = mine > 0 and theirs > 0 and alone > 0
+            beside[Sharers(kind, other, gpu_model)] = alone / mine if fits else math.inf
     return Sharing(beside)
 
 
