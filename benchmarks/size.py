@@ -23,7 +23,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from pal_slurm.daemon.leases.alive import Alive
@@ -225,18 +225,22 @@ def submitting(pald: Pald, cluster: Minicluster, rounds: int = 8, each: int = 25
     for _ in range(rounds):
         for running in (True, False):
             family = [pald.process.pid, *below(pald.process.pid)]
-            for pid in family:
-                os.kill(pid, signal.SIGCONT if running else signal.SIGSTOP)
+            tell(family, signal.SIGCONT if running else signal.SIGSTOP)
             for _ in range(each):
                 began = time.monotonic()
                 cluster.submit("--gres=gpu:4", "-t", "60", "--comment=app:bert", wrap="sleep 1")
                 took[running].append(time.monotonic() - began)
-            for pid in family:
-                os.kill(pid, signal.SIGCONT)
+            tell(family, signal.SIGCONT)
     ours, without = (1000 * statistics.median(took[running]) for running in (True, False))
     told = f"promised {TIMES_WITHOUT:.2f}; medians of {rounds * each}: {ours:.0f} ms against {without:.0f} ms"
     show("a submission", f"{ours / without:.2f} x without", told)
     return ours / without <= TIMES_WITHOUT
+
+
+def tell(family: Sequence[int], number: signal.Signals) -> None:
+    for pid in family:
+        with suppress(ProcessLookupError):  # a command that has answered
+            os.kill(pid, number)
 
 
 def count(pald: Pald) -> int:

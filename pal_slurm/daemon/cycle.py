@@ -295,6 +295,6 @@ class Cycle:
             return
         jobs, rank = {job.id: job for job in round.view.pending}, {d.job: d.rank for d in round.decisions}
         due = [jobs[d.job] for d in reversed(round.decisions) if d.reason is Reason.LEASE_RAN_OUT]
-        edits = (lease_again(job, rank[job.id], self.leases, round.now, self._slack_s()) for job in due)
-        wishes = [Wish(edit, jobs[edit.job].submit) for edit in edits]
-        self.writer.write(wishes[: self.writer.budget.spare(self.clock.monotonic())], round)
+        most = min(self.writer.budget.spare(self.clock.monotonic()), self.writer.in_time(round))
+        edits = (lease_again(job, rank[job.id], self.leases, round.now, self._slack_s()) for job in due[:most])
+        self.writer.write([Wish(edit, jobs[edit.job].submit) for edit in edits], round)

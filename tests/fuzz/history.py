@@ -219,11 +219,13 @@ class History:
     setting: Mapping[str, str]
     options: Mapping[int, tuple[str, ...]]  # of each line
     events: list[Event] = field(default_factory=list)
+    users: Mapping[int, str] = field(default_factory=dict)  # whose each line is
     ledger: list[Step] = field(default_factory=list)
     left: list[Record] = field(default_factory=list)  # still waiting when all was over
     alone: Mapping[Name, float] = field(default_factory=dict)  # first starts in the same world without pald
     alone_places: Mapping[Name, tuple[Part, ...]] = field(default_factory=dict)
     neutral: Mapping[Name, tuple[Part, ...]] | None = None  # first places in the same world without any score
+    honest: Mapping[Name, tuple[Part, ...]] | None = None  # first places in the same world in which nobody lies
     mended: float = 0.0  # from then on nothing was wrong any more
     ended: float = 0.0
     restless: bool = False  # pald made cycle after cycle, and the world was ended

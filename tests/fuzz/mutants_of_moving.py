@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pal_slurm.daemon.cycle as cycle
+import pal_slurm.daemon.moves.budget as budget
 import pal_slurm.daemon.moves.machine as machine
 import pal_slurm.daemon.moves.movers as movers
+import pal_slurm.daemon.moves.proposing as proposing
 import pal_slurm.guard.running as running
+import pal_slurm.learning.standing as standing
 import pal_slurm.sim.slurm.jobs as sim_jobs
 from pal_slurm.daemon.moves.movers import Movers
 from pal_slurm.daemon.moves.scene import Do, Later, Scene
@@ -134,3 +138,23 @@ def guard_of_movers_says_yes() -> Patches:
         return rules.moves
 
     return [(running, "_check_job", any_of_them), (running, "_check_budget", lambda *words: None)]
+
+
+@mutant("moves go on, though they have cost more than they brought")
+def losses_ignored() -> Patches:
+    return [(budget, "losing", lambda week: False)]
+
+
+@mutant("a move need not gain what it costs")
+def moves_for_nothing() -> Patches:
+    by_value = was(proposing, "ByValue")
+
+    def cheap(view: Any, knowledge: Any, placer: Any, margin: float, *rest: Any, **named: Any) -> Any:
+        return by_value(view, knowledge, placer, 0.0, *rest, **named)
+
+    return [(proposing, "ByValue", cheap)]
+
+
+@mutant("what one user's samples claim is believed, without a second witness")
+def one_witness_believed() -> Patches:
+    return [(standing, "allowed", lambda anchor, votes: (-math.inf, math.inf))]

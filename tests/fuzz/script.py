@@ -27,7 +27,7 @@ SETTINGS = {
     "canary": "",  # the partition that pald may place jobs of
     "edits_per_s": "20",
     "read_s": "0.005",  # what slurmctld takes for a question
-    "scores": "none",  # none, good, absurd: what the database holds of them
+    "scores": "none",  # none, good, absurd, measured, lied: what the database holds of them
     "deadman": "yes",  # whether the dead man's timer runs
     "moves": "offered",  # with the actuator `move`, to where: as offered in the script, or pald's own choice
 }

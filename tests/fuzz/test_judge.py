@@ -39,7 +39,10 @@ def test_it_reads_nodes_tasks_and_begin_times() -> None:
     assert seconds_later(("--gpus=1", "--begin=now+2minutes")) == 120.0
 
 
-SETTING = {"release": "26.05", "actuator": "pin", "edits_per_s": "20", "canary": "", "deadman": "yes"}
+SETTING = {
+    "release": "26.05", "actuator": "pin", "edits_per_s": "20", "canary": "", "deadman": "yes", "scores": "none",
+    "moves": "offered",
+}  # fmt: skip
 
 
 def waiting(line: int) -> Record:

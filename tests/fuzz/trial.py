@@ -42,6 +42,9 @@ class Court:
         if script["scores"] == "absurd":
             neutral = self._live(replace(script, setting={**script.setting, "scores": "none"}))
             history.neutral = places(first_starts(Overheard(neutral.events)))
+        if script["scores"] == "lied":
+            honest = self._live(replace(script, setting={**script.setting, "scores": "measured"}))
+            history.honest = places(first_starts(Overheard(honest.events)))
         return history
 
     def tried(self, script: Script) -> list[Verdict]:

@@ -58,6 +58,7 @@ class Bench(Palds):
         self.history = History(
             dict.fromkeys(names, GPUS), {name: s[name] for name in SETTINGS}, options, self.heard.events
         )
+        self.history.users = {line: job.user for line, job in enumerate(s.jobs)}
         for line, job in enumerate(s.jobs):
             c.at(START + job.at, partial(self.submit, line))
         for item in s.happenings:

@@ -16,10 +16,10 @@ SLACK_S = 2.0  # slurmctld counts in whole seconds
 MOST_RESTARTS = 4  # Slurm holds a job at its sixth start
 GIVEN_BACK_S = 25.0  # what a nice may need after a start
 UNASKED = re.compile(r"(?:^| )pal:(?:off|stay)(?: |$)")
-ASKED = re.compile(r"(?:^| )pal:move(?:=(?:B:)?([A-Z0-9]+)@([0-9]+)(!?))?(?: |$)")
+ASKED = re.compile(r"(?:^| )pal:move(?:=[0-9]+|=(?:B:)?([A-Z0-9]+)@([0-9]+)(!?))?(?: |$)")
 
 
-def _of_running(update: Updated) -> Iterator[Record]:
+def moved_records(update: Updated) -> Iterator[Record]:
     """Running jobs that it warns, or sends back."""
     if update.requeue or update.signal:
         yield from (r for r in update.before if r.state == "RUNNING" and meant(update.target, r))
@@ -34,7 +34,7 @@ def _begun(facts: Facts, job: Name, at: float) -> Started | None:
 
 def with_its_users_word(facts: Facts) -> Iterator[Verdict]:
     for update in facts.ours:
-        for record in _of_running(update):
+        for record in moved_records(update):
             comment = record.comment or ""
             said = [e for e in facts.said(record.job[0], "says") if e.at <= update.at]
             if said and not facts.before(said[-1], update.content_n):
@@ -49,7 +49,7 @@ def with_its_users_word(facts: Facts) -> Iterator[Verdict]:
 
 def it_is_asked_first(facts: Facts) -> Iterator[Verdict]:
     for update in facts.ours:
-        for record in _of_running(update) if update.requeue else ():
+        for record in moved_records(update) if update.requeue else ():
             word, run = ASKED.search(record.comment or ""), _begun(facts, record.job, update.at)
             if word is None or word[1] is None or run is None or any(True for _ in facts.said(record.job[0], "says")):
                 continue
@@ -80,7 +80,7 @@ def asked_once(facts: Facts) -> Iterator[Verdict]:
 
 def neither_at_first_nor_at_last(facts: Facts) -> Iterator[Verdict]:
     for update in facts.ours:
-        for record in _of_running(update):
+        for record in moved_records(update):
             run = _begun(facts, record.job, update.at)
             if run is None or (update.requeue and any(s.at >= run.at for s in _signals(facts, record.job))):
                 continue  # its move began with the signal
@@ -95,7 +95,7 @@ def seldom(facts: Facts) -> Iterator[Verdict]:
         return  # who knows of no move counts none
     moved: dict[Name, set[float]] = {}
     for update in facts.ours:
-        for record in _of_running(update):
+        for record in moved_records(update):
             run = _begun(facts, record.job, update.at)
             runs = moved.setdefault(record.job, set())
             runs.add(-1.0 if run is None else run.at)
