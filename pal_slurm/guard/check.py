@@ -6,8 +6,9 @@ Verdicts are given in order: what one permitted start takes is gone for the next
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain
 
 from pal_slurm.guard.constraints import (
     check_excluded,
@@ -17,6 +18,7 @@ from pal_slurm.guard.constraints import (
     check_types,
     check_words,
 )
+from pal_slurm.guard.room import NodeRoom
 from pal_slurm.guard.running import check_movable, ring_of
 from pal_slurm.guard.verdict import Cause, No, Permit, Refusal, Rules, Verdict
 from pal_slurm.model import Action, Cluster, Decision, Job, Placement, Request, Shape, Snapshot, Waits
@@ -57,8 +59,7 @@ class _Batch:
     snapshot: Snapshot
     rules: Rules
     gpus_taken: set[tuple[int, int]] = field(default_factory=set)  # (row, slot)
-    cpus_taken: Counter[int] = field(default_factory=Counter)
-    mem_taken: Counter[int] = field(default_factory=Counter)
+    room: NodeRoom = field(init=False)
     exact_on: set[int] = field(default_factory=set)  # rows that an exact pin is about to use
     loose_on: set[int] = field(default_factory=set)  # rows that a pin without slots is about to use
     started: set[tuple[int, int | None]] = field(default_factory=set)
@@ -66,10 +67,10 @@ class _Batch:
     moves: dict[int, Decision] = field(default_factory=dict)  # of running jobs
     begun: list[Job] = field(default_factory=list)
     lent: frozenset[tuple[int, int]] = frozenset()  # GPUs that come free for the job that is looked at
-    cpus_lent: Counter[int] = field(default_factory=Counter)
-    mem_lent: frozenset[int] = frozenset()  # rows
+    stay: set[int] = field(default_factory=set)  # running jobs whose move was refused
 
     def __post_init__(self) -> None:
+        self.room = NodeRoom(self.snapshot.cluster)
         self.jobs = {job.id: job for job in self.snapshot.pending}
         self.running = {job.id: job for job in self.snapshot.running}
         self.tasks.update(job.array_id for job in self.snapshot.running if job.array_id is not None)
@@ -95,6 +96,8 @@ class _Batch:
             if decision.action is Action.START:
                 self._check_pin(job, decision.placement)
         except No as no:
+            if decision.action in OF_RUNNING:
+                self._must_stay(decision)
             return Refusal(decision, no.cause, f"job {decision.job}: {no.said}")
         self._count(job, decision)
         return Permit(decision)
@@ -106,26 +109,35 @@ class _Batch:
         if (job.id, None) in self.started:
             raise No(Cause.TWICE, "it was given a move already in this plan")
         if decision.action is Action.MOVE:
-            self._lend(job, *map(self.running.get, ring_of(decision, self.moves)[1:2]))
-            try:
-                self._check_pin(replace(job, required_nodes="", slots=(), request=_asked(job)), decision.placement)
-            finally:
-                self.lent, self.cpus_lent, self.mem_lent = frozenset(), Counter(), frozenset()
-            if decision.placement is not None:
-                self.count_released(decision.placement)
+            self._check_target(job, decision)
         self.started.add((job.id, None))
         self.begun.append(job)
 
-    def _lend(self, *jobs: Job | None) -> None:
-        """What these hold comes free before the pin is made. Memory that they hold is not told."""
+    def _check_target(self, job: Job, decision: Decision) -> None:
+        ring = [self.running[other] for other in ring_of(decision, self.moves) if other in self.running]
+        if not self.stay.isdisjoint(other.id for other in ring):
+            raise No(Cause.PARTNER, "one of those that would exchange their GPUs with it must stay")
+        self.lent = frozenset(chain.from_iterable(map(self._gpus_of, (job, *ring[1:2]))))
+        self.room.lend(ring or [job])
+        try:
+            self._check_pin(replace(job, required_nodes="", slots=(), request=_asked(job)), decision.placement)
+        finally:
+            self.lent, self.room.lent = frozenset(), []
+        assert decision.placement is not None and job.shape is not None
+        self.count_released(decision.placement)
+        self.room.move(job, job.shape, decision.placement, leaves=bool(ring))
+
+    def _must_stay(self, decision: Decision) -> None:
+        """Then nobody goes who would exchange with it."""
+        self.stay.add(decision.job)
+        for other in ring_of(decision, self.moves):
+            self.room.stay(other)
+
+    def _gpus_of(self, job: Job) -> Iterator[tuple[int, int]]:
         index = self.snapshot.cluster.node_index
-        lent: set[tuple[int, int]] = set()
-        for job in filter(None, jobs):
-            for node, slots in zip(job.nodes, job.gpus, strict=True):
-                lent.update((index[node], slot) for slot in slots if node in index)
-                if node in index:
-                    self.cpus_lent[index[node]] += job.cpus_alloc // len(job.nodes)
-        self.lent, self.mem_lent = frozenset(lent), frozenset(row for row, _ in lent)
+        for node, slots in zip(job.nodes, job.gpus, strict=True):
+            if node in index:
+                yield from ((index[node], slot) for slot in slots)
 
     def _job(self, decision: Decision) -> Job:
         if decision.action not in (Action.START, Action.PLAIN):
@@ -189,7 +201,7 @@ class _Batch:
         check_types(job, placement, cluster)
         check_excluded(job, placement)
         check_reservations(job, placement, self.snapshot.reservations, self.snapshot.taken)
-        self._check_room(job.shape, rows)
+        self.room.check(job.shape, rows)
 
     def _check_nodes(self, placement: Placement) -> list[int]:
         cluster = self.snapshot.cluster
@@ -241,29 +253,14 @@ class _Batch:
                 # The pin without slots takes the lowest free devices: maybe those that the other one names.
                 raise No(Cause.SLOT_RACE, f"on {node} a pin with and one without slots would race for the same GPU")
 
-    def _check_room(self, shape: Shape, rows: list[int]) -> None:
-        cluster, nodes = self.snapshot.cluster, len(rows)
-        for row in rows:
-            node = cluster.node_names[row]
-            if shape.cpus_on_each(nodes) > cluster.cpus_free[row] + self.cpus_lent[row] - self.cpus_taken[row]:
-                raise No(Cause.CPUS, f"{node} has too few CPUs free")
-            if row in self.mem_lent:
-                continue
-            if shape.mem_on_each(nodes) > cluster.mem_free_mb[row] - self.mem_taken[row]:
-                raise No(Cause.MEMORY, f"{node} has too little memory free")
-
     def _count(self, job: Job, decision: Decision) -> None:
         self.started.add((job.id, decision.task))
         if job.array_id is not None:
             self.tasks[job.array_id] += 1
         if decision.action is not Action.START or decision.placement is None or job.shape is None:
             return
-        nodes = len(decision.placement.nodes)
         self.count_released(decision.placement)
-        for node in decision.placement.nodes:
-            row = self.snapshot.cluster.node_index[node]
-            self.cpus_taken[row] += job.shape.cpus_on_each(nodes)
-            self.mem_taken[row] += job.shape.mem_on_each(nodes)
+        self.room.start(job.shape, decision.placement)
 
 
 def _asked(job: Job) -> Request:

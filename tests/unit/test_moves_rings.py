@@ -205,3 +205,55 @@ def test_when_a_node_of_a_ring_is_drained_in_the_middle_everybody_runs_who_has_r
     home.live(60)
     everybody = [home.state(job) for job in (*ring.jobs, ring.rival)]
     assert everybody.count("RUNNING") == 8, "all GPUs are used again"
+
+
+@pytest.mark.parametrize(
+    ("rest", "light", "heavy"),
+    [
+        (("-c22",), ("-c1",), ("-c6",)),  # of 32 CPUs
+        (("--mem=60000",), ("--mem=1000",), ("--mem=40000",)),  # of 128,000 MB
+    ],
+    ids=["cpus", "memory"],
+)
+def test_two_exchanges_on_one_node_are_given_its_room_once(
+    make_house: Make, rest: tuple[str, ...], light: tuple[str, ...], heavy: tuple[str, ...]
+) -> None:
+    """Each of the two alone has room there; both together would leave one without GPUs."""
+    house = make_house(count=2, **QUICK_MOVES)
+    jobs = []
+    for words in (("--gres=gpu:2", *rest), *[("--gres=gpu:1", *words) for words in (light, light, heavy, heavy)]):
+        jobs.append(house.submit("--comment=pal:move", *words, runs=LONG_S))
+        house.live(6)
+    _, *jobs = jobs
+    were = {job: house.where(job) for job in jobs}
+    assert [list(were[job]) for job in jobs] == [["n1"], ["n1"], ["n2"], ["n2"]]
+    wanted, partner = Wanted(house), dict(zip(jobs, [*jobs[2:], *jobs[:2]], strict=True))
+    for job in jobs:
+        ((node, slots),) = were[partner[job]].items()
+        wanted.move(job, there(node, *slots), partner=partner[job])
+    house.live(40)
+    assert [house.job(job).record.restarts for job in jobs] == [1, 0, 1, 0]
+    assert [house.where(job) for job in jobs] == [were[jobs[2]], were[jobs[1]], were[jobs[0]], were[jobs[3]]]
+
+
+def test_a_ring_that_falls_leaves_its_room_to_others(make_house: Make) -> None:
+    """The second member of the first ring may not go: what the first one would have left is not given away."""
+    house = make_house(count=2, **QUICK_MOVES)
+    words = [("--gres=gpu:2", "-c30"), *[("--gres=gpu:1", "-c1")] * 2, *[("--gres=gpu:1", "-c2")] * 2]
+    jobs = []
+    for some in words:
+        jobs.append(house.submit("--comment=pal:move", *some, runs=LONG_S))
+        house.live(6)
+    _, a, b, c, d = jobs
+    assert list(house.where(a)) == list(house.where(b)) == ["n1"] and list(house.where(c)) == ["n2"]
+    house.user_edits(c, comment="pal:stay")
+    decisions = []
+    for job, partner in ((a, c), (c, a), (b, d), (d, b)):
+        ((node, slots),) = house.where(partner).items()
+        terms = MoveTerms(60.0, 600.0, 1.2, partner)
+        decisions.append(Decision(job, None, Action.MOVE, Reason.BETTER_GPUS, there(node, *slots), 1.0, terms=terms))
+    rules = Rules(disable_job_shrink=True, moves=MoveRules(first_s=0.0, share=0.5, at_once=20))
+    refused = {
+        v.decision.job: v.reason for v in check(decisions, house.slurm.snapshot(), rules) if isinstance(v, Refusal)
+    }
+    assert refused == {a: Cause.PARTNER, c: Cause.NO_CONSENT, b: Cause.PARTNER, d: Cause.CPUS}

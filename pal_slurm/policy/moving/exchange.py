@@ -138,5 +138,11 @@ def _steps(alike: Sequence[RunsNow], between: Between) -> FloatArray:
 
 
 def _may_have(one: RunsNow, other: RunsNow, view: Snapshot) -> bool:
-    rows = [view.cluster.node_index[name] for name in other.job.nodes]
+    cluster, shape, nodes = view.cluster, one.need.shape, len(other.job.nodes)
+    rows = [cluster.node_index[name] for name in other.job.nodes]
+    theirs = other.need.shape.mem_on_each(nodes)
+    if (cluster.cpus_free[rows] + other.job.cpus_alloc // nodes < shape.cpus_on_each(nodes)).any():
+        return False
+    if (cluster.mem_free_mb[rows] + theirs < shape.mem_on_each(nodes)).any():
+        return False
     return any(area.mask is None or bool(area.mask[rows].all()) for area in one.need.areas)
