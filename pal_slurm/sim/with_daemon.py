@@ -32,7 +32,7 @@ from pal_slurm.sim.slurm.backend import SimSlurm
 from pal_slurm.sim.slurm.controller import Controller
 from pal_slurm.sim.slurm.jobs import SimJob, with_gpus
 from pal_slurm.sim.slurm.leasing import Leasing
-from pal_slurm.sim.slurm.machine import bits, nodes_of
+from pal_slurm.sim.slurm.machine import bits, nodes_of, words_of
 from pal_slurm.sim.slurm.setup import SlurmSetup
 from pal_slurm.sim.workload import Work
 from pal_slurm.sim.worlds import World
@@ -120,7 +120,9 @@ def run(
     jobs: dict[int, SimJob] = {}
     lost: dict[int, float] = {}
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as home:
-        pald = SimPald(SimSlurm(controller), settings(Path(home), _of(spec) | _nested(keys)), knowledge)
+        pald = SimPald(
+            SimSlurm(controller, words_of(setting.cluster)), settings(Path(home), _of(spec) | _nested(keys)), knowledge
+        )
         controller.plugin = Leasing(pald.alive, told=lambda: pald.sign.told_s)
         for place, work in enumerate(load.works):
             record = partial(_record, work, names[work.app.name])

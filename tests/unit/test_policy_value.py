@@ -246,6 +246,7 @@ def test_in_fourfold_overload_nobody_waits_past_his_bound_and_no_bound_grows() -
     cluster = parse_cluster("16x4/4")
     sources = Sources("synthetic:jobs=500", options=Options(limit_factor=2.0), costs=parse_costs("1/1/3/8"), share=4.0)
     drawn = Worlds(sources, cluster)(1)
+    assert drawn.load.works[-1].submit - drawn.load.works[0].submit > 86_400.0  # for a day and more
     watched = Watched("watched", cluster, drawn.known, compose("packed", order="fifo", patience="value"))
     outcome = Engine(cluster, drawn.truth, drawn.load, watched, ClusterRules()).run()
     assert len(watched.most) > 10

@@ -15,6 +15,10 @@ from pal_slurm.sim.daemon import Effort
 from pal_slurm.sim.engine import ClusterRules
 from pal_slurm.sim.outcome import TraceOutcome
 from pal_slurm.sim.policies import PolicySpec, Setting
+from pal_slurm.sim.slurm.backend import SimSlurm
+from pal_slurm.sim.slurm.controller import Controller
+from pal_slurm.sim.slurm.machine import nodes_of, words_of
+from pal_slurm.sim.slurm.setup import SlurmSetup
 from pal_slurm.sim.with_daemon import run
 from pal_slurm.sim.worlds import Sources, World, Worlds
 
@@ -42,6 +46,16 @@ def test_every_job_runs_once_and_not_faster_than_its_gpus_can() -> None:
     assert (outcome.end_s - outcome.start_s >= [0.99 * seconds for seconds in best]).all()
     assert effort.done(EditKind.PIN, EditKind.PLAIN) == 25
     assert effort.ends.keys() == {"ok"}
+
+
+@pytest.mark.parametrize("shape", ["8x2", "8x2/2", "8x2/2/4", "16x2/2/4/8"])
+def test_pald_sees_every_level_of_the_network_as_the_bare_policy_does(shape: str) -> None:
+    cluster = parse_cluster(shape)
+    controller = Controller(nodes_of(cluster), {"gpu": cluster.node_names}, SlurmSetup(), 0.0)
+    seen = SimSlurm(controller, words_of(cluster)).snapshot().cluster
+    assert seen.rack.tolist() == cluster.rack.tolist()
+    assert [level.tolist() for level in seen.above] == [level.tolist() for level in cluster.above]
+    assert len(seen.above) == max(shape.count("/") - 1, 0)
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from pal_slurm.model import Cluster
-from pal_slurm.slurm.nodes import UNFIT, NodeRecord
+from pal_slurm.slurm.nodes import PLAIN_WORDS, UNFIT, NodeRecord, SiteWords
 
 
 class Part(NamedTuple):
@@ -125,3 +125,13 @@ def nodes_of(cluster: Cluster) -> list[Node]:
         )
         for row, name in enumerate(cluster.node_names)
     ]
+
+
+def words_of(cluster: Cluster) -> SiteWords:
+    """What its topology tells, where there is more of it than racks."""
+    if not cluster.above:
+        return PLAIN_WORDS
+    levels = (cluster.rack, *cluster.above)
+    return SiteWords(
+        levels=tuple(dict(zip(cluster.node_names, map(str, level.tolist()), strict=True)) for level in levels)
+    )
