@@ -48,7 +48,8 @@ def read_hint(comment: str | None) -> Hint:
     consent = said_in(words) if "pal:" in comment.lower() else NO_CONSENT
     app = named[4:] if named and fine else None
     by = next((word[7:] for word in words if word.startswith("pal:by=") and BY_TIME.fullmatch(word, 7)), "")
-    return Hint(app, "pal:off" in words, not fine, consent, "pal:same" in words, "pal:dearer" in words, by=by)
+    off, same, dearer, share = (f"pal:{word}" in words for word in ("off", "same", "dearer", "share"))
+    return Hint(app, off, not fine, consent, same, dearer, share, by=by)
 
 
 class Trust(NamedTuple):

@@ -89,6 +89,7 @@ def why_of(
         due=due,
         same=_same(job),
         same_up=same_up,
+        share=job.hint.share,
     )
 
 
@@ -144,7 +145,7 @@ def sentences(why: Why) -> Iterator[str]:
     yield _what_it_is(why)
     yield _verdict(why)
     yield REASONS[why.decision.reason]
-    yield from filter(None, (_held_to(why), _owed(why.due)))
+    yield from filter(None, (_held_to(why), SHARES if why.share else "", _owed(why.due)))
     if why.decision.action is Action.WAIT:
         free, ahead = _were_free(why.free_gpus), _count(why.ahead, "job")
         yield f"{free} in its partitions when the plan began; {ahead} came before it."
@@ -232,6 +233,9 @@ def _owed(due: Due | None) -> str:
     ]
     told = f"{whose} {', '.join(parts) or ('nothing for now' if due.shares else 'what is not worked out yet')}"
     return f"{told}: {due.owed_s:.0f} s of its best GPUs by then; {shown(due.owner)} weighs {due.weight:.3g}."
+
+
+SHARES = "It says pal:share; it has its GPUs to itself all the same, for pald puts no two jobs on one GPU."
 
 
 def _held_to(why: Why) -> str:

@@ -50,6 +50,7 @@ class Why:
     due: Due | None = None  # what it is owed, where an entitlement counts
     same: str = ""  # the GPU model that its pal:same holds it to; `-`: it said so, and may have any now
     same_up: bool = True  # some of that model can be used
+    share: bool = False  # it says pal:share
 
     @property
     def ref(self) -> JobRef:

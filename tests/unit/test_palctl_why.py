@@ -32,6 +32,7 @@ from pal_slurm.model import (
     ScoreTable,
     homogeneous,
     predict,
+    read_hint,
 )
 from pal_slurm.report.jobs import job_rows
 from pal_slurm.report.why import sentences, why_of
@@ -72,6 +73,28 @@ def test_why_tells_slots_factors_and_what_slurms_own_choice_would_have_cost() ->
         "Slurm's own choice: n1:g0,g1, span node: 0.2 s/step x 1.500 (slowest GPU) x 1.100 (span) = 0.33 s/step.",
         "Slurm's own choice would have cost 0.33 s/step, 50.0% more than 0.22 s/step.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("comment", "share"),
+    [
+        ("app:resnet pal:share", True), ("pal:share", True), ("pal:shared", False), ("pal:share=2", False),
+        ("PAL:SHARE", False), ("pal:same pal:dearer", False), ("x\x07 pal:share", False), ("", False),
+    ],
+)  # fmt: skip
+def test_why_tells_that_it_says_pal_share_and_that_nothing_follows(
+    comment: str, share: bool, store: Store, site: Path
+) -> None:
+    hint = read_hint(comment)
+    assert (hint.share, hint.same, hint.dearer) == (share, "pal:same" in comment, "pal:dearer" in comment)
+    job = waiting(7, 2, submit=100, partitions=("gpu",), hint=hint)
+    told = why_of(
+        Decision(7, None, Action.WAIT, Reason.NO_ROOM), job, snapshot(job, cluster=CLUSTER), knowledge(), "pin"
+    )
+    decided = DecisionRepo(store, "c")
+    decided.record([told])
+    (kept,) = decided.of_job(7)
+    assert any("pal:share" in sentence for sentence in sentences(kept)) == share
 
 
 def test_why_and_jobs_tell_whether_it_may_be_moved() -> None:
