@@ -1,7 +1,7 @@
 """Many exchanges at once on full clusters of real Slurms, by pald's own choice: none on a wrong GPU, no lease too late.
 
-A ring is no plan of pald's (decision 0017): in each round here all jobs of a full cluster leave their GPUs at the same
-time, two by two, and each takes what another one left.
+In each round all jobs of a full cluster leave their GPUs at the same time, two by two or in rings of eight, and each
+takes what another one left.
 """
 
 from __future__ import annotations
@@ -39,15 +39,25 @@ class Everybody:
         self.log = {}
         self.app: dict[int, str] = {}
         for number in range(2 * nodes):
-            app = "resnet" if number % 2 else "bert"
             log = logs(cluster, f"says-{number}")
             log.touch()
             log.chmod(0o666)
-            words = (f"--comment=app:{app} pal:move", "--gres=gpu:2", "-t", "600")
+            words = (f"--comment=app:{self.app_of(number)} pal:move", "--gres=gpu:2", "-t", "600")
             job = cluster.submit(*words, wrap=SAYS.format(log=log))
-            self.app[job], self.log[job] = app, log
+            self.app[job], self.log[job] = self.app_of(number), log
         for job in self.app:
-            cluster.wait_state(job, "RUNNING", within=120)
+            cluster.wait_state(job, "RUNNING", within=240)
+
+    def app_of(self, number: int) -> str:
+        return "resnet" if number % 2 else "bert"
+
+    def scores(self, number: int, before: Held) -> Iterator[str]:
+        """Whoever minds sits on slow GPUs from now on."""
+        for job, where in before.items():
+            slow = 4.0 + number / 1000 if self.app[job] == "resnet" else 1.0 - number / 1000
+            for place in places(where):
+                yield f"{place},A,{slow}"
+                yield f"{place},B,1.0"
 
     def held(self) -> Held:
         return {job: self.cluster.gpu_indices(job) for job in self.app}
@@ -61,17 +71,12 @@ class Everybody:
             store.close()
 
     def exchange(self, number: int) -> None:
-        """Whoever minds sits on slow GPUs from now on; all change places."""
+        """All change places."""
         before = self.held()
-        rows = ["node,slot,class,score"]
-        for job, where in before.items():
-            slow = 4.0 + number / 1000 if self.app[job] == "resnet" else 1.0 - number / 1000
-            for node, slots in where.items():
-                for slot in slots.split(","):
-                    rows += [f"{node},{slot},A,{slow}", f"{node},{slot},B,1.0"]
+        rows = ["node,slot,class,score", *self.scores(number, before)]
         (self.home / "scores.csv").write_text("\n".join(rows) + "\n")
         self.pald.palctl("scores", "import", str(self.home / "scores.csv"))
-        wait_for(lambda: self.over() == Counter({number: len(self.app)}), f"round {number}", 240)
+        wait_for(lambda: self.over() == Counter({number: len(self.app)}), f"round {number}", 600)
         self.judge(number, before)
         newest = max(of[-1].started_at or 0.0 for of in self.moves().values())
         wait_for(lambda: time.time() > newest + PAYS_S, "it has paid", 60)
@@ -93,6 +98,40 @@ class Everybody:
     def said(self, job: int) -> tuple[int, str]:
         count, _, where = self.log[job].read_text().splitlines()[-1].partition(" ")
         return int(count), where
+
+
+class Turning(Everybody):
+    """Eight by eight, each is best off where the next one runs: an application, and a class, of its own each."""
+
+    def app_of(self, number: int) -> str:
+        return f"app{number}"
+
+    def next_of(self, job: int) -> int:
+        jobs = list(self.app)
+        at = jobs.index(job)
+        return jobs[at // 8 * 8 + (at + 1) % 8]
+
+    def scores(self, number: int, before: Held) -> Iterator[str]:
+        for job in self.app:
+            for other, where in before.items():
+                score = 1.0 - number / 1000 if other == self.next_of(job) else 4.0 + number / 1000
+                for place in places(where):
+                    yield f"{place},{class_of(self.app[job])},{score}"
+
+    def judge(self, number: int, before: Held) -> None:
+        super().judge(number, before)
+        for job, of in self.moves().items():
+            assert of[-1].partner == self.next_of(job) and len(of[-1].ring) == 8, of[-1]
+
+
+def class_of(app: str) -> str:
+    return app.replace("app", "K")
+
+
+def places(where: dict[str, str]) -> Iterator[str]:
+    for node, slots in where.items():
+        for slot in slots.split(","):
+            yield f"{node},{slot}"
 
 
 @pytest.mark.slow
@@ -134,3 +173,22 @@ def test_sixty_moves_a_minute_on_sixteen_nodes(large: Minicluster, tmp_path: Pat
         dead = sorted(move.dead_s or 0.0 for move in made)
         rate = 60 * len(made) / took
         print(f"{large.release}: {len(made)} moves, {rate:.0f} a minute, each right; dead {dead[len(dead) // 2]:.0f} s")
+
+
+@pytest.mark.slow
+@pytest.mark.slurm("26.05", "24.11")
+def test_a_hundred_rings_of_eight_on_a_full_cluster_four_at_once(large: Minicluster, tmp_path: Path) -> None:
+    apps = {f"app{number}": {"class": class_of(f"app{number}")} for number in range(32)}
+    names = ["A", *(app["class"] for app in apps.values())]
+    keys = {**MOVES, "moves.at_once": 32, "apps": apps, "classes.names": names}
+    with Pald(large, tmp_path, keys) as pald, large.leases():
+        assert pald.once() == 0
+        pald.start()
+        everybody = Turning(large, pald, tmp_path, 16)
+        for number in range(1, 26):
+            everybody.exchange(number)
+        made = [move for of in everybody.moves().values() for move in of]
+        dead = sorted(move.dead_s or 0.0 for move in made)
+        said = f"{len(made) // 8} rings of eight, {len(made)} moves, each right"
+        print(f"{large.release}: {said}; dead {dead[len(dead) // 2]:.0f} s, at most {dead[-1]:.0f} s")
+        assert len(made) == 800
