@@ -1,7 +1,8 @@
 """What becomes of a mover when something goes wrong: each state x each fault, on SimSlurm.
 
 `python -m tests.moves_faults` prints the table that stands in docs/moves.md. In each cell pald moves a job of two GPUs
-from n1 to n3; in the state `waits` that of another job, which takes its own GPUs and is slow to end.
+from n1 to n3; in the states from `waiting` on those of another job, which takes its own GPUs, or a third one's, and is
+slow to end.
 """
 
 from __future__ import annotations
@@ -33,24 +34,39 @@ class Mover:
     """A house with one job on its way."""
 
     def __init__(
-        self, house: House, *, swap: bool = False, words: str = "pal:move", answers: bool = False, head: bool = False
+        self,
+        house: House,
+        *,
+        ring: int = 1,
+        words: str = "pal:move",
+        answers: bool = False,
+        head: bool = False,
+        rival: bool = False,
     ) -> None:
+        """`ring`: so many exchange their GPUs; `rival`: somebody whom nobody leases waits for them."""
         self.house, self.other = house, 0
         manners = Manners(3.0, 20.0, requeues) if answers else Manners(term_s=3.0, answer=None)
         self.job = self._run(manners, f"--comment={words}", "--gres=gpu:2")
         wanted = Wanted(house)
-        if swap:
+        if ring > 1:
             self._run(Manners(), "--gres=gpu:2")  # the rest of n1
-            self.other = self._run(Manners(term_s=9.0), "--comment=pal:move", "--gres=gpu:2")
+            slow = Manners(term_s=9.0)
+            members = [self.job, *(self._run(slow, "--comment=pal:move", "--gres=gpu:2") for _ in range(ring - 1))]
+            self.other = members[1]
             self.target, self.slots = next(iter(house.where(self.other).items()))
-            ((node, slots),) = house.where(self.job).items()
-            wanted.move(self.other, there(node, *slots), partner=self.job)
         else:
             self.target, self.slots = "n3", SLOTS
-        if head:
+        if head or rival:
+            house.lua_alive = not rival
             house.submit("-N4", "--gres=gpu:4")
             house.live(3)
-        wanted.move(self.job, there(self.target, *self.slots), partner=self.other or None)
+            house.lua_alive = True
+        if ring == 1:
+            wanted.move(self.job, there(self.target, *self.slots))
+        else:
+            for job, holder in zip(members, [*members[1:], self.job], strict=True):
+                ((node, slots),) = house.where(holder).items()
+                wanted.move(job, there(node, *slots), partner=holder)
 
     def _run(self, manners: Manners, *options: str) -> int:
         job = self.house.submit(*options, runs=LONG_S, manners=manners)
@@ -103,9 +119,29 @@ def ending(house: House) -> Mover:
 
 
 def waiting(house: House) -> Mover:
-    mover = Mover(house, swap=True)
+    return _waits(Mover(house, ring=2))
+
+
+def _waits(mover: Mover) -> Mover:
     mover.until(lambda: mover.state == "PENDING")
     return mover
+
+
+def turning(house: House) -> Mover:
+    """In a ring of three."""
+    return _waits(Mover(house, ring=3))
+
+
+def closed(house: House) -> Mover:
+    """Its fence is made, and nobody was asked to go."""
+    mover = Mover(house, ring=2, rival=True)
+    mover.until(lambda: mover.step() is EditKind.FENCE)
+    return mover
+
+
+def kept(house: House) -> Mover:
+    """It waits behind its fence."""
+    return _waits(Mover(house, ring=2, rival=True))
 
 
 def pinned(house: House) -> Mover:
@@ -123,8 +159,8 @@ def runs(house: House) -> Mover:
 
 
 STATES: Mapping[str, Callable[[House], Mover]] = {
-    "warned": warned, "silent": silent, "saving": saving, "ending": ending, "waiting": waiting, "pinned": pinned,
-    "runs": runs,
+    "warned": warned, "silent": silent, "saving": saving, "ending": ending, "waiting": waiting, "turning": turning,
+    "closed": closed, "kept": kept, "pinned": pinned, "runs": runs,
 }  # fmt: skip
 
 
@@ -212,7 +248,7 @@ def job_requeues_twice(m: Mover) -> None:
 
 def user_names_a_node(m: Mover) -> None:
     if m.state == "PENDING":
-        m.house.user_edits(m.job, required_nodes="n2")
+        m.house.user_edits(m.job, required_nodes="n4")
 
 
 def undo_all(m: Mover) -> None:
@@ -299,6 +335,7 @@ def told(m: Mover) -> str:
     else:
         assert state in ("COMPLETED", "CANCELLED"), f"it is {state}, reason {found.record.reason}"
         said = state.lower()
+    assert not m.house.controller.reservations or "maint" in str(m.house.controller.reservations), "a fence is left"
     watched = m.house.pald.pald.cycle.books.ledger.watched()
     assert not [i for i in watched if i.edit.job == m.job and i.move is not None], "watched for ever"
     assert not m.house.pald.pald.cycle.movers.repo.open(), "a move goes on for ever"

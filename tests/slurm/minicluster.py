@@ -26,12 +26,12 @@ def tool(*argv: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
     return subprocess.run([TOOL, *argv], capture_output=True, text=True, timeout=timeout, check=False)
 
 
-def wait_for(condition: Callable[[], bool], what: str, within: float = 30.0) -> None:
+def wait_for(condition: Callable[[], bool], what: str, within: float = 30.0, every: float = 0.05) -> None:
     """Until `condition()`; a failed assertion with `what` in it at the deadline."""
     deadline = time.monotonic() + within
     while not condition():
         assert time.monotonic() < deadline, f"not within {within:.0f} s: {what}"
-        time.sleep(0.05)
+        time.sleep(every)
 
 
 def _thread_states(pid: int) -> Iterator[str]:

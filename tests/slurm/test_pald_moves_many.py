@@ -36,6 +36,7 @@ class Everybody:
     def __init__(self, cluster: Minicluster, pald: Pald, home: Path, nodes: int) -> None:
         self.cluster, self.pald, self.home = cluster, pald, home
         self.nodes = cluster.nodes[:nodes]
+        self.repo = MoveRepo(open_store(f"sqlite:///{pald.database}"), pald.cluster_name)
         self.log = {}
         self.app: dict[int, str] = {}
         for number in range(2 * nodes):
@@ -63,12 +64,8 @@ class Everybody:
         return {job: self.cluster.gpu_indices(job) for job in self.app}
 
     def moves(self) -> dict[int, list[Move]]:
-        store = open_store(f"sqlite:///{self.pald.database}")
-        try:
-            every = MoveRepo(store, self.pald.cluster_name).since(0.0)
-            return {job: [move for move in every if move.job == job] for job in self.app}
-        finally:
-            store.close()
+        every = self.repo.since(0.0)
+        return {job: [move for move in every if move.job == job] for job in self.app}
 
     def exchange(self, number: int) -> None:
         """All change places."""
@@ -76,7 +73,7 @@ class Everybody:
         rows = ["node,slot,class,score", *self.scores(number, before)]
         (self.home / "scores.csv").write_text("\n".join(rows) + "\n")
         self.pald.palctl("scores", "import", str(self.home / "scores.csv"))
-        wait_for(lambda: self.over() == Counter({number: len(self.app)}), f"round {number}", 600)
+        wait_for(lambda: self.over() == Counter({number: len(self.app)}), f"round {number}", 600, every=0.5)
         self.judge(number, before)
         newest = max(of[-1].started_at or 0.0 for of in self.moves().values())
         wait_for(lambda: time.time() > newest + PAYS_S, "it has paid", 60)

@@ -259,7 +259,7 @@ def _hand_over(move: Move, job: Job, scene: Scene, why: str) -> Next:
 
 
 def _is_handed(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
-    ahead = bears_our_nice(move, job) and changed(move, steps, job)
+    ahead = bears_our_nice(move, job) and changed(move, steps, job, scene.placed)
     if ahead and (first := _give_nice_back(move, steps, job, scene)):
         return first
     if still_pinned(steps, job) and not _unsure(steps[-1], scene) and made_of(steps, EditKind.UNPIN) < 2 * MOST_TRIES:

@@ -163,6 +163,9 @@ class Movers:
         fenced = fenced and standing.keys() >= set(move.others)
         alone = bool(there) and move.partner not in self.going
         scene = replace(scene, fenced=fenced, left_alone=alone)
+        if move.handed and job is not None and job.pending and job.required_nodes:
+            made = (i for i in self.ledger.of_job(job.id) if i.written_at >= move.began_at)
+            return replace(scene, placed=tuple(i.edit.nodes for i in made if isinstance(i.edit, Pin)))
         if job is None or not job.pending or move.target is None or move.handed:
             return scene
         last = steps[-1]

@@ -59,3 +59,4 @@ class Scene:
     fenced: bool = False  # its reservation stands
     left_alone: bool = False  # the one whose GPUs it takes was to go, and stays where it is
     home: Placement | None = None  # instead of a target that can't be had: the fence has kept it for it
+    placed: tuple[tuple[str, ...], ...] = ()  # once it was handed over: nodes that the planner pinned it to

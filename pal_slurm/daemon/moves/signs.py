@@ -29,16 +29,15 @@ def bears_our_nice(move: Move, job: Job) -> bool:
     return move.ahead is not None and job.nice == move.ahead != move.nice
 
 
-def changed(move: Move, steps: Sequence[Intent], job: Job) -> str:
-    """What somebody else has asked for since."""
-    pins = [(i.edit.nodes, i.edit.slots or ()) for i in steps if isinstance(i.edit, Pin)]
-    known = [*pins, (move.old.nodes, move.old.slots or ())]
-    if job.required_nodes and not any(job.asks_for(nodes, ()) for nodes, _ in known):
+def changed(move: Move, steps: Sequence[Intent], job: Job, placed: Sequence[tuple[str, ...]] = ()) -> str:
+    """What somebody else has asked for since. `placed`: nodes that the planner pinned it to."""
+    known = [move.old.nodes, *placed, *(i.edit.nodes for i in steps if isinstance(i.edit, Pin))]
+    if job.required_nodes and not any(job.asks_for(nodes, ()) for nodes in known):
         return f"its node list is now {job.required_nodes}"
     if job.dependency or job.reservation:
         return "it waits for other jobs now" if job.dependency else "it is in a reservation now"
     asked, made = job.request, move.original
-    if job.pending and asked.min_nodes > max(made.min_nodes, *(len(nodes) for nodes, _ in known)):
+    if job.pending and asked.min_nodes > max(made.min_nodes, *map(len, known)):
         return "it asks for more nodes now"  # ahead of the queue stands what it had (P5)
     if job.pending and move.time_limit_s is not None and (job.time_limit_s or MOST_S) > move.time_limit_s:
         return "it asks for more time now"
