@@ -191,6 +191,9 @@ class SteppingSlurm:
         self._cluster.pass_time()
         return self.inner.apply(edits)
 
+    def bound(self, jobs: Sequence[int]) -> dict[int, str]:
+        return self.inner.bound(jobs)
+
     def lift(self, jobs: Sequence[int]) -> None:
         self._cluster.pass_time()
         self.inner.lift(jobs)

@@ -20,8 +20,7 @@ from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.leases.begins import lapsed, told
 from pal_slurm.daemon.leases.keeping import LeaseRules, lease_again, renewals
 from pal_slurm.daemon.leases.passing import Known
-from pal_slurm.daemon.moves.budget import rules_of_moves, sum_of
-from pal_slurm.daemon.moves.costs import Costs
+from pal_slurm.daemon.moves.budget import sum_of
 from pal_slurm.daemon.moves.movers import Movers
 from pal_slurm.daemon.moves.proposing import proposals
 from pal_slurm.daemon.odd import planned
@@ -146,10 +145,7 @@ class Cycle:
     def _move_on(self, round: Round) -> None:
         """Moves that were begun, and how much may be begun."""
         caps, week = self.slurm.capabilities(), self.movers.week(round)
-        self.movers.costs = Costs.learned(self.config.moves, week)
-        sure = self.movers.proven(self.config, round.now)
-        fences = self.writer.rights.may_fence(self.clock.monotonic())
-        self.rules = replace(self.rules, moves=rules_of_moves(self.config, week, round.now, caps, sure, fences))
+        self.rules = replace(self.rules, moves=self.movers.rules(self.config, week, round.now, caps))
         self.movers.tend(round, self.rules, caps)
         round.report.moving, round.report.week = len(self.movers.in_hand()), sum_of(week)
 
@@ -233,6 +229,10 @@ class Cycle:
         with self.faults.contained("reasons"):
             self._tell(round.decisions, round)
         round.moves, refused = self._starts.of_running(of_running, round)
+        if round.moves and self.movers.bind(round):
+            self.rules = self.movers.binding(self.rules)
+            round.moves, more = self._starts.of_running(of_running, round)
+            refused += more
         if refused:
             self.books.ledger.refuse(refused)
         return passing

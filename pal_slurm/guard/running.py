@@ -53,6 +53,8 @@ def _check_job(job: Job | None, now: float, rules: Rules) -> MoveRules:
         raise No(Cause.MOVES_OFF, "moves are switched off")
     _check_kind(job)
     _check_consent(job, moves)
+    if job.id in moves.bound:
+        raise No(Cause.BOUND, moves.bound[job.id])
     if job.consent.ahead_s > MOST_AHEAD_S:
         raise No(Cause.MOVE_BUDGET, f"it wants {job.consent.ahead_s} s to save: its target would stand empty for it")
     if now < (job.start or now) + moves.first_s:

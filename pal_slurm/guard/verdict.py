@@ -29,6 +29,7 @@ class MoveRules:
     going_on: frozenset[int] = frozenset()  # jobs
     on_way: int = 0  # of these, those whose place is not yet the planner's to find: `at_once` is about them
     saving: Mapping[str, int] = field(default_factory=dict)  # of these, by user: those that have been asked to save
+    bound: Mapping[int, str] = field(default_factory=dict)  # jobs that would lose by a requeue what no pin gives back
     losers: frozenset[str] = frozenset()  # users whose jobs' moves did not pay
     lost_gpu_s: float = 0.0
 
@@ -58,6 +59,7 @@ class Cause(StrEnum):
     MOVES_OFF = "moves-off"
     MOVE_BUDGET = "move-budget"
     NEAR_LIMIT = "near-limit"
+    BOUND = "bound"
     WOULD_BE_TAKEN = "would-be-taken"
     PARTNER = "partner"
     NO_LEASE = "no-lease"

@@ -75,6 +75,9 @@ class Slurm(Protocol):
     def apply(self, edits: Sequence[Edit]) -> list[EditResult]:
         """Write, re-read, compare; one result per edit, in order."""
 
+    def bound(self, jobs: Sequence[int]) -> dict[int, str]:
+        """Of these running jobs those that would lose by a requeue what no pin gives back, and why."""
+
     def lift(self, jobs: Sequence[int]) -> None:
         """End the fences of these jobs; one that has ended by itself is no error."""
 

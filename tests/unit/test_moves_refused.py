@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
+from pal_slurm.daemon.moves.machine import next_step
+from pal_slurm.daemon.moves.movers import BOUND_S
+from pal_slurm.daemon.moves.scene import Do, Later, Scene
 from pal_slurm.daemon.rights import AGAIN_S
 from pal_slurm.daemon.undo import fences, one, undo
 from pal_slurm.errors import BadInput
-from pal_slurm.model import EditKind, Ending
-from tests.moving import QUICK_MOVES, moves_of
+from pal_slurm.model import EditKind, Ending, JobState, Outcome, Renice
+from tests.moving import QUICK_MOVES, Wanted, moves_of, there
 from tests.simpald import House
 from tests.unit.test_moves_fence import Full
+from tests.unit.test_moves_held import MOVE, REQUEUE, RUNS, a_step
 
 Make = Callable[..., House]
 TWICE_A_DAY = {**QUICK_MOVES, "moves": {**QUICK_MOVES["moves"], "per_job": 2}}
@@ -83,3 +88,44 @@ def test_undo_of_one_job_ends_its_fence_too_and_no_other_one(make_house: Make, s
     with pytest.raises(BadInput):
         one(found, full.jobs[2])
     house.pald = house.another()
+
+
+def test_who_would_lose_by_a_requeue_what_no_pin_gives_back_stays_and_palctl_why_says_so(make_house: Make) -> None:
+    house = make_house(**QUICK_MOVES)
+    job = house.submit("--comment=pal:move", "--gres=gpu:2", runs=50_000.0)
+    house.live(5)
+    house.job(job).bound = "it has a deadline"
+    Wanted(house).move(job, there("n3", 1, 3))
+    house.live(10)
+    assert moves_of(house, job) == [] and house.job(job).record.restarts == 0
+    (said,) = [row.said for row in house.pald.pald.cycle.books.ledger.refused(job)]
+    assert said == f"job {job}: it has a deadline"
+    house.job(job).bound = ""
+    house.live(BOUND_S)
+    Wanted(house).move(job, there("n3", 1, 3))
+    house.live(10)
+    assert house.where(job) == {"n3": (1, 3)}
+
+
+def test_where_one_of_two_is_bound_the_other_one_does_not_go_either(make_house: Make) -> None:
+    house = make_house(**QUICK_MOVES)
+    full = Full(house)
+    house.controller.cancel(full.rival)
+    house.job(full.jobs[1]).bound = "it holds licenses"
+    full.exchange()
+    house.live(20)
+    assert [moves_of(house, job) for job in full.jobs[:2]] == [[], []]
+
+
+PINNED = replace(
+    RUNS, state=JobState.PENDING, restarts=1, nice=-500, nodes=(), gpus=(), eligible=1030, required_nodes="n4"
+)
+
+
+@pytest.mark.parametrize(("placed", "back"), [((), True), ((("n4",),), False)], ids=["its user", "the planner"])
+def test_who_was_handed_over_keeps_his_place_until_he_runs_but_where_his_user_names_nodes(
+    placed: tuple[tuple[str, ...], ...], back: bool
+) -> None:
+    move, steps = replace(MOVE, handed="its target is gone"), [a_step(REQUEUE, Outcome.DONE)]
+    step = next_step(move, steps, PINNED, Scene(1010.0, placed=placed))
+    assert step == Do(Renice(7, nice=0)) if back else isinstance(step, Later)

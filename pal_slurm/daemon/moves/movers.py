@@ -13,7 +13,7 @@ import numpy as np
 from pal_slurm.config import Config
 from pal_slurm.config.moves import MovesSection
 from pal_slurm.daemon.beside.resuming import Resuming
-from pal_slurm.daemon.moves.budget import WEEK_S, losing
+from pal_slurm.daemon.moves.budget import WEEK_S, losing, rules_of_moves
 from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.moves.fences import over
 from pal_slurm.daemon.moves.machine import first_step, next_step
@@ -24,7 +24,7 @@ from pal_slurm.daemon.moves.scene import UNSURE_S, Do, Scene
 from pal_slurm.daemon.reconcile import Fate, View, judge_pin
 from pal_slurm.daemon.round import Round, Wish
 from pal_slurm.daemon.writer import Writer
-from pal_slurm.guard import Cause, Refusal, Rules, check
+from pal_slurm.guard import Cause, MoveRules, Refusal, Rules, check
 from pal_slurm.model import (
     Action,
     Decision,
@@ -48,6 +48,7 @@ from pal_slurm.store.samples import JobSample
 STOPPED = (
     "moves have stopped by themselves: those of the last week cost more GPU time than they brought; see palctl moves"
 )
+BOUND_S = 600.0  # what binds a job to where it runs is believed for so long
 WAITS_ONLY = (Cause.LEASE_ENDING, Cause.NO_LEASE)
 
 
@@ -65,6 +66,7 @@ class Movers:
     lately: dict[int, Move] = field(default_factory=dict)  # by job, its newest: those that are over among them
     homes: dict[int, Placement] = field(default_factory=dict)  # by job: where it goes instead of its target
     lifted_at: float = 0.0  # fences: who is pinned where one stood is looked at by Slurm only from then on
+    _bound: dict[int, tuple[float, str]] = field(default_factory=dict)  # jobs that must stay: until when, and why
     _lives: dict[int, tuple[int, int]] | None = None  # by job that was ever moved: first submit, restarts before
 
     # one job for ever
@@ -106,8 +108,27 @@ class Movers:
         steps = self.ledger.of_job(job)
         return [i.written_at for i in steps if i.edit.kind is EditKind.PIN and i.outcome is Outcome.DONE]
 
-    def proven(self, config: Config, now: float) -> frozenset[tuple[str, str]]:
-        return frozenset() if self.resuming is None else self.resuming.pairs(config, now)
+    # what may begin
+
+    def rules(self, config: Config, week: Sequence[Move], now: float, caps: Capabilities) -> MoveRules | None:
+        """And what moves cost, as those of this week show."""
+        self.costs = Costs.learned(config.moves, week)
+        proven = frozenset[tuple[str, str]]() if self.resuming is None else self.resuming.pairs(config, now)
+        may_fence = self.writer.rights.may_fence(self.writer.clock.monotonic())
+        self._bound = {job: known for job, known in self._bound.items() if known[0] > now}
+        made = rules_of_moves(config, week, now, caps, proven, may_fence)
+        return made and replace(made, bound={job: why for job, (_, why) in self._bound.items()})
+
+    def bind(self, round: Round) -> bool:
+        """Ask Slurm about those that are about to begin; whether some of them must stay."""
+        found = self.writer.slurm.bound([decision.job for decision in round.moves])
+        self._bound |= {job: (round.now + BOUND_S, why) for job, why in found.items()}
+        return bool(found)
+
+    def binding(self, rules: Rules) -> Rules:
+        """The same, with what was just found out."""
+        bound = {job: why for job, (_, why) in self._bound.items()}
+        return replace(rules, moves=rules.moves and replace(rules.moves, bound=bound))
 
     # what goes on
 

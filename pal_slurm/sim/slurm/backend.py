@@ -70,6 +70,11 @@ class SimSlurm:
     def apply(self, edits: Sequence[Edit]) -> list[EditResult]:
         return apply(edits, self, EDITS_AT_ONCE) if edits else []
 
+    def bound(self, jobs: Sequence[int]) -> dict[int, str]:
+        self._ask("bound", len(jobs))
+        found = ((number, self.controller.find(number)) for number in jobs)
+        return {number: job.bound for number, job in found if job is not None and job.bound}
+
     def lift(self, jobs: Sequence[int]) -> None:
         self._ask("lift", 0)
         for job in jobs:

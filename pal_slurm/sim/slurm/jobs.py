@@ -38,6 +38,7 @@ class SimJob:
     ended: float = 0.0
     starts: int = 0  # an end belongs to one of them
     manners: Manners = PLAIN_MANNERS  # how it takes signals
+    bound: str = ""  # what it would lose by a requeue
     back: bool = False  # its run is being ended, and it will wait again
     told_to_end: float = -1.0  # its last run: when
     freed: float = -1.0  # and when its nodes were done with it

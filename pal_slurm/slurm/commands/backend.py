@@ -9,6 +9,7 @@ from pathlib import Path
 
 from pal_slurm.model import Edit, EditResult, Job, JobState, Snapshot
 from pal_slurm.slurm.capabilities import capabilities_of
+from pal_slurm.slurm.commands.bound import bound
 from pal_slurm.slurm.commands.cluster import QUESTIONS, read_config, read_machine, read_passes, to_setup
 from pal_slurm.slurm.commands.columns import Layout, rows
 from pal_slurm.slurm.commands.read import QueueReader
@@ -66,6 +67,9 @@ class CliSlurm:
 
     def send(self, ready: Sequence[Ready]) -> list[Heard]:
         return send(self._commands, ready)
+
+    def bound(self, jobs: Sequence[int]) -> dict[int, str]:
+        return bound(self._commands, jobs)
 
     def lift(self, jobs: Sequence[int]) -> None:
         lift(self._commands, jobs)

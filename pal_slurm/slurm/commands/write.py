@@ -11,6 +11,7 @@ import secrets
 from collections.abc import Sequence
 
 from pal_slurm.model import fence_of
+from pal_slurm.slurm.commands.bound import MOST_STARTS
 from pal_slurm.slurm.commands.columns import Layout, rows
 from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.slurm.edits.apply import Heard
@@ -21,7 +22,6 @@ from pal_slurm.words import digits, printable
 BATCH = 128  # edits per scontrol: the read before each batch is never long ago
 EACH_S = 0.05  # what one update may take, beside the deadline of the call
 SIGNAL_S = 5.0
-MOST_STARTS = 3  # Slurm's own count, BatchFlag; at the sixth it holds the job
 _FIELDS = {
     "nodes": "ReqNodeList",
     "excluded": "ExcNodeList",

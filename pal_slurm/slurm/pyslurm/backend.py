@@ -17,6 +17,7 @@ import msgspec
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Edit, EditResult, Job, JobState, OfRunning, Snapshot
 from pal_slurm.slurm.capabilities import capabilities_of
+from pal_slurm.slurm.commands.bound import bound
 from pal_slurm.slurm.commands.cluster import billing_weights, read_topology
 from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.slurm.commands.write import lift, started_often
@@ -118,6 +119,9 @@ class PyslurmSlurm:
 
     def able(self) -> tuple[Capabilities, bool]:
         return self.capabilities(), self.setup().disable_job_shrink
+
+    def bound(self, jobs: Sequence[int]) -> dict[int, str]:
+        return bound(self._commands, jobs)
 
     def lift(self, jobs: Sequence[int]) -> None:
         lift(self._commands, jobs)
