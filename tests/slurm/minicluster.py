@@ -18,6 +18,7 @@ PROJECT = Path(__file__).resolve().parent.parent.parent
 TOOL = PROJECT / "scripts" / "minicluster"
 # Release as tests name it -> --slurm of the tool.
 RELEASES = {"22.05": "native", "24.11": "24.11", "26.05": "26.05"}
+LONG_S = 100.0  # longer than anything takes on a machine that is ten times too busy: only a failure waits so long
 FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"})
 
 
@@ -26,7 +27,7 @@ def tool(*argv: str, timeout: float = 120) -> subprocess.CompletedProcess[str]:
     return subprocess.run([TOOL, *argv], capture_output=True, text=True, timeout=timeout, check=False)
 
 
-def wait_for(condition: Callable[[], bool], what: str, within: float = 30.0, every: float = 0.05) -> None:
+def wait_for(condition: Callable[[], bool], what: str, within: float = LONG_S, every: float = 0.05) -> None:
     """Until `condition()`; a failed assertion with `what` in it at the deadline."""
     deadline = time.monotonic() + within
     while not condition():
@@ -37,6 +38,17 @@ def wait_for(condition: Callable[[], bool], what: str, within: float = 30.0, eve
 def _thread_states(pid: int) -> Iterator[str]:
     for task in Path(f"/proc/{pid}/task").iterdir():
         yield (task / "stat").read_text().rpartition(")")[2].split()[0]
+
+
+def indices(text: str) -> dict[str, str]:
+    """Node -> what stands behind IDX in one record of `scontrol show job -d`."""
+    found: dict[str, str] = {}
+    for line in text.splitlines():
+        words = dict(word.split("=", 1) for word in line.split() if "=" in word)
+        if "GRES" in words and "Nodes" in words:
+            lists = [part.split(")")[0] for part in words["GRES"].split("IDX:")[1:]]
+            found[words["Nodes"]] = ",".join(part for part in lists if part)
+    return found
 
 
 class Minicluster:
@@ -107,7 +119,7 @@ class Minicluster:
         done = self.run("squeue", "-h", "-t", "all", "-j", str(job), "-o", "%T")
         return done.stdout.strip()
 
-    def wait_state(self, job: int, *states: str, within: float = 30.0) -> str:
+    def wait_state(self, job: int, *states: str, within: float = LONG_S) -> str:
         """Wait until the job is in one of the states."""
         seen = [""]
 
@@ -121,14 +133,7 @@ class Minicluster:
 
     def gpu_indices(self, job: int) -> dict[str, str]:
         """Node -> what `scontrol show job -d` says after IDX, e.g. {"n1": "1,3"}. One node per line in that output."""
-        text = self.client("scontrol", "show", "job", "-d", str(job))
-        found: dict[str, str] = {}
-        for line in text.splitlines():
-            words = dict(word.split("=", 1) for word in line.split() if "=" in word)
-            if "GRES" in words and "Nodes" in words:
-                lists = [part.split(")")[0] for part in words["GRES"].split("IDX:")[1:]]
-                found[words["Nodes"]] = ",".join(part for part in lists if part)
-        return found
+        return indices(self.client("scontrol", "show", "job", "-d", str(job)))
 
     # --- nodes
 
@@ -157,7 +162,7 @@ class Minicluster:
     def restart(self, daemon: str = "slurmctld") -> None:
         self.daemon("restart", daemon)
 
-    def wait_answer(self, within: float = 30.0) -> None:
+    def wait_answer(self, within: float = LONG_S) -> None:
         wait_for(lambda: " UP" in self.run("scontrol", "ping").stdout, f"{self.name}: slurmctld answers", within)
 
     @contextmanager

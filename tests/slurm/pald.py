@@ -21,7 +21,7 @@ import yaml
 from pal_slurm.model import EditKind, Intent, Outcome, Pin
 from pal_slurm.store import Ledger, open_store
 from tests.slurm.backends import WORKER_PYTHON, backend_of
-from tests.slurm.minicluster import Minicluster, wait_for
+from tests.slurm.minicluster import LONG_S, Minicluster, wait_for
 
 BIN = Path(sys.executable).parent
 Settings = Mapping[str, object]
@@ -148,7 +148,7 @@ class Pald:
     def since_mark(self) -> str:
         return self.said()[self._read :]
 
-    def wait_said(self, pattern: str, within: float = 40) -> str:
+    def wait_said(self, pattern: str, within: float = LONG_S) -> str:
         """The first line since the mark that holds the pattern."""
         found: list[str] = []
 
@@ -161,7 +161,7 @@ class Pald:
         wait_for(heard, f"{self.name} says {pattern!r}", within)
         return found[0]
 
-    def wait_cycle(self, within: float = 40) -> str:
+    def wait_cycle(self, within: float = LONG_S) -> str:
         """A cycle that began after this call has ended: the second sentence from now on."""
         self.mark()
         wait_for(lambda: len(re.findall(r"(?m)^<\d>\d+ pending", self.since_mark())) >= 2, "two cycles", within)

@@ -59,6 +59,16 @@ class MoveEdits:
             minicluster.wait_state(number, "RUNNING")
         assert one(slurm, Fence(job, nodes=("n5; id",), until=until)).outcome is Outcome.REFUSED
 
+    def test_what_a_job_would_lose_by_a_requeue_is_told(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        """Slurm ends a waiting job when its whole limit does not fit before its deadline any more."""
+        late, staged = ("--deadline=now+3600", "-t1"), ("--bb=capacity=1G",)
+        jobs = [minicluster.submit("--gres=gpu:1", *words) for words in ((), late, staged)]
+        for job in jobs:
+            minicluster.wait_state(job, "RUNNING")
+        found = slurm.bound(jobs)
+        assert found.keys() == set(jobs[1:]) and slurm.bound([]) == {}
+        assert "deadline" in found[jobs[1]] and "burst buffer" in found[jobs[2]]
+
     @pytest.mark.parametrize("form", [("--gres=gpu:2",), ("--gpus=2",)], ids=["per node", "in total"])
     def test_a_job_that_was_never_pinned_moves_to_any_slots(
         self, slurm: Slurm, minicluster: Minicluster, form: tuple[str, ...]

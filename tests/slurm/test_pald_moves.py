@@ -64,7 +64,7 @@ def moves(pald: Pald, job: int) -> list[Move]:
 
 def arrived(pald: Pald, job: int, log: Path, number: int) -> None:
     """So many moves are over, and it counts there."""
-    wait_for(lambda: sum(m.ending is not None for m in moves(pald, job)) == number, f"move {number}", 60)
+    wait_for(lambda: sum(m.ending is not None for m in moves(pald, job)) == number, f"move {number}", 240)
     assert moves(pald, job)[-1].ending is Ending.MOVED
     wait_for(lambda: len(dead_times(log)) >= number, "it counts")
 
@@ -104,7 +104,7 @@ def test_a_job_moves_to_a_better_gpu_resumes_and_palctl_why_tells_the_story(
         pald.wait_cycle()
         assert moves(pald, job) == []
         minicluster.client("scancel", str(first))
-        wait_for(lambda: bool(moves(pald, job)) and moves(pald, job)[0].ending is not None, "it was moved", 60)
+        wait_for(lambda: bool(moves(pald, job)) and moves(pald, job)[0].ending is not None, "it was moved", 240)
         (move,) = moves(pald, job)
         assert move.ending is Ending.MOVED, move
         slots = "1,3" if minicluster.release != "22.05" else "0,1"
@@ -140,7 +140,7 @@ def test_a_job_that_saves_and_requeues_itself_when_it_is_asked_to_is_pinned_anew
         minicluster.wait_state(job, "RUNNING")
         wait_for(lambda: len(steps(log)) > 10, "it counts")
         minicluster.client("scancel", str(first))
-        wait_for(lambda: bool(moves(pald, job)) and moves(pald, job)[0].ending is not None, "it was moved", 60)
+        wait_for(lambda: bool(moves(pald, job)) and moves(pald, job)[0].ending is not None, "it was moved", 240)
         assert moves(pald, job)[0].ending is Ending.MOVED
         assert minicluster.gpu_indices(job) == {"n5": "1,3"}
         wait_for(lambda: len(dead_times(log)) == 1, "it counts again")
@@ -185,7 +185,7 @@ def test_two_jobs_exchange_their_gpus_where_both_together_gain(minicluster: Mini
         assert pald.once() == 0
         jobs, files, slow, fast = two_on_two_nodes(minicluster, pald)
         show_that_it_is_slow(pald, tmp_path, slow, fast)
-        wait_for(lambda: all(any(m.ending for m in moves(pald, job)) for job in jobs.values()), "both moved", 90)
+        wait_for(lambda: all(any(m.ending for m in moves(pald, job)) for job in jobs.values()), "both moved", 240)
         assert {moves(pald, job)[0].ending for job in jobs.values()} == {Ending.MOVED}
         now = {name: set(minicluster.gpu_indices(job)) for name, job in jobs.items()}
         assert now == {"resnet": {fast}, "bert": {slow}}
@@ -214,12 +214,13 @@ def test_after_undo_all_in_the_middle_of_a_move_with_pald_dead_the_job_runs(
         pald.kill()
         minicluster.client("scancel", str(first))
         minicluster.wait_state(first, "CANCELLED")
+        wait_for(lambda: minicluster.node_state("n5") == "idle", "its GPUs are free")
         assert pald.once(env={"PAL_CRASH_AT": "after-edit:1"}) != 0  # it dies when the job was requeued
         wait_for(lambda: minicluster.fields(job)["Restarts"] == "1", "it was requeued")
         pald.kill()
         pald.database.unlink()
         pald.palctl("undo", "--all")
-        minicluster.wait_state(job, "RUNNING", within=60)
+        minicluster.wait_state(job, "RUNNING")
         assert minicluster.fields(job)["Restarts"] == "1"
 
 

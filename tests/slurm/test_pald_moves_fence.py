@@ -43,7 +43,7 @@ def test_two_exchange_their_gpus_and_the_one_that_waits_without_a_lease_gets_non
         assert pald.once() == 0
         jobs, files, slow, fast = two_to_exchange(minicluster, pald, tmp_path)
         pair = (jobs["resnet"], jobs["bert"])
-        wait_for(lambda: all(any(m.ending for m in moves(pald, job)) for job in pair), "both moved", 90)
+        wait_for(lambda: all(any(m.ending for m in moves(pald, job)) for job in pair), "both moved", 240)
         assert {moves(pald, job)[0].ending for job in pair} == {Ending.MOVED}
         assert [set(minicluster.gpu_indices(job)) for job in pair] == [{fast}, {slow}]
         assert minicluster.state(jobs["rival"]) == "PENDING"
@@ -67,8 +67,8 @@ def test_a_fence_of_a_pald_that_died_is_ended_by_undo_all_and_everybody_runs(
     with Pald(minicluster, tmp_path, MOVES) as pald, minicluster.leases():
         assert pald.once() == 0
         two_to_exchange(minicluster, pald, tmp_path, COUNTS.replace("'exit 0' TERM", "'sleep 20' TERM"))  # slow to end
-        wait_for(lambda: "pal-move-" in reservations(minicluster), "a fence stands", 60)
+        wait_for(lambda: "pal-move-" in reservations(minicluster), "a fence stands", 240)
         pald.kill()
         assert "reservations of moves are ended" in pald.palctl("undo", "--all")
         assert "pal-move-" not in reservations(minicluster)
-        wait_for(lambda: len(minicluster.client("squeue", "-h", "-t", "R").splitlines()) == 2, "two of three run", 60)
+        wait_for(lambda: len(minicluster.client("squeue", "-h", "-t", "R").splitlines()) == 2, "two of three run", 240)

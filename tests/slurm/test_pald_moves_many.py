@@ -7,6 +7,7 @@ takes what another one left.
 from __future__ import annotations
 
 import os
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ import pytest
 
 from pal_slurm.model import Ending, Move
 from pal_slurm.store import MoveRepo, open_store
-from tests.slurm.minicluster import Minicluster, wait_for
+from tests.slurm.minicluster import Minicluster, indices, wait_for
 from tests.slurm.pald import Pald
 from tests.slurm.test_pald_moves import MOVES, logs
 
@@ -60,8 +61,13 @@ class Everybody:
                 yield f"{place},A,{slow}"
                 yield f"{place},B,1.0"
 
+    def shown(self) -> dict[int, str]:
+        """All records, in one answer: a question a job keeps a busy machine from the moves."""
+        records = self.cluster.client("scontrol", "show", "job", "-d").split("\n\n")
+        return {int(found[1]): text for text in records if (found := re.match(r"JobId=(\d+)", text))}
+
     def held(self) -> Held:
-        return {job: self.cluster.gpu_indices(job) for job in self.app}
+        return {job: indices(text) for job, text in self.shown().items() if job in self.app}
 
     def moves(self) -> dict[int, list[Move]]:
         every = self.repo.since(0.0)
@@ -83,14 +89,14 @@ class Everybody:
 
     def judge(self, number: int, before: Held) -> None:
         """Each on what its partner left, and told so; requeued once; none by the end of its lease."""
-        now = self.held()
+        shown, now = self.shown(), self.held()
         for job, of in self.moves().items():
             assert of[-1].ending is Ending.MOVED and of[-1].partner in self.app, of[-1]
             assert now[job] == before[of[-1].partner or 0], f"job {job} has {now[job]}"
             wait_for(lambda job=job: self.said(job)[0] == number, f"run {number} of job {job}")  # type: ignore[misc]
             ((node, slots),) = now[job].items()
             assert self.said(job) == (number, f"{node}:{slots}")
-            assert self.cluster.fields(job)["Restarts"] == str(number)
+            assert f" Restarts={number} " in shown[job]
 
     def said(self, job: int) -> tuple[int, str]:
         count, _, where = self.log[job].read_text().splitlines()[-1].partition(" ")
@@ -169,20 +175,23 @@ def large(release: str) -> Iterator[Minicluster]:
 
 @pytest.mark.slow
 @pytest.mark.slurm("26.05", "24.11")
-def test_sixty_moves_a_minute_on_sixteen_nodes(large: Minicluster, tmp_path: Path) -> None:
+def test_sixty_moves_a_minute_on_sixteen_nodes(
+    large: Minicluster, tmp_path: Path
+) -> None:
     with Pald(large, tmp_path, {**MOVES, "moves.at_once": 32}) as pald, large.leases():
         assert pald.once() == 0
         pald.start()
         everybody = Everybody(large, pald, tmp_path, 16)
-        for number in range(1, 4):
+        for number in range(1, 8):
             everybody.exchange(number)
         of_jobs = everybody.moves().values()
         made = [move for of in of_jobs for move in of]
-        rounds = [[of[number] for of in of_jobs] for number in range(3)]
+        rounds = [[of[number] for of in of_jobs] for number in range(7)]
         took = sum(max(m.ended_at or 0.0 for m in each) - min(m.began_at for m in each) for each in rounds)
         dead = sorted(move.dead_s or 0.0 for move in made)
         rate = 60 * len(made) / took
         print(f"{large.release}: {len(made)} moves, {rate:.0f} a minute, each right; dead {dead[len(dead) // 2]:.0f} s")
+        assert len(made) == 224
 
 
 @pytest.mark.slow

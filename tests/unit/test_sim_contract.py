@@ -20,6 +20,7 @@ from tests.slurm.test_contract_moves import MoveEdits
 from tests.slurm.test_contract_shapes import Shapes
 
 NOT_MODELLED = {
+    "test_what_a_job_would_lose_by_a_requeue_is_told": "deadlines and burst buffers are not modelled",
     "test_a_heterogeneous_job_is_known_as_one": "jobs of several components are not modelled",
     "test_counts_that_slurm_drove_up_are_given_back": "CPUs that 26.05 counts per slot are not modelled",
 }
