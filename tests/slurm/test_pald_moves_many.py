@@ -175,9 +175,7 @@ def large(release: str) -> Iterator[Minicluster]:
 
 @pytest.mark.slow
 @pytest.mark.slurm("26.05", "24.11")
-def test_sixty_moves_a_minute_on_sixteen_nodes(
-    large: Minicluster, tmp_path: Path
-) -> None:
+def test_sixty_moves_a_minute_on_sixteen_nodes(large: Minicluster, tmp_path: Path) -> None:
     with Pald(large, tmp_path, {**MOVES, "moves.at_once": 32}) as pald, large.leases():
         assert pald.once() == 0
         pald.start()

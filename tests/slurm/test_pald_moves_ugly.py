@@ -53,8 +53,8 @@ STAY = (
 TOLD = """
 trap 'exit 0' TERM
 {{ env | grep -E '^SLURM_(GPUS_ON|NNODES|NTASKS|NPROCS|CPUS_|TASKS_|MEM_|JOB_CPUS|JOB_NUM|TRES|CPU_BIND|HINT)' | sort
-  echo "devices $(echo $CUDA_VISIBLE_DEVICES | tr , '\\n' | wc -l)"; }} > {into}.part
-mv {into}.part {into}-${{SLURM_ARRAY_TASK_ID:-0}}-${{SLURM_RESTART_COUNT:-0}}
+  echo "devices $(echo $CUDA_VISIBLE_DEVICES | tr , '\\n' | wc -l)"; }} > {into}.$SLURM_JOB_ID
+mv {into}.$SLURM_JOB_ID {into}-${{SLURM_ARRAY_TASK_ID:-0}}-${{SLURM_RESTART_COUNT:-0}}
 sleep 3000 & wait
 """
 RECORD = ("NumNodes", "NumTasks", "CPUs/Task", "Features", "Partition", "TimeLimit", "Nice", "MinMemoryNode", "Requeue")
@@ -90,7 +90,7 @@ class Users:
         wait_for(lambda: self.told(run).keys() == wanted, f"run {run} of {wanted - self.told(run).keys()}", 240, 0.5)
 
     def records(self) -> list[dict[str, str]]:
-        return [{name: fields[name] for name in RECORD} for fields in map(self.cluster.fields, self.jobs)]
+        return [{name: fields.get(name, "") for name in RECORD} for fields in map(self.cluster.fields, self.jobs)]
 
 
 def half_is_good(pald: Pald, nodes: Sequence[str], number: int) -> None:

@@ -109,15 +109,15 @@ def _asked(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
     if not move.unanswered:  # who does not answer has not said that he saved (P10)
         stayed = Over(Ending.STAYED, f"it did not requeue itself within {move.ahead_s} s")
         return stayed if waited > move.ahead_s + GRACE_S else Later("it saves")
-    if last.outcome is not Outcome.DONE:
-        return Over(Ending.STAYED, "whether it was asked to save is not known")
+    if last.outcome is not Outcome.DONE or scene.blocked:
+        return Over(Ending.STAYED, scene.blocked or "whether it was asked to save is not known")
     return _requeue(move, steps, job, scene, "")
 
 
 def _fenced(move: Move, last: Intent, job: Job, scene: Scene) -> Next:
     """Nobody is asked to go before it is seen that others are kept out."""
-    if scene.left_alone:
-        return Over(Ending.STAYED, "the other job stays where it is")
+    if scene.left_alone or scene.blocked:
+        return Over(Ending.STAYED, scene.blocked or "the other job stays where it is")
     waited = scene.now - last.written_at
     if scene.fenced and waited < UNSURE_S:
         return Do(_ask(move, job, scene.now))

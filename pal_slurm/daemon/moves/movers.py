@@ -18,7 +18,7 @@ from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.moves.fences import over
 from pal_slurm.daemon.moves.machine import first_step, next_step
 from pal_slurm.daemon.moves.measuring import measured
-from pal_slurm.daemon.moves.place import holds
+from pal_slurm.daemon.moves.place import closed, holds
 from pal_slurm.daemon.moves.record import after, begun_as, seen_now
 from pal_slurm.daemon.moves.scene import UNSURE_S, Do, Scene
 from pal_slurm.daemon.reconcile import Fate, View, judge_pin
@@ -29,6 +29,7 @@ from pal_slurm.model import (
     Action,
     Decision,
     EditKind,
+    Fence,
     Intent,
     Job,
     JobRef,
@@ -40,6 +41,7 @@ from pal_slurm.model import (
     Request,
     Snapshot,
     Unpin,
+    Warn,
 )
 from pal_slurm.slurm.port import Capabilities
 from pal_slurm.store import Ledger, MoveRepo
@@ -184,6 +186,9 @@ class Movers:
         fenced = fenced and standing.keys() >= set(move.others)
         alone = bool(there) and move.partner not in self.going
         scene = replace(scene, fenced=fenced, left_alone=alone)
+        if job is not None and not job.pending and isinstance(steps[-1].edit, Fence | Warn):
+            ring = [m for other in (move.job, *move.others) if (m := self.going.get(other)) is not None]
+            return replace(scene, blocked=closed([m.target for m in ring if m.target], job, round.snapshot))
         if move.handed and job is not None and job.pending and job.required_nodes:
             made = (i for i in self.ledger.of_job(job.id) if i.written_at >= move.began_at)
             return replace(scene, placed=tuple(i.edit.nodes for i in made if isinstance(i.edit, Pin)))
@@ -193,8 +198,8 @@ class Movers:
         if isinstance(last.edit, Pin):
             pin = judge_pin(last, last.edit, job, _view(job, round))
             since = max(last.written_at if move.fence else 0.0, self.lifted_at)
-            closed = any(not nodes.isdisjoint(last.edit.nodes) for nodes in standing.values())
-            soon = closed or round.now < since + UNSURE_S
+            fenced = any(not nodes.isdisjoint(last.edit.nodes) for nodes in standing.values())
+            soon = fenced or round.now < since + UNSURE_S
             fate = Fate.WAITING if soon and pin.fate is Fate.UNDO else pin.fate  # a fence of ours is still in its way
             return replace(scene, pin=fate, pin_said=pin.cause)
         blocked = "" if there else self._blocked(job, move.original, move.target, round.snapshot, rules)

@@ -1,7 +1,12 @@
-"""A mover's place in the queue, and on GPUs. In: job, snapshot. Out: the nice that puts it first; what it holds."""
+"""A mover's place in the queue, and on GPUs. In: job, snapshot. Out: the nice that puts it first; what it holds; why it
+can't go there."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from pal_slurm.guard.constraints import check_reservations
+from pal_slurm.guard.verdict import No
 from pal_slurm.model import Job, Placement, Snapshot, Waits
 
 MOST_PRIORITY = 4_294_967_295
@@ -29,3 +34,17 @@ def holds(job: Job, where: Placement) -> bool:
     wanted = dict(zip(where.nodes, where.gpus, strict=True))
     held = dict(zip(job.nodes, job.gpus, strict=True))
     return any(set(wanted[name]) & set(held[name]) for name in names)
+
+
+def closed(targets: Sequence[Placement], job: Job, snapshot: Snapshot) -> str:
+    """Why it would go for nothing: one of these starts no jobs any more. Fences of ours keep nobody who moves."""
+    foreign = tuple(r for r in snapshot.reservations if r.fenced is None)
+    index, ok = snapshot.cluster.node_index, snapshot.cluster.node_ok
+    for where in targets:
+        if bad := [name for name in where.nodes if name not in index or not ok[index[name]]]:
+            return f"{', '.join(bad)} can't start jobs now"
+        try:
+            check_reservations(job, where, foreign, snapshot.taken)
+        except No as no:
+            return no.said
+    return ""
