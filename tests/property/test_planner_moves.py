@@ -8,14 +8,31 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from pal_slurm.model import Action, App, Apps, Hint, Job, JobState, Knowledge, Placement, ScoreTable, Shape, Snapshot
+from pal_slurm.model import (
+    Action,
+    App,
+    Apps,
+    Hint,
+    Job,
+    JobKind,
+    JobState,
+    Knowledge,
+    Placement,
+    ScoreTable,
+    Shape,
+    Sharers,
+    Sharing,
+    Snapshot,
+)
 from pal_slurm.policy import Circumstances, Plan, Planner, Progress, compose, plan
 from pal_slurm.policy.memory import Memory, memory_of
+from pal_slurm.policy.moving.pools import Pools
 from pal_slurm.sim.clusters import parse_cluster
 
 T0 = 1_000_000
@@ -25,7 +42,13 @@ MIXED = ("fast:1x2+slow:2x2", "fast:2x1+slow:3x1", "fast:1x4+mid:1x4+slow:1x4")
 WAYS = [
     *(("assign", fill, order) for fill in ("easy", "none", "holes") for order in ("fifo", "las", "slurm")),
     ("pools", "easy", "fifo"), ("pools", "easy", "las"), ("pools", "easy", "srtf"),
+    ("sharing", "easy", "fifo"), ("sharing", "easy", "las"), ("sharing", "easy", "srtf"),
 ]  # fmt: skip
+BESIDE = {("A", "A"): 1.5, ("A", "B"): 1.2, ("B", "A"): 1.1, ("B", "B"): 1.3}  # the first beside the second
+PAIRS = Sharing({
+    Sharers(JobKind(a, n), JobKind(b, n), model): factor
+    for (a, b), factor in BESIDE.items() for n in (1, 2, 4) for model in ("fast", "mid", "slow")
+})  # fmt: skip
 
 
 class MovingDay:
@@ -34,7 +57,10 @@ class MovingDay:
     def __init__(self, seed: int) -> None:
         self.rng, draw = random.Random(seed), np.random.default_rng(seed)
         moving, fill, order = WAYS[seed % len(WAYS)]
+        self.shares, moving = moving == "sharing", moving.replace("sharing", "pools")
         self.composition = compose("pal", order=order, fill=fill, moving=moving)
+        if self.shares:
+            self.composition = replace(self.composition, moving=Pools(learns=False, sharing=PAIRS))
         self.cluster = parse_cluster(self.rng.choice(MIXED if moving == "pools" else ALIKE))
         bins = draw.integers(0, 3, (2, *self.cluster.gpu_exists.shape))
         scores = ScoreTable(("A", "B"), 0.8 + bins / 4, bins, np.ones(bins.shape, dtype=np.bool_))
@@ -65,7 +91,8 @@ class MovingDay:
         gpus = rng.choice((1, 1, 1, 2, 2, 4 if self.cluster.width > 1 else 3))
         job = Job(
             self.number, JobState.PENDING, int(self.now), "u", priority=rng.choice((1, 1, 2)), gpu_job=True,
-            time_limit_s=rng.choice((300, 900, 900, 3600, 7200, None)), hint=Hint(rng.choice("AB")),
+            time_limit_s=rng.choice((300, 900, 900, 3600, 7200, None)),
+            hint=Hint(rng.choice("AB"), share=self.shares and self.number % 4 != 0),
             shape=Shape(1, gpus, gpus=gpus),
         )  # fmt: skip
         if rng.random() < self.share:
@@ -104,7 +131,9 @@ class MovingDay:
             self._runs(job, d.placement, None if job.time_limit_s is None else int(self.now) + job.time_limit_s)
         held = [gpu for job, where in self.running.values() for gpu in zip(where.nodes, where.gpus, strict=True)]
         slots = [(node, slot) for node, slots in held for slot in slots]
-        assert len(slots) == len(set(slots))
+        most = 2 if self.shares else 1
+        assert max(Counter(slots).values(), default=0) <= most
+        self.couples = len(slots) - len(set(slots))
 
     def passes(self) -> None:
         """Time goes by until something happens."""
@@ -124,7 +153,7 @@ def told(made: Plan) -> tuple[object, ...]:
 
 @pytest.mark.parametrize("block", range(DAYS // BLOCK))
 def test_a_planner_that_moves_and_is_told_of_events_plans_as_one_made_of_the_queue_does(block: int) -> None:
-    seen = {"moves": 0, "stops": 0}
+    seen = {"moves": 0, "stops": 0, "couples": 0}
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         day = MovingDay(seed)
         for event in range(14):
@@ -137,5 +166,6 @@ def test_a_planner_that_moves_and_is_told_of_events_plans_as_one_made_of_the_que
             day.memory = mine.memory
             day.obeys(mine)
             seen["moves"] += sum(d.action is Action.MOVE for d in mine.moves)
+            seen["couples"] += day.couples
             seen["stops"] += sum(d.action is Action.STOP for d in mine.moves)
     assert min(seen.values()) > 0
