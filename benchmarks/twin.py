@@ -6,7 +6,7 @@ The demo's workload and hidden speeds, placed by pald (`pal`) on 16 x 4 fake GPU
 and pald need to start a job and to clean up after it is measured on the run itself: the least that a job took beyond
 its own run time (the 10th percentile, so of a job that did not wait). The simulator charges it to every start.
 
-With --moves the jobs are those of `scripts/demo --moves`, a quarter of the nodes is slow, and pald moves them; what a
+With --moves the jobs last a minute and save, a quarter of the nodes is slow, and pald moves them; what a
 move costs beyond a start is measured too, from a job's last step before to its first after. Exit 1 beyond 2 %.
 """
 

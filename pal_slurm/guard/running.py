@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from pal_slurm.guard.verdict import Cause, MoveRules, No, Rules
-from pal_slurm.model import Action, Decision, Given, Job, Snapshot, Waits
+from pal_slurm.model import Action, Cluster, Decision, Given, Job, Snapshot, Waits
 
 MOST_BATCH = 3  # Slurm holds a job at the sixth start that it counts against it
 MOST_FENCED_S = 60  # no longer are whole nodes closed to others because a job saves (P5)
@@ -39,7 +39,7 @@ def check_movable(job: Job | None, decision: Decision, snapshot: Snapshot, rules
     """`begun`: those whose moves this batch has let through already."""
     moves = _check_job(job, snapshot.taken, rules)
     assert job is not None
-    _check_budget(job, decision, snapshot, moves, begun)
+    check_budget(job, decision, snapshot.cluster, moves, begun)
     _check_rivals(job, decision, snapshot, moves)
 
 
@@ -95,7 +95,8 @@ def _check_consent(job: Job, moves: MoveRules) -> None:
     raise No(Cause.NO_CONSENT, "nobody said that it may be moved")
 
 
-def _check_budget(job: Job, decision: Decision, snapshot: Snapshot, moves: MoveRules, begun: Sequence[Job]) -> None:
+def check_budget(job: Job, decision: Decision, cluster: Cluster, moves: MoveRules, begun: Sequence[Job]) -> None:
+    """Whether one more move of it is within the site's bounds; also what the simulator asks."""
     if job.id in moves.going_on:
         raise No(Cause.TWICE, "it is being moved already")
     if moves.on_way + len(begun) >= moves.at_once:
@@ -114,7 +115,7 @@ def _check_budget(job: Job, decision: Decision, snapshot: Snapshot, moves: MoveR
         raise No(Cause.MOVE_BUDGET, "enough jobs were moved in this hour")
     cost = decision.terms.cost_s if decision.terms is not None else 0.0
     lost = moves.lost_gpu_s + cost * sum(map(len, job.gpus))
-    most = moves.share * 3600.0 * float(snapshot.cluster.gpu_exists.sum())
+    most = moves.share * 3600.0 * float(cluster.gpu_exists.sum())
     if lost > most:
         raise No(Cause.MOVE_BUDGET, f"moves would have lost {lost:.0f} GPU seconds in an hour, more than {most:.0f}")
 

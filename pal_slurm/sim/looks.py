@@ -1,23 +1,26 @@
 """Looks for moves, as pald has them after a plan in which nobody starts. In: a planner, runs. Out: moves.
 
-The look itself is pald's (policy/moving/value.py), and so are its bounds: the keys of `moves` in pal.yaml.
+The look itself is pald's (policy/moving/value.py), and so are its bounds: the keys of `moves` in pal.yaml, and the
+guard's word on what of them is used up. What a move brought is not measured here: moves never stop by themselves.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, deque
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from pal_slurm.config.moves import MovesSection
-from pal_slurm.model import Decision, Job, JobState, Placement, Snapshot
+from pal_slurm.daemon.moves.budget import DAY_S, bounds
+from pal_slurm.guard import MoveRules
+from pal_slurm.guard.running import check_budget
+from pal_slurm.guard.verdict import No
+from pal_slurm.model import Cluster, Decision, Ending, Job, JobState, Move, Placement, Snapshot
 from pal_slurm.policy import Plan, Planner
 from pal_slurm.policy.easy import limit
 from pal_slurm.policy.moving.value import ByValue, ForRoom, MayMove
 from pal_slurm.sim.running import Run
-
-HOUR_S, DAY_S = 3_600.0, 86_400.0
 
 
 class Looks:
@@ -28,27 +31,30 @@ class Looks:
         self._keys, self._cost_s, self._every_s = keys or MovesSection(), cost_s, every_s
         self.wake_at = math.inf
         self._once_more = math.inf
-        self._of_job: Counter[tuple[int, int]] = Counter()  # by job and day
+        self._day: deque[Move] = deque()  # those of the last one
         self._as_running: dict[int, tuple[int, MayMove]] = {}  # by job: at which start
-        self._hour: deque[float] = deque()  # when jobs were moved
 
     def moves(self, planner: Planner, made: Plan, runs: Mapping[int, Run], now: float) -> list[Decision]:
         """What the planner holds is changed with it."""
         self.wake_at = math.inf if now == self._once_more else now + self._every_s
         self._once_more = self.wake_at
-        movers = [self._mover(job, where, runs[job.id], now) for job, where in planner.running.values()]
-        movable = [mover for mover in movers if mover is not None]
-        if not movable:
+        while self._day and self._day[0].began_at <= now - DAY_S:
+            self._day.popleft()
+        rules = bounds(self._keys, self._day, now)
+        movers = [self._mover(job, where, runs[job.id], rules, now) for job, where in planner.running.values()]
+        movable = {mover.job.id: mover for mover in movers if mover is not None}
+        most = min(rules.at_once, rules.per_cluster - rules.of_cluster)
+        if not movable or most <= 0:
             return []
         heads = {kept.job: kept.start for kept in made.reserved}
         waiting = planner.queue.waiting
         waits = [ForRoom(waiting[job].place.job, at, waiting[job].app) for job, at in heads.items() if job in waiting]
         view = Snapshot(now, planner.cluster, (), ())
         look = ByValue(
-            view, planner.knowledge, planner.composition.placement, self._keys.margin, self._room(now), waits,
+            view, planner.knowledge, planner.composition.placement, self._keys.margin, most, waits,
             planner.facts.of_limit, planner.floor,
         )  # fmt: skip
-        found = look.moves(movable)
+        found = list(_within(look.moves(list(movable.values())), movable, planner.cluster, rules))
         jobs = {d.job: planner.running[d.job][0] for d in found}
         for decision in found:
             planner.ended(decision.job)
@@ -56,27 +62,52 @@ class Looks:
             assert decision.placement is not None
             job = jobs[decision.job]
             planner.started(job, decision.placement, now + limit(job))
-            self._of_job[job.id, int(now // DAY_S)] += 1
-            self._hour.append(now)
+            self._day.append(_moved(decision, movable[job.id].job, now))
         if found:
             self.wake_at = now  # who waits may start now
         return found
 
-    def _room(self, now: float) -> int:
-        while self._hour and self._hour[0] <= now - HOUR_S:
-            self._hour.popleft()
-        return min(self._keys.at_once, self._keys.per_cluster - len(self._hour))
-
-    def _mover(self, job: Job, where: Placement, run: Run, now: float) -> MayMove | None:
+    def _mover(self, job: Job, where: Placement, run: Run, rules: MoveRules, now: float) -> MayMove | None:
         """As the guard judges one; its limit counts anew with each start, as Slurm's does."""
-        keys, end = self._keys, run.started + limit(job)
-        if not run.work.requeue or now < run.started + keys.first_s or now > end - keys.last_s:
+        end = run.started + limit(job)
+        if not run.work.requeue or now < run.started + rules.first_s or now > end - rules.last_s:
             return None
-        if self._of_job[job.id, int(now // DAY_S)] >= keys.per_job:
+        if rules.of_job.get(job.id, 0) >= rules.per_job:
             return None
         known = self._as_running.get(job.id)
         if known is None or known[0] != run.starts:
             start, ends = int(run.started), None if end == math.inf else int(end)
-            runs = replace(job, state=JobState.RUNNING, nodes=where.nodes, gpus=where.gpus, start=start, end=ends)
+            user = job.user or f"of job {job.id}"  # where a trace names nobody each job is somebody else's
+            runs = replace(
+                job, user=user, state=JobState.RUNNING, nodes=where.nodes, gpus=where.gpus, start=start, end=ends
+            )
             known = self._as_running[job.id] = run.starts, MayMove(runs, self._cost_s, run.work.app)
         return known[1]
+
+
+def _within(
+    found: Sequence[Decision], movable: Mapping[int, MayMove], cluster: Cluster, rules: MoveRules
+) -> Iterator[Decision]:
+    """Those that the guard lets pass; of two that exchange their GPUs both, or none."""
+    begun: list[Job] = []
+    refused: set[int] = set()
+    for decision in found:
+        job = movable[decision.job].job
+        try:
+            check_budget(job, decision, cluster, rules, begun)
+        except No:
+            refused.add(job.id)
+        else:
+            begun.append(job)
+    for decision in found:
+        partner = decision.terms.partner if decision.terms is not None else None
+        if refused.isdisjoint((decision.job, partner)):
+            yield decision
+
+
+def _moved(decision: Decision, job: Job, now: float) -> Move:
+    cost_s = decision.terms.cost_s if decision.terms is not None else 0.0
+    return Move(
+        job.id, job.submit, job.user, 0, Placement(job.nodes, job.gpus, exact=False), job.request, now,
+        target=decision.placement, cost_s=cost_s, ending=Ending.MOVED,
+    )  # fmt: skip

@@ -45,17 +45,19 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--racks", action="store_true", help=racks_help)
     parser.add_argument("--mixed", action="store_true", help="three GPU models: stock, packed, pal, with moves, gavel")
     parser.add_argument("--slurm", default="26.05", choices=["native", "24.11", "26.05"])
-    spread_help = "measured: no slow cards; worn: a quarter of the nodes is slow (default with --moves)"
-    parser.add_argument("--spread", choices=["cards", "measured", "worn"], help=spread_help)
+    spread_help = "measured: no slow cards; worn: a quarter of the nodes is slow"
+    parser.add_argument("--spread", choices=["cards", "measured", "worn"], default="cards", help=spread_help)
     parser.add_argument("--profiled", action="store_true", help="scores measured by palctl profile run, not imported")
     parser.add_argument("--in-turn", action="store_true", help="one arm after the other, not side by side")
-    parser.add_argument("--jobs", type=int, help="default: 4.5 per node")
+    parser.add_argument("--jobs", type=int, help="default: 4.5 per node; 9.75 with --moves")
     parser.add_argument(
-        "--load", type=float, help="offered while jobs arrive (1.4; --moves 0.9, --racks 0.7, --mixed 1.2)"
+        "--load", type=float, help="offered while jobs arrive (1.4; --moves 1.0, --racks 0.7, --mixed 1.2)"
     )
-    parser.add_argument("--mean", type=float, help="mean length of a job in seconds (36; 10 with --here)")
+    parser.add_argument(
+        "--mean", type=float, help="mean length of a job in seconds (36; 10 with --here; 24 with --moves)"
+    )
     parser.add_argument("--seed", type=int, help="default: 2; 12 with --racks")
-    parser.add_argument("--nodes", type=int, help="default: 16; 12 with --mixed")
+    parser.add_argument("--nodes", type=int, help="default: 16; 8 with --moves, 12 with --mixed")
     parser.add_argument("--gpus", type=int, default=4)
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep pald's logs, its database and the jobs' output")
@@ -67,7 +69,7 @@ def arguments() -> argparse.Namespace:
     stories = ((options.moves, moving.RUNS), (options.racks, racks.RUNS), (options.mixed, mixed.RUNS))
     options.runs = next((runs for chosen, runs in stories if chosen), RUNS)
     options.seed = options.seed if options.seed is not None else racks.SEED if options.racks else 2
-    options.nodes = options.nodes or (mixed.NODES if options.mixed else 16)
+    options.nodes = options.nodes or (moving.NODES if options.moves else mixed.NODES if options.mixed else 16)
     if wrong := set(options.only or ()) - set(options.runs):
         parser.error(f"--only {wrong.pop()}: the runs are {', '.join(options.runs)}")
     for word in ("moves", "racks", "mixed", "profiled"):
@@ -76,15 +78,14 @@ def arguments() -> argparse.Namespace:
     if options.here:
         spec = spec_of(options.here)
         options.slurm, options.nodes, options.gpus = spec.release, spec.nodes, spec.gpus
-    options.spread = options.spread or ("worn" if options.moves else "cards")
-    options.jobs = options.jobs or max(8, round(4.5 * options.nodes))
+    options.jobs = options.jobs or max(8, round((moving.JOBS_PER_NODE if options.moves else 4.5) * options.nodes))
     if options.load is None:
-        options.load = 0.9 if options.moves else racks.LOAD if options.racks else 1.2 if options.mixed else 1.4
+        options.load = moving.LOAD if options.moves else racks.LOAD if options.racks else 1.2 if options.mixed else 1.4
     if options.mean is None:  # one cluster has to run the arms in turn
         options.mean = (
             10.0
             if options.here
-            else 60.0
+            else moving.MEAN_S
             if options.moves
             else racks.MEAN_S
             if options.racks
@@ -109,7 +110,7 @@ def main() -> int:
     speeds = speeds_of.make(options.nodes, options.gpus, options.seed, options.spread == "cards", worn)
     gpus = options.nodes * options.gpus
     drawn = (options.jobs, gpus, options.seed, options.load, options.mean)
-    jobs = mixed.make(*drawn, options.nodes) if options.mixed else workload.make(*drawn, options.moves, options.racks)
+    jobs = _jobs(options, drawn)
     console.print(_intro(options, speeds, jobs))
     with tempfile.TemporaryDirectory(prefix="pal-demo-", dir="/home" if options.here else None) as directory:
         state = (options.keep or Path(directory)).resolve()
@@ -139,6 +140,12 @@ def main() -> int:
     return _verdict(console, results, options.mean)
 
 
+def _jobs(options: argparse.Namespace, drawn: tuple[int, int, int, float, float]) -> list[workload.DemoJob]:
+    if options.mixed:
+        return mixed.make(*drawn, options.nodes)
+    return moving.make(*drawn) if options.moves else workload.make(*drawn, apart=options.racks)
+
+
 def _place(options: argparse.Namespace, state: Path) -> AbstractContextManager[Place]:
     speeds = state / "speeds.json"
     if options.here:
@@ -154,7 +161,13 @@ def _place(options: argparse.Namespace, state: Path) -> AbstractContextManager[P
 def _intro(options: argparse.Namespace, speeds: speeds_of.Speeds, jobs: list[workload.DemoJob]) -> str:
     a = sorted(s["A"] for slots in speeds.values() for s in slots.values())
     cards = ADDED[options.spread]
-    seeds = "demo_rack_seeds" if options.racks else "demo_mixed_seeds" if options.mixed else "demo_seeds"
+    stories = (
+        (options.racks, "demo_rack_seeds"),
+        (options.mixed, "demo_mixed_seeds"),
+        (options.moves, "demo_seeds --moves"),
+    )
+    seeds = next((name for chosen, name in stories if chosen), "demo_seeds")
+    suits = "" if options.moves else "The default seed suits placement; "
     return (
         f"{len(jobs)} jobs of 1-8 GPUs on a real Slurm ({options.slurm}): "
         f"{options.nodes} nodes x {options.gpus} fake GPUs; the {len(options.runs)} arms "
@@ -163,7 +176,7 @@ def _intro(options: argparse.Namespace, speeds: speeds_of.Speeds, jobs: list[wor
         f"class A {a[0]:.2f} .. {a[len(a) // 2]:.2f} .. {a[-1]:.2f} of the median's time. "
         f"pald's scores are {'measured by palctl profile run' if options.profiled else 'a perfect profile of them'}.\n"
         f"{_story(options)}"
-        f"The default seed suits placement; `python -m benchmarks.{seeds}` tells what others show.\n"
+        f"{suits}`python -m benchmarks.{seeds}` tells what other seeds show.\n"
     )
 
 

@@ -137,7 +137,7 @@ def guard_of_movers_says_yes() -> Patches:
             raise No(Cause.MOVES_OFF, "moves are switched off")
         return rules.moves
 
-    return [(running, "_check_job", any_of_them), (running, "_check_budget", lambda *words: None)]
+    return [(running, "_check_job", any_of_them), (running, "check_budget", lambda *words: None)]
 
 
 @mutant("moves go on, though they have cost more than they brought")

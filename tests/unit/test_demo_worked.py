@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import subprocess
@@ -78,6 +79,42 @@ def test_a_job_that_begins_at_zero_again_has_lost_what_it_had_saved(job: Job) ->
     job.run("--from-zero")
     whole = worked(job.log, STEPS)
     assert whole is not None and whole.lost >= 8
+
+
+def lines(run: int, copy: int, begun: int, steps: int, saved: int, pace: float) -> list[dict[str, object]]:
+    """Of one copy, from second 100 * run on."""
+    said: list[tuple[str, int]] = [("start", 0), ("resumed" if begun else "began", begun)]
+    said += [("step", number) for number in range(begun + 1, steps + 1)] + ([("saved", saved)] if saved else [])
+    return [
+        {
+            "at": 100.0 * run + max(0, step - begun) * pace, "run": run, "copy": copy, "what": what, "step": step,
+            "true_step_time": pace,
+        }
+        for what, step in said
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize(("saved", "begun", "lost", "twice"), [(10, 10, 0, 0), (10, 8, 2, 0), (8, 8, 0, 2)])
+def test_a_step_of_several_nodes_is_done_and_saved_when_all_have_done_and_saved_it(
+    tmp_path: Path, saved: int, begun: int, lost: int, twice: int
+) -> None:
+    """The second copy was ahead: what it had done and saved beyond the first was no step of the job."""
+    log = tmp_path / "log"
+    first = lines(0, 0, 0, 10, saved, 2.0) + lines(0, 1, 0, 15, 15, 1.0)
+    second = lines(1, 0, begun, 20, 0, 1.0) + lines(1, 1, begun, 20, 0, 1.0)
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in first + second))
+    whole = worked(log, 20)
+    assert whole is not None and (whole.runs, whole.lost, whole.twice) == (2, lost, twice)
+    assert whole.dead_s == pytest.approx(101.0 - 20.0) and whole.true_s == pytest.approx(20.0 + 20 - begun)
+
+
+def test_a_run_that_not_all_copies_came_to_begin_did_nothing(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    said = lines(0, 0, 0, 10, 10, 1.0) + lines(0, 1, 0, 10, 10, 1.0) + lines(1, 1, 10, 12, 0, 1.0)
+    said += lines(2, 0, 10, 20, 0, 1.0) + lines(2, 1, 10, 20, 0, 1.0)
+    log.write_text("".join(f"{json.dumps(line)}\n" for line in said))
+    whole = worked(log, 20)
+    assert whole is not None and (whole.runs, whole.lost, whole.twice) == (3, 0, 0)
 
 
 def test_a_job_that_never_came_to_its_end_has_lost_the_rest(job: Job) -> None:

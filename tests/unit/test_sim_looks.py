@@ -86,6 +86,27 @@ def test_nobody_is_moved_in_his_first_minutes_or_more_often_than_his_budget() ->
     assert len(where[9]) == 1
 
 
+@pytest.mark.parametrize(
+    ("users", "keys", "most"),
+    [
+        (("", ""), MovesSection(per_user=1), 2),  # nobody is named: each is somebody else's
+        (("u", "v"), MovesSection(per_user=1), 2),
+        (("u", "u"), MovesSection(per_user=1), 1),
+        (("u", "v"), MovesSection(per_cluster=1), 1),
+        (("u", "v"), MovesSection(share=0.005), 2),
+        (("u", "v"), MovesSection(share=0.004), 0),  # of 8 GPUs' hour: 115 s; a move loses two GPUs a minute
+    ],
+)
+def test_budgets_of_users_and_of_gpu_time_hold_as_in_pald(
+    users: tuple[str, str], keys: MovesSection, most: int
+) -> None:
+    """Two jobs on slow GPUs, for which four good ones come free; how many are moved in the hour after."""
+    slow = scores(g0=1.5, g1=1.5, g2=1.5, g3=1.5)
+    pair = [replace(job(n, 1.0, 6.0, gpus=2), user=user) for n, user in enumerate(users, 1)]
+    _, where = run([job(0, 0.0, 0.1, gpus=4), *pair], slow, keys=keys)
+    assert sum(at < 1.1 * HOUR for n in (1, 2) for at, _ in where[n][1:]) == most
+
+
 def test_palctl_simulate_moves_as_pald_does(tmp_path: Path) -> None:
     def simulated(*words: str) -> int:
         out = tmp_path / "out.json"

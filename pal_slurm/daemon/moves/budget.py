@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pal_slurm.config import Config
+from pal_slurm.config.moves import MovesSection
 from pal_slurm.guard import MoveRules
 from pal_slurm.model import Ending, Move
 from pal_slurm.slurm.port import Capabilities
@@ -27,6 +28,12 @@ def rules_of_moves(
     keys = config.moves
     if not config.moves_jobs() or losing(week):
         return None
+    rules = replace(bounds(keys, week, now), fence=keys.fence and may_fence, other_slots=caps.repin)
+    return replace(rules, proven=proven) if keys.mode == "proven" else rules
+
+
+def bounds(keys: MovesSection, week: Sequence[Move], now: float) -> MoveRules:
+    """The keys, and what of them is used up by now."""
     hour = [move for move in week if move.began_at > now - HOUR_S]
     of_job: Counter[int] = Counter()
     for move in week:
@@ -35,16 +42,14 @@ def rules_of_moves(
             asked = move.ending is Ending.STAYED and not move.unasked
             of_job[move.job] += keys.per_job if asked else 1
     return MoveRules(
-        proven=proven if keys.mode == "proven" else None,
         first_s=keys.first_s,
         last_s=keys.last_s,
         per_job=keys.per_job,
         per_user=keys.per_user,
         per_cluster=keys.per_cluster,
         at_once=keys.at_once,
-        fence=keys.fence and may_fence,
+        fence=keys.fence,
         share=keys.share,
-        other_slots=caps.repin,
         of_job=of_job,
         of_user=Counter(move.user for move in hour),
         of_cluster=len(hour),
