@@ -103,7 +103,7 @@ def test_with_shards_in_use_every_line_gets_what_it_asks_for_with_pald_and_witho
         assert {intent.outcome for intent in pins} == {Outcome.DONE}
         assert len(pins) >= 5
         by_slot = [(node, slot) for pin in map(pin_of, pins) for node in pin.nodes for slot in pin.slots or ()]
-        assert by_slot
+        assert bool(by_slot) == (release != "22.05")  # there pins name nodes, and Slurm the devices
         assert not set(SHARED.items()) & set(by_slot)
         for never in NEVER:
             assert cluster.run("sbatch", never, "--wrap", "true").returncode != 0, never
