@@ -71,8 +71,7 @@ class Cycle:
 
     def run(self) -> CycleReport:
         """One cycle; whatever goes wrong with Slurm, the store or the leadership is told in its sentence."""
-        report, self.owed = CycleReport(shadow=self.config.actuator == "shadow"), None
-        self.seen = None
+        report, self.owed, self.seen = CycleReport(shadow=self.config.actuator == "shadow"), None, None
         begun = self.clock.monotonic()
         try:
             self._steps(report)
@@ -161,8 +160,10 @@ class Cycle:
         self.entries.keep(snapshot)
         self.entries.restore(snapshot, self.books.ledger, self.leases)
         snapshot = told(snapshot, self.entries, self.books.ledger)
-        report.pending = len(snapshot.pending)
-        report.leased = sum(job.is_leased(snapshot.taken) for job in snapshot.pending)
+        report.pending, report.leased = (
+            len(snapshot.pending),
+            sum(j.is_leased(snapshot.taken) for j in snapshot.pending),
+        )
         report.dropped_hints, report.unread = snapshot.dropped_hints, len(snapshot.unread)
         return Round(report, fence, begun, passes, snapshot)
 
@@ -228,6 +229,7 @@ class Cycle:
                 Excluding(self.entries, self.config, self.books.observer.of_limit).decide(round)
         with self.faults.contained("reasons"):
             self._tell(round.decisions, round)
+        of_running = self.past.may_move(of_running, round.snapshot, self.rules)
         round.moves, refused = self._starts.of_running(of_running, round)
         if round.moves and self.movers.bind(round):
             self.rules = self.movers.binding(self.rules)

@@ -15,7 +15,7 @@ from pal_slurm.daemon.observe import Pins
 from pal_slurm.daemon.reconcile import LASTING, OUTCOME_OF, Fate, Transition, View, find, judge, orphans
 from pal_slurm.daemon.round import Wish
 from pal_slurm.guard import Rules
-from pal_slurm.model import NOT_SENT, EditKind, Exclude, Include, Intent, Job, Outcome, Pin, Snapshot, Unpin
+from pal_slurm.model import NOT_SENT, Decision, EditKind, Exclude, Include, Intent, Job, Outcome, Pin, Snapshot, Unpin
 from pal_slurm.slurm.port import Passes
 from pal_slurm.store import Ledger
 
@@ -56,6 +56,15 @@ class Past:
         seen = frozenset(t.job.id for t in fates if t.job is not None)
         lost = orphans(snapshot.pending, seen | movers, snapshot.taken)
         return fates, [job for job in lost if self._was_ours(job, snapshot, rules)]
+
+    def may_move(self, decisions: Iterable[Decision], seen: Snapshot, rules: Rules) -> list[Decision]:
+        """Without those of jobs that run on nodes of their user's choice, made after the submission (P2)."""
+        jobs = {job.id: job for job in seen.running}
+
+        def chosen(job: Job | None) -> bool:
+            return job is not None and job.pin is not None and not job.slots and not self._was_ours(job, seen, rules)
+
+        return [decision for decision in decisions if not chosen(jobs.get(decision.job))]
 
     def _was_ours(self, job: Job, snapshot: Snapshot, rules: Rules) -> bool:
         """A node list on a leased job that nobody watches may be the user's own, written after the submission."""

@@ -77,7 +77,11 @@ def told_truly(facts: Facts) -> Iterator[Verdict]:
         line = lines.get(step.job, -1)
         ran = [e for e in facts.first_start.values() if e.record.job[0] == line]
         # Undone by others before it was sent, and started as it likes: a start is what the ledger calls done, too.
-        if update is not None or not ran or not any(t.what in ("kill", "stall", "undo") for t in facts.troubles):
+        if (
+            update is not None
+            or not ran
+            or not any(t.what in ("kill", "stall", "undo", "nostore") for t in facts.troubles)
+        ):
             how = "it never arrived" if update is None else f"it arrived {update.fate}"
             yield Verdict(
                 "P3", "false-outcome", facts.history.ended, None, f"step {step.id} of {step.job} is done; {how}"
