@@ -14,13 +14,16 @@ from pal_slurm.daemon.between import KEEP_S
 from pal_slurm.daemon.leases.alive import Alive
 from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.daemon.main import Flags, _wait
+from pal_slurm.daemon.moves.movers import FAR
 from pal_slurm.daemon.pace import ReadPace, WriteBudget
 from pal_slurm.daemon.undo import seconds_dead
 from pal_slurm.model import EditKind
 from pal_slurm.sim.daemon import ALIVE_FOR_S
 from pal_slurm.sim.slurm.leasing import Leasing
 from pal_slurm.slurm.mark import read_mark
+from tests.moving import QUICK_MOVES, moves_of
 from tests.simpald import SETUP, House
+from tests.unit.test_moves_rings import Ring
 
 Make = Callable[..., House]
 SLOW_S = 4.0  # for one question: 5 % of a minute are 3 s
@@ -188,3 +191,43 @@ def test_all_who_wait_keep_their_leases_though_looks_are_more_than_a_minute_apar
     large.live(1800)
     assert all(large.state(number) == "PENDING" for number in jobs) and ran_out == []
     assert set(large.pald.effort.ends) == {"ok"}
+
+
+@pytest.mark.parametrize("rival", [False, True])
+def test_nobody_is_moved_nor_fenced_where_looks_are_too_far_apart_to_follow_him(make_house: Make, rival: bool) -> None:
+    house = make_house(**QUICK_MOVES)
+    ring = Ring(house, size=3, rival=rival)
+    house.submit("-N4", "--gres=gpu:4", "-t", "60")  # waits: pald looks again and again
+    house.controller.setup = replace(house.controller.setup, read_s=SLOW_S)
+    house.live(900)
+    ring.turn()
+    closed: list[float] = []
+    told: set[str] = set()
+
+    def looked() -> None:
+        told.update(house.pald.pald.notes)
+        closed.extend(house.now for _ in house.controller.reservations)
+
+    for second in range(300):
+        house.controller.at(house.now + second, looked)
+    house.live(300)
+    assert closed == [] and [moves_of(house, job) for job in ring.jobs] == [[]] * 8
+    assert FAR in told
+    house.controller.setup = replace(house.controller.setup, read_s=0.01)
+    house.live(600)
+    ring.turn()
+    house.live(60)
+    assert [house.where(job) for job in ring.jobs[:3]] == [ring.were[ring.holder(job)] for job in ring.jobs[:3]]
+    assert FAR not in house.pald.pald.notes
+
+
+def test_a_fence_that_is_seen_ten_seconds_later_is_as_good(make_house: Make) -> None:
+    house = make_house(**QUICK_MOVES)
+    ring = Ring(house, size=3, rival=True)
+    house.controller.setup = replace(house.controller.setup, read_s=0.3)
+    house.live(900)
+    assert 5.0 < house.pald.pald.cycle.pace.spaced_s < 12.0
+    ring.turn()
+    house.live(120)
+    ring.all_run()
+    assert [house.where(job) for job in ring.jobs[:3]] == [ring.were[ring.holder(job)] for job in ring.jobs[:3]]

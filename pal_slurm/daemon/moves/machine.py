@@ -24,6 +24,7 @@ from pal_slurm.daemon.moves.scene import (
     PARTNER_S,
     RENEW_S,
     SAFE_S,
+    SEEN_S,
     UNSURE_S,
     Do,
     Later,
@@ -119,7 +120,7 @@ def _fenced(move: Move, last: Intent, job: Job, scene: Scene) -> Next:
     if scene.left_alone or scene.blocked:
         return Over(Ending.STAYED, scene.blocked or "the other job stays where it is")
     waited = scene.now - last.written_at
-    if scene.fenced and waited < UNSURE_S:
+    if scene.fenced and waited < SEEN_S:
         return Do(_ask(move, job, scene.now))
     if last.outcome in (Outcome.REFUSED, Outcome.GONE):
         return Over(Ending.STAYED, f"others can't be kept from its GPUs: {last.said}")

@@ -20,7 +20,7 @@ from pal_slurm.daemon.moves.machine import first_step, next_step
 from pal_slurm.daemon.moves.measuring import measured
 from pal_slurm.daemon.moves.place import closed, holds
 from pal_slurm.daemon.moves.record import after, begun_as, seen_now
-from pal_slurm.daemon.moves.scene import UNSURE_S, Do, Scene
+from pal_slurm.daemon.moves.scene import RENEW_S, UNSURE_S, Do, Scene
 from pal_slurm.daemon.reconcile import Fate, View, judge_pin
 from pal_slurm.daemon.round import Round, Wish
 from pal_slurm.daemon.writer import Writer
@@ -51,6 +51,7 @@ STOPPED = (
     "moves have stopped by themselves: those of the last week cost more GPU time than they brought; see palctl moves"
 )
 BOUND_S = 600.0  # what binds a job to where it runs is believed for so long
+FAR = "no running job is moved: looks at the queue are so far apart that one would wait long between its two runs"
 WAITS_ONLY = (Cause.LEASE_ENDING, Cause.NO_LEASE)
 
 
@@ -268,6 +269,9 @@ class Movers:
 
     def begin(self, permitted: Iterable[Decision], round: Round) -> None:
         """First steps of moves that the guard let pass."""
+        if self.writer.budget.apart_s > RENEW_S:
+            self.note = self.note or FAR
+            return
         jobs = {job.id: job for job in round.view.running}
         together = {decision.job: decision for decision in permitted}
         wishes, begun = [], []

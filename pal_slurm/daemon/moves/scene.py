@@ -8,9 +8,10 @@ from pal_slurm.daemon.reconcile import Fate
 from pal_slurm.model import Edit, Ending, Placement
 
 LEASE_S = 30  # of a job between its runs: should pald die, it waits no longer for us
-RENEW_S = 12.0  # before its end it is renewed
+RENEW_S = 12.0  # before its end it is renewed: no move is begun where looks are further apart
 SAFE_S = 3.0  # a lease that ends sooner may start it before a pin arrives
 UNSURE_S = 5.0  # an edit without an answer, or that seems to have been forgotten, is made again only after this
+SEEN_S = RENEW_S + UNSURE_S  # a fence stands at the next look: later than that others have waited long enough for it
 MOST_TRIES = 3  # of one kind of step
 MOST_LIVES = 3  # a job that goes back to the queue more often than this goes its own way
 LONG_S = 600.0  # old nodes that are not done with it for so long are Slurm's matter
