@@ -55,8 +55,8 @@ class Observer:
         ended = self._running - seen.keys()
         if started:
             self.outcomes.record([self._outcome(job, cluster, knowledge, pins) for job in started])
+        self.outcomes.ended([(job_id, submit) for job_id, submit, _ in sorted(ended)], int(now))
         for job_id, submit, start in ended:
-            self.outcomes.ended(job_id, submit, int(now))
             limit_s = self._limits.pop((job_id, submit, start), None)
             if limit_s:
                 self._used.append(min(max(now - start, 0.0) / limit_s, 1.0))

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from sqlalchemy import insert, select, update
+from sqlalchemy import bindparam, insert, select, update
 
 from pal_slurm.model import NO_CONSENT, Consent, Decision, Due, JobRef, Placement
 from pal_slurm.store.engine import Store
 from pal_slurm.store.jsontext import dump, load
 from pal_slurm.store.tables import decisions
 
+# Made once: asked for in most cycles
+_KEY = ("cluster", "job", "submit", "task")
+_AGAIN = update(decisions).where(*(decisions.c[name] == bindparam(f"b_{name}") for name in _KEY))
+_NEW = insert(decisions)
 _SOME = 500  # databases bound the number of parameters of one statement
 
 
@@ -79,15 +83,9 @@ class DecisionRepo:
                     "reason": why.decision.reason.value,
                     "why": dump(why),
                 }
-                where = (
-                    (decisions.c.cluster == self._cluster)
-                    & (decisions.c.job == job)
-                    & (decisions.c.submit == submit)
-                    & (decisions.c.task == _stored(task))
-                )
-                if not db.execute(update(decisions).where(where).values(values)).rowcount:
-                    keys = {"cluster": self._cluster, "job": job, "submit": submit, "task": _stored(task)}
-                    db.execute(insert(decisions).values(keys | values))
+                keys = {"cluster": self._cluster, "job": job, "submit": submit, "task": _stored(task)}
+                if not db.execute(_AGAIN, values | {f"b_{name}": keys[name] for name in _KEY}).rowcount:
+                    db.execute(_NEW, keys | values)
         self._written |= {why.ref: mark for why, mark in fresh}
         return len(fresh)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, Table, func, insert, select, update
+from sqlalchemy import Connection, Row, Select, Table, bindparam, func, insert, select, update
 
 from pal_slurm.errors import NotLeader
 from pal_slurm.model import (
@@ -61,6 +61,10 @@ class Ledger:
         # Asked in each cycle: made once
         at = (_OF.closed.is_(False), steps.c.number == _OF.step)
         self._watched = _INTENTS.where(*at, self._mine).order_by(steps.c.id)
+        mine = select(_OF.id).where(self._mine, _OF.id == bindparam("b_of")).scalar_subquery()
+        nobody_knows = steps.c.outcome.is_(None) | (steps.c.outcome == Outcome.UNKNOWN.value)
+        self._became = update(steps).where(steps.c.id == bindparam("b_step"), steps.c.operation == mine, nobody_knows)
+        self._close = update(operations).where(self._mine, _OF.id == bindparam("b_of")).values(closed=True)
 
     def write(self, planned: Sequence[Intent]) -> list[Intent]:
         """Put intents (their `id` is not looked at) on disk; the same ones with their ids."""
@@ -89,17 +93,16 @@ class Ledger:
 
     def outcome(self, judged: Iterable[tuple[Intent, Outcome, str]], now: float, *, close: bool = False) -> None:
         """What became of intents. An outcome that is known stays; UNKNOWN may be replaced once."""
+        rows = [
+            {"b_step": i.id, "b_of": i.operation, "outcome": o.value, "said": s[:MAX_SAID], "outcome_at": now}
+            for i, o, s in judged
+        ]
+        if not rows:
+            return
         with self._store.writing() as db:
-            for intent, outcome, said in judged:
-                mine = select(_OF.id).where(self._mine, _OF.id == intent.operation).scalar_subquery()
-                db.execute(
-                    update(steps)
-                    .where(steps.c.id == intent.id, steps.c.operation == mine)
-                    .where(steps.c.outcome.is_(None) | (steps.c.outcome == Outcome.UNKNOWN.value))
-                    .values(outcome=outcome.value, said=said[:MAX_SAID], outcome_at=now)
-                )
-                if close:
-                    db.execute(update(operations).where(self._mine, _OF.id == intent.operation).values(closed=True))
+            db.execute(self._became, rows)
+            if close:
+                db.execute(self._close, [{"b_of": row["b_of"]} for row in rows])
 
     def since(self, now: float) -> float:
         """When this ledger was begun: of older edits it knows nothing."""
@@ -236,7 +239,7 @@ class Ledger:
 
 
 def _insert(db: Connection, table: Table, row: Mapping[str, object]) -> int:
-    made = db.execute(insert(table).values(row)).inserted_primary_key
+    made = db.execute(insert(table), row).inserted_primary_key
     assert made is not None
     return int(made[0])
 

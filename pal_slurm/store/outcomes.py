@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Row, func, insert, select, update
+from sqlalchemy import Row, bindparam, func, insert, select, update
 
 from pal_slurm.model import JobRef
 from pal_slurm.store.engine import Store
@@ -35,6 +35,15 @@ class JobOutcome:
         return JobRef(self.job, self.submit, self.task)
 
 
+# Made once: asked for at each start and end
+_KEY = ("cluster", "job", "submit", "task", "start")
+_AGAIN = update(outcomes).where(*(outcomes.c[name] == bindparam(f"b_{name}") for name in _KEY))
+_NEW = insert(outcomes)
+_OVER = update(outcomes).where(
+    *(outcomes.c[name] == bindparam(f"b_{name}") for name in _KEY[:3]), outcomes.c.end.is_(None)
+)
+
+
 class OutcomeRepo:
     """The jobs of one cluster."""
 
@@ -47,15 +56,15 @@ class OutcomeRepo:
         with self._store.writing() as db:
             for outcome in got:
                 row = self._values(outcome)
-                key = [outcomes.c[name] == row[name] for name in ("cluster", "job", "submit", "task", "start")]
-                if not db.execute(update(outcomes).where(*key).values(row)).rowcount:
-                    db.execute(insert(outcomes).values(row))
+                if not db.execute(_AGAIN, row | {f"b_{name}": row[name] for name in _KEY}).rowcount:
+                    db.execute(_NEW, row)
 
-    def ended(self, job: int, submit: int, end: int) -> None:
-        """Its newest start is over."""
-        mine = (outcomes.c.cluster == self._cluster) & (outcomes.c.job == job) & (outcomes.c.submit == submit)
-        with self._store.writing() as db:
-            db.execute(update(outcomes).where(mine, outcomes.c.end.is_(None)).values(end=end))
+    def ended(self, jobs: Iterable[tuple[int, int]], end: int) -> None:
+        """The newest start of each of these (job, submit) is over."""
+        rows = [{"b_cluster": self._cluster, "b_job": job, "b_submit": submit, "end": end} for job, submit in jobs]
+        if rows:
+            with self._store.writing() as db:
+                db.execute(_OVER, rows)
 
     def running(self) -> list[JobOutcome]:
         """Started, and not known to have ended."""

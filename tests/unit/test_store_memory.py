@@ -84,7 +84,7 @@ def test_an_outcome_is_written_at_the_start_and_completed_at_the_end(store: Stor
     repo.record([started])
     repo.record([started])
     assert repo.running() == [started]
-    repo.ended(7, 100, 260)
+    repo.ended([(7, 100)], 260)
     assert repo.of_job(7) == repo.of_jobs([8, 7]) == [replace(started, end=260)]
     assert repo.running() == []
     repo.record([replace(started, start=300)])  # requeued: a second start

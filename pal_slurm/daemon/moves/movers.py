@@ -70,13 +70,15 @@ class Movers:
     homes: dict[int, Placement] = field(default_factory=dict)  # by job: where it goes instead of its target
     lifted_at: float = 0.0  # fences: who is pinned where one stood is looked at by Slurm only from then on
     _bound: dict[int, tuple[float, str]] = field(default_factory=dict)  # jobs that must stay: until when, and why
+    _fence: int = 0  # of the leadership as of which we know
     _lives: dict[int, tuple[int, int]] | None = None  # by job that was ever moved: first submit, restarts before
 
     # one job for ever
 
-    def one_life(self, snapshot: Snapshot) -> Snapshot:
+    def one_life(self, snapshot: Snapshot, fence: int) -> Snapshot:
         """The same, where a job that a move requeued keeps the submit time of its first run."""
-        if self._lives is None:
+        if self._lives is None or fence != self._fence:  # another may have led, and moved jobs, since
+            self._lives, self._fence = {}, fence
             for move in self.repo.since(0.0):
                 self._remember(move)
         if not self._lives:
