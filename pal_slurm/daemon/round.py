@@ -41,6 +41,7 @@ class Round:
     knowledge: Knowledge = field(init=False)
     due: DueNow | None = None  # what each job is owed, where an entitlement says so
     decisions: tuple[Decision, ...] = ()
+    promised: dict[int, Placement] = field(default_factory=dict)  # by mover on its way: where it is to go
     moves: list[Decision] = field(default_factory=list)  # of running jobs, as far as the guard lets them pass
     exclusions: list[Wish] = field(default_factory=list)  # of the actuator `exclude`
     results: list[EditResult] = field(default_factory=list)
@@ -56,6 +57,11 @@ class Round:
     @property
     def expected(self) -> dict[int, Placement]:
         return expected(self.fates)
+
+    @property
+    def coming(self) -> dict[int, Placement]:
+        """What is about to be used, and how: by slots or by nodes, which don't go together on one node."""
+        return self.promised | self.expected
 
 
 def let_go(result: EditResult) -> bool:

@@ -51,7 +51,7 @@ class Starts:
         jobs, held_back = {job.id: job for job in round.view.pending}, self.entries.held_back(round.now)
         starts = (d for d in round.decisions if d.action in (Action.START, Action.PLAIN))
         wanted = [d for d in starts if jobs[d.job].key not in held_back]
-        wishes, unfit = permitted(wanted, round.view, self.rules, round.expected, round.report)
+        wishes, unfit = permitted(wanted, round.view, self.rules, round.coming, round.report)
         return wishes + self._plain(unfit, round)
 
     def instead(self, results: Sequence[EditResult], wishes: Sequence[Wish], round: Round) -> list[Wish]:
@@ -67,7 +67,7 @@ class Starts:
 
     def of_running(self, decisions: Sequence[Decision], round: Round) -> tuple[list[Decision], list[NotBegun]]:
         """Decisions about running jobs that the guard lets pass; and rows that say why of others, each told once."""
-        verdicts = check(decisions, round.view, self.rules) if decisions else []
+        verdicts = check(decisions, round.view, self.rules, round.coming) if decisions else []
         refused = [verdict for verdict in verdicts if isinstance(verdict, Refusal)]
         passed = [verdict.decision for verdict in verdicts if not isinstance(verdict, Refusal)]
         return passed, list(self._not_begun(refused, round))

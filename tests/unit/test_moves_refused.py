@@ -14,7 +14,8 @@ from pal_slurm.daemon.rights import AGAIN_S
 from pal_slurm.daemon.undo import fences, one, undo
 from pal_slurm.errors import BadInput
 from pal_slurm.model import EditKind, Ending, JobState, Outcome, Renice
-from tests.moving import QUICK_MOVES, Wanted, moves_of, there
+from pal_slurm.sim.slurm.manners import Manners
+from tests.moving import QUICK_MOVES, Wanted, moves_of, the_move, there
 from tests.simpald import House
 from tests.unit.test_moves_fence import Full
 from tests.unit.test_moves_held import MOVE, REQUEUE, RUNS, a_step
@@ -129,3 +130,24 @@ def test_who_was_handed_over_keeps_his_place_until_he_runs_but_where_his_user_na
     move, steps = replace(MOVE, handed="its target is gone"), [a_step(REQUEUE, Outcome.DONE)]
     step = next_step(move, steps, PINNED, Scene(1010.0, placed=placed))
     assert step == Do(Renice(7, nice=0)) if back else isinstance(step, Later)
+
+
+def test_who_is_moved_by_nodes_waits_until_those_that_are_moved_by_slots_to_the_same_node_are_there(
+    make_house: Make,
+) -> None:
+    """Its pin would take the lowest free devices, maybe theirs: at the pin it is too late to find that out."""
+    house = make_house(**QUICK_MOVES)
+    by_slots = house.submit("--comment=pal:move", "--gres=gpu:1", runs=50_000.0, manners=Manners(6.0))
+    house.live(5)
+    by_nodes = house.submit("--comment=pal:move", "-n1", "--gpus-per-task=1", runs=50_000.0)
+    house.live(5)
+    wanted = Wanted(house)
+    wanted.move(by_slots, there("n3", 1))
+    house.live(2)
+    while not moves_of(house, by_nodes):
+        wanted.move(by_nodes, replace(there("n3", 0), exact=False))
+        house.live(1)
+    assert the_move(house, by_slots).ending is Ending.MOVED
+    house.live(20)
+    assert house.where(by_slots) == {"n3": (1,)} and house.where(by_nodes) == {"n3": (0,)}
+    assert the_move(house, by_nodes).ending is Ending.MOVED

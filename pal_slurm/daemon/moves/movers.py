@@ -165,6 +165,7 @@ class Movers:
         self.repo.keep(list(changed.values()))
         round.report.moved.update(move.ending.value for move in changed.values() if move.ending is not None)
         self.going = {m.job: m for m in (changed.get(n, m) for n, m in found.items()) if m.ending is None}
+        round.promised = self.promised()
         results = self.writer.write(wishes, round)
         newest = {move.job: steps[number][-1] for number, move in found.items()}
         if ended := over(round.snapshot.reservations, self.going, newest, results):
