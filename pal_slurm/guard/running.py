@@ -20,7 +20,10 @@ KEPT = (Waits.HELD, Waits.BLOCKED, Waits.LIMIT, Waits.NEVER)
 def movable(snapshot: Snapshot, rules: Rules) -> list[Job]:
     """Running jobs against whose being moved there is nothing yet to say; where to is not asked here."""
     found = []
+    limited = {job.array_id for job in snapshot.pending if job.array_limit is not None}
     for job in snapshot.running:
+        if job.array_id is not None and job.array_id in limited:
+            continue
         try:
             _check_job(job, snapshot.taken, rules)
         except No:
@@ -39,6 +42,10 @@ def check_movable(job: Job | None, decision: Decision, snapshot: Snapshot, rules
     """`begun`: those whose moves this batch has let through already."""
     moves = _check_job(job, snapshot.taken, rules)
     assert job is not None
+    # Of a task that runs Slurm does not tell its array's limit, but of those that wait.
+    waits = snapshot.pending if job.array_id is not None else ()
+    if any(other.array_id == job.array_id and other.array_limit is not None for other in waits):
+        raise No(Cause.ARRAY_LIMIT, "another task of its array would take its turn")
     check_budget(job, decision, snapshot.cluster, moves, begun)
     _check_rivals(job, decision, snapshot, moves)
 

@@ -79,7 +79,7 @@ class Users:
     @property
     def jobs(self) -> list[int]:
         asked = ",".join(map(str, self.arrays))
-        return list(map(int, self.cluster.client("squeue", "-h", "-r", f"-j{asked}", "-o", "%A").split()))
+        return sorted(map(int, self.cluster.client("squeue", "-h", "-r", f"-j{asked}", "-o", "%A").split()))
 
     def told(self, run: int) -> dict[str, str]:
         found = self.into.glob(f"*-*-{run}")

@@ -13,12 +13,26 @@ from pal_slurm.daemon.moves.scene import Do, Later, Scene
 from pal_slurm.daemon.rights import AGAIN_S
 from pal_slurm.daemon.undo import fences, one, undo
 from pal_slurm.errors import BadInput
-from pal_slurm.model import EditKind, Ending, JobState, Outcome, Renice
+from pal_slurm.guard import Cause, MoveRules, Permit, Refusal, Rules, check
+from pal_slurm.guard.running import movable
+from pal_slurm.model import (
+    Action,
+    Decision,
+    EditKind,
+    Ending,
+    JobState,
+    Lease,
+    Outcome,
+    Reason,
+    Renice,
+    Snapshot,
+    homogeneous,
+)
 from pal_slurm.sim.slurm.manners import Manners
 from tests.moving import QUICK_MOVES, Wanted, moves_of, the_move, there
 from tests.simpald import House
 from tests.unit.test_moves_fence import Full
-from tests.unit.test_moves_held import MOVE, REQUEUE, RUNS, a_step
+from tests.unit.test_moves_held import MOVE, REQUEUE, RUNS, TWO, a_step
 
 Make = Callable[..., House]
 TWICE_A_DAY = {**QUICK_MOVES, "moves": {**QUICK_MOVES["moves"], "per_job": 2}}
@@ -151,3 +165,17 @@ def test_who_is_moved_by_nodes_waits_until_those_that_are_moved_by_slots_to_the_
     house.live(20)
     assert house.where(by_slots) == {"n3": (1,)} and house.where(by_nodes) == {"n3": (0,)}
     assert the_move(house, by_nodes).ending is Ending.MOVED
+
+
+def test_a_running_task_is_not_moved_while_others_of_its_array_wait_for_its_turn() -> None:
+    """Slurm tells the limit of the record that waits, not of a task that runs."""
+    asks = {"lease": Lease(0, TWO), "batch": 1, "array_id": 7}
+    waits = replace(RUNS, id=9, state=JobState.PENDING, nodes=(), gpus=(), array_id=7, array_limit=1)
+    rules = Rules(disable_job_shrink=True, moves=MoveRules(first_s=0.0, share=0.5))
+    runs = replace(RUNS, **asks)  # type: ignore[arg-type]
+    stop = Decision(7, None, Action.STOP, Reason.MAKES_ROOM)
+    for limit, moved in ((1, False), (None, True)):
+        view = Snapshot(1000.0, homogeneous(2, 4), (replace(waits, array_limit=limit),), (runs,))
+        (verdict,) = check([stop], view, rules)
+        assert isinstance(verdict, Permit) == moved == (movable(view, rules) == [runs])
+        assert moved or (isinstance(verdict, Refusal) and verdict.reason is Cause.ARRAY_LIMIT)
