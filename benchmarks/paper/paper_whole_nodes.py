@@ -23,7 +23,7 @@ PARTS = {
     "lv": ("lv", "none"),
     "lv, choosy": ("lv", "choosy"),
     "thrift": ("thrift", "none"),
-    "thrift, choosy (pald's `pal`)": ("thrift", "choosy"),
+    "thrift, choosy (`pal` before patience `value`)": ("thrift", "choosy"),
 }
 
 
