@@ -197,12 +197,14 @@ def spent(cluster: Minicluster) -> dict[str, tuple[int, int]]:
 
 def memory(pald: Pald) -> bool:
     assert pald.process is not None
-    family = [pald.process.pid, *below(pald.process.pid)]
-    held = [rss_mb(pid) for pid in family]
-    own = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{family[0]}/status").read_text())
+    held = []
+    for pid in below(pald.process.pid):
+        with suppress(FileNotFoundError, ProcessLookupError):  # a command that has answered
+            held.append(rss_mb(pid))
+    own = re.search(r"VmHWM:\s+(\d+)", Path(f"/proc/{pald.process.pid}/status").read_text())
     assert own
     peak = int(own[1]) / 1000
-    beside = ", ".join(f"{mb:.0f} MB" for mb in held[1:]) or "nothing"
+    beside = ", ".join(f"{mb:.0f} MB" for mb in held) or "nothing"
     show("memory of pald, peak", f"{peak:.0f} MB", f"promised {RSS_MB} MB; beside it {beside}")
     return peak <= RSS_MB
 

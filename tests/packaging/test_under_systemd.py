@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests.packaging.test_units import EXPOSURE, MOST, SERVICES
 
 pytestmark = pytest.mark.slow
 BOOT = """
@@ -79,6 +82,14 @@ def test_pald_works_within_its_sandbox_and_is_gone_after_purge(machine: Machine)
     assert "SIGSYS" not in log
     assert "status=75" in machine.run("systemctl", "status", "pald", "--no-pager").stdout
     machine.wait("systemctl", "is-active", "pal-deadman.timer", answer="active")
+    for unit in SERVICES:  # as they are loaded there, not as their files say
+        if machine.run("systemctl", "cat", unit).returncode != 0:
+            continue  # of another package
+        told = machine.good("systemd-analyze", "security", "--no-pager", unit)
+        found = re.search(r"Overall exposure level for \S+ (\d+\.\d)", told)
+        assert found is not None, told
+        print(f"{unit}: exposure {found[1]}")
+        assert float(found[1]) <= EXPOSURE.get(unit, MOST)
     machine.good("dpkg", "--purge", "pal-slurm")
     assert machine.run("sh", "-c", "ls -d /etc/pal-slurm /var/lib/pal-slurm /run/pal-slurm").stdout == ""
     assert machine.good("sh", "-c", "find /etc/systemd -name 'pal*'") == ""
