@@ -119,7 +119,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
-    cases = (empty(128, 30), nearly_full(1250, 10_000, 1000), empty(12_500, 3000))
+    cases = (empty(128, 30), nearly_full(1250, 10_000, 120), empty(12_500, 2000))
     missed = False
     print(f"{'plan':58} {'ms':>8} {'limit':>7} {'us/job':>7} {'start':>7} {'wait':>7}")
     for case in cases:
