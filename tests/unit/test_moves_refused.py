@@ -12,7 +12,7 @@ from pal_slurm.daemon.moves.movers import BOUND_S
 from pal_slurm.daemon.moves.scene import Do, Later, Scene
 from pal_slurm.daemon.rights import AGAIN_S
 from pal_slurm.daemon.undo import fences, one, undo
-from pal_slurm.errors import BadInput
+from pal_slurm.errors import BadInput, SlurmUnavailable
 from pal_slurm.guard import Cause, MoveRules, Permit, Refusal, Rules, check
 from pal_slurm.guard.running import movable
 from pal_slurm.model import (
@@ -130,6 +130,27 @@ def test_where_one_of_two_is_bound_the_other_one_does_not_go_either(make_house: 
     full.exchange()
     house.live(20)
     assert [moves_of(house, job) for job in full.jobs[:2]] == [[], []]
+
+
+def test_where_slurm_does_not_tell_who_is_bound_nobody_is_moved_and_the_cycle_goes_on(make_house: Make) -> None:
+    """As squeue, asked about one job only, that has just ended."""
+    house = make_house(**QUICK_MOVES)
+    job = house.submit("--comment=pal:move", "--gres=gpu:2", runs=50_000.0)
+    house.live(5)
+
+    def gone() -> None:
+        raise SlurmUnavailable("squeue failed: Invalid job id specified")
+
+    house.watch.before["bound"] = gone
+    Wanted(house).move(job, there("n3", 1, 3))
+    before = house.pald.effort.ends["ok"]
+    house.live(10)
+    assert set(house.pald.effort.ends) == {"ok"} and house.pald.effort.ends["ok"] > before
+    assert moves_of(house, job) == []
+    del house.watch.before["bound"]
+    Wanted(house).move(job, there("n3", 1, 3))
+    house.live(10)
+    assert house.where(job) == {"n3": (1, 3)}
 
 
 PINNED = replace(

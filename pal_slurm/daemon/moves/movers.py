@@ -18,7 +18,7 @@ from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.moves.fences import over
 from pal_slurm.daemon.moves.machine import first_step, next_step
 from pal_slurm.daemon.moves.measuring import measured
-from pal_slurm.daemon.moves.place import closed, holds
+from pal_slurm.daemon.moves.place import bound_there, closed, holds
 from pal_slurm.daemon.moves.record import after, begun_as, seen_now
 from pal_slurm.daemon.moves.scene import RENEW_S, UNSURE_S, Do, Scene
 from pal_slurm.daemon.reconcile import Fate, View, judge_pin
@@ -126,8 +126,8 @@ class Movers:
 
     def bind(self, round: Round) -> bool:
         """Ask Slurm about those that are about to begin; whether some of them must stay."""
-        found = self.writer.slurm.bound([decision.job for decision in round.moves])
-        self._bound |= {job: (round.now + BOUND_S, why) for job, why in found.items()}
+        found, sure = bound_there(self.writer.slurm, [decision.job for decision in round.moves])
+        self._bound |= {job: (round.now + BOUND_S if sure else round.now, why) for job, why in found.items()}
         return bool(found)
 
     def binding(self, rules: Rules) -> Rules:

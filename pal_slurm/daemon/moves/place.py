@@ -5,9 +5,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.guard.constraints import check_reservations
 from pal_slurm.guard.verdict import No
 from pal_slurm.model import Job, Placement, Snapshot, Waits
+from pal_slurm.slurm.port import Slurm
 
 MOST_PRIORITY = 4_294_967_295
 BASIC = 2**31  # priorities beyond are of priority/basic: jobs are numbered down from the greatest
@@ -48,3 +50,14 @@ def closed(targets: Sequence[Placement], job: Job, snapshot: Snapshot) -> str:
         except No as no:
             return no.said
     return ""
+
+
+def bound_there(slurm: Slurm, jobs: Sequence[int]) -> tuple[dict[int, str], bool]:
+    """Which of them must stay where they are, and why; all of them where Slurm does not tell: then that is not sure.
+
+    Squeue fails where the only one that it is asked about is gone: that costs nobody else his lease or his undo.
+    """
+    try:
+        return slurm.bound(jobs), True
+    except SlurmUnavailable as none:
+        return dict.fromkeys(jobs, f"whether it may go is not known: {none}"), False
