@@ -55,7 +55,8 @@ def test_when_the_one_that_leads_is_killed_in_the_middle_of_a_move_the_other_goe
     house.pald = other
     house.live(300)
     # The other one leads half a minute later at the soonest: a lease of that time may have started the job meanwhile.
-    comes = {"silent": "runs where it was, not", "warned": "runs", "waiting": "runs"}.get(state, "runs there")
+    late = ("warned", "waiting", "turning", "closed", "kept")
+    comes = "runs where it was, not" if state == "silent" else "runs" if state in late else "runs there"
     assert told(mover).startswith(comes)
     assert requeued(house, mover.job) <= 1
 
