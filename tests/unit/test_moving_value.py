@@ -8,10 +8,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pal_slurm.config import Config
 from pal_slurm.config.moves import MovesSection
 from pal_slurm.daemon.moves.budget import balance, losers, losing
 from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.moves.measuring import measured
+from pal_slurm.daemon.moves.proposing import proposals
+from pal_slurm.daemon.outcome import CycleReport
+from pal_slurm.daemon.round import Round
+from pal_slurm.guard import MoveRules, Permit, Rules, check
 from pal_slurm.model import (
     App,
     Apps,
@@ -37,6 +42,7 @@ from pal_slurm.model import (
 )
 from pal_slurm.policy import compose
 from pal_slurm.policy.moving.value import ByValue, ForRoom, MayMove, rest_of
+from pal_slurm.slurm.port import Passes
 from pal_slurm.store.samples import JobSample
 
 NOW = 1_800_000_000.0
@@ -315,3 +321,29 @@ def test_who_made_room_brought_what_it_promised_if_the_other_one_was_let_go_soon
 
     assert gain(NOW + 30) == MOVE.gain_s
     assert gain() == gain(NOW - 5) == gain(NOW + 700) == 0.0  # its own steps are as they were
+
+
+@pytest.mark.parametrize(("used", "pairs"), [(0, 4), (16, 2), (17, 1), (19, 0)])
+def test_what_a_user_may_not_have_any_more_keeps_no_other_one_from_moving(used: int, pairs: int) -> None:
+    def job(number: int, node: str, slot: int, app: str, user: str) -> Job:
+        return running(number, node, (slot,), app, user=user, cpus_alloc=1, priority=5)
+
+    many = [job(4 * n + slot, f"n{n}", slot, "a" if n < 3 else "b", "x") for n in (1, 2, 3, 4) for slot in range(4)]
+    few = [job(90, "n5", 0, "a", "y"), job(91, "n5", 1, "b", "y")]
+    scores = slow("n1", "n2") | {("A", "n5", 0): 1.4}
+    cluster = homogeneous(5, 4)
+    cluster = replace(cluster, gpu_free=np.zeros_like(cluster.gpu_free))
+    table = neutral_scores(cluster, ("A", "B"))
+    values = np.array(table.score)
+    for (cls, node, slot), score in scores.items():
+        values[table.classes.index(cls), cluster.node_index[node], slot] = score
+    bins = np.stack([np.unique(of, return_inverse=True)[1].reshape(of.shape) for of in values]).astype(np.int16)
+    view = Snapshot(NOW, cluster, (), (*many, *few))
+    round = Round(CycleReport(), 1, 0.0, Passes(0, 0, 0, 0, 0), view)
+    round.view, round.knowledge = view, Knowledge(replace(table, score=values, bins=bins), APPS)
+    moves = MoveRules(first_s=0.0, last_s=0.0, share=0.5, of_user={"x": used})
+    rules = Rules(disable_job_shrink=True, moves=moves)
+    found = proposals(round, [], compose("pal"), Config(), rules, Costs(MovesSection()))
+    assert len(found) == 2 * pairs + (2 if pairs < 4 else 0)
+    begun = [v.decision.job for v in check(found, view, rules) if isinstance(v, Permit)]
+    assert len(begun) == len(found) and ({90, 91} <= set(begun)) == (pairs < 4)

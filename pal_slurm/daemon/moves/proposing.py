@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Sequence
 from itertools import islice
 
 from pal_slurm.config import Config
 from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.round import Round
-from pal_slurm.guard import Rules
-from pal_slurm.guard.running import movable, unleased
-from pal_slurm.model import Action, Decision, Reason
+from pal_slurm.guard import MoveRules, Rules
+from pal_slurm.guard.running import movable, ring_of, unleased
+from pal_slurm.model import Action, Decision, Job, Reason
 from pal_slurm.policy import Composition
 from pal_slurm.policy.moving.value import ByValue, ForRoom, MayMove
 
@@ -44,7 +45,36 @@ def proposals(
         heads = tuple(map(ForRoom, islice(theirs, 1)))
     margin = config.moves.margin * costs.doubt
     crowded = any(d.action is Action.WAIT and d.reason in CROWD for d in decisions)
-    look = ByValue(
-        round.view, round.knowledge, composition.placement, margin, room, heads, of_limit, crowded=crowded
-    )  # fmt: skip
-    return look.moves([MayMove(job, costs.of(job, round.view.cluster)) for job in jobs])
+
+    def look(those: Sequence[Job], most: int, heads: tuple[ForRoom, ...]) -> list[Decision]:
+        seek = ByValue(
+            round.view, round.knowledge, composition.placement, margin, most, heads, of_limit, crowded=crowded
+        )  # fmt: skip
+        return seek.moves([MayMove(job, costs.of(job, round.view.cluster)) for job in those])
+
+    found, over = within(look(jobs, room, heads), jobs, rules.moves)
+    if over and len(found) < room:  # what one user may not have is for others
+        makes = any(d.reason is Reason.MAKES_ROOM for d in found)
+        found += look([job for job in jobs if job.user not in over], room - len(found), () if makes else heads)
+    return found
+
+
+def within(found: Sequence[Decision], jobs: Sequence[Job], moves: MoveRules) -> tuple[list[Decision], set[str]]:
+    """Those for which their users have moves left in this hour; users who have too few. Rings go whole or not."""
+    user, by_job = {job.id: job.user for job in jobs}, {d.job: d for d in found}
+    spent, over = Counter(moves.of_user), set[str]()
+    kept: dict[int, Decision] = {}
+    for decision in found:
+        together = [d for d in found if _purpose(d) == _purpose(decision)] if _purpose(decision) else [decision]
+        together = [by_job[job] for job in ring_of(decision, by_job)] or together
+        needs = Counter(user[d.job] for d in together if d.job not in kept)
+        if beyond := {name for name, n in needs.items() if spent[name] + n > moves.per_user}:
+            over |= beyond
+        else:
+            spent += needs
+            kept |= {d.job: d for d in together}
+    return list(kept.values()), over
+
+
+def _purpose(decision: Decision) -> int | None:
+    return decision.terms.makes_room_for if decision.terms else None
