@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import pal_slurm.daemon.cycle as cycle
 import pal_slurm.daemon.moves.budget as budget
 import pal_slurm.daemon.moves.machine as machine
 import pal_slurm.daemon.moves.movers as movers
@@ -27,13 +26,13 @@ Patches = Sequence[tuple[object, str, Any]]
 
 def _rules(**other: object) -> Patches:
     """What the guard is told of pal.yaml and of earlier moves."""
-    made = was(cycle, "rules_of_moves")
+    made = was(movers, "rules_of_moves")
 
     def changed(*words: Any) -> MoveRules | None:
         rules: MoveRules | None = made(*words)
         return rules and replace(rules, **other)  # type: ignore[arg-type]
 
-    return [(cycle, "rules_of_moves", changed)]
+    return [(movers, "rules_of_moves", changed)]
 
 
 @mutant("jobs that nobody said may be moved are moved")
@@ -65,20 +64,20 @@ def moved_to_and_fro() -> Patches:
 
 @mutant("the signal that a job wanted is not sent: it is requeued at once")
 def not_asked_to_save() -> Patches:
-    make = was(movers, "_move")
-    return [(movers, "_move", lambda *words: replace(make(*words), signal=""))]
+    make = was(movers, "begun_as")
+    return [(movers, "begun_as", lambda *words: replace(make(*words), signal=""))]
 
 
 @mutant("a job that was asked to save is not given its time")
 def time_to_save_cut() -> Patches:
-    make = was(movers, "_move")
-    return [(movers, "_move", lambda *words: replace(make(*words), ahead_s=0))]
+    make = was(movers, "begun_as")
+    return [(movers, "begun_as", lambda *words: replace(make(*words), ahead_s=0))]
 
 
 @mutant("a job that does not answer is requeued")
 def silence_is_consent() -> Patches:
-    make = was(movers, "_move")
-    return [(movers, "_move", lambda *words: replace(make(*words), unanswered=True))]
+    make = was(movers, "begun_as")
+    return [(movers, "begun_as", lambda *words: replace(make(*words), unanswered=True))]
 
 
 @mutant("a job that is silent is asked to save again and again")
