@@ -347,3 +347,8 @@ def test_what_a_user_may_not_have_any_more_keeps_no_other_one_from_moving(used: 
     assert len(found) == 2 * pairs + (2 if pairs < 4 else 0)
     begun = [v.decision.job for v in check(found, view, rules) if isinstance(v, Permit)]
     assert len(begun) == len(found) and ({90, 91} <= set(begun)) == (pairs < 4)
+    mixed = replace(view, running=(few[1], *many, few[0]))  # the first exchange is one of x with one of y
+    round.view = mixed
+    found = proposals(round, [], compose("pal"), Config(), rules, Costs(MovesSection()))
+    assert {91} < {d.job for d in found} and len({d.job for d in found}) == len(found)
+    assert all(isinstance(verdict, Permit) for verdict in check(found, mixed, rules))

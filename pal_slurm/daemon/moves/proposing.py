@@ -55,7 +55,9 @@ def proposals(
     found, over = within(look(jobs, room, heads), jobs, rules.moves)
     if over and len(found) < room:  # what one user may not have is for others
         makes = any(d.reason is Reason.MAKES_ROOM for d in found)
-        found += look([job for job in jobs if job.user not in over], room - len(found), () if makes else heads)
+        going = {d.job for d in found}
+        others = [job for job in jobs if job.user not in over and job.id not in going]
+        found += look(others, room - len(found), () if makes else heads)
     return found
 
 
