@@ -160,10 +160,8 @@ class Cycle:
         self.entries.keep(snapshot)
         self.entries.restore(snapshot, self.books.ledger, self.leases)
         snapshot = told(snapshot, self.entries, self.books.ledger)
-        report.pending, report.leased = (
-            len(snapshot.pending),
-            sum(j.is_leased(snapshot.taken) for j in snapshot.pending),
-        )
+        report.pending = len(snapshot.pending)
+        report.leased = sum(j.is_leased(snapshot.taken) for j in snapshot.pending)
         report.dropped_hints, report.unread = snapshot.dropped_hints, len(snapshot.unread)
         return Round(report, fence, begun, passes, snapshot)
 
