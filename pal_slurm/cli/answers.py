@@ -247,9 +247,15 @@ class SwitchShown(Shown):
     gpus: Whole = UNSET
 
 
+class LinkedShown(Shown):
+    nodes: list[str]
+    groups: Annotated[list[list[int]], Meta(description="Slots of GPUs that are linked directly")]
+
+
 class TopologyShown(Shown):
     levels: int
     switches: list[SwitchShown]
+    linked: list[LinkedShown]
     faults: list[str]
 
 

@@ -1,8 +1,8 @@
-"""A topology as a tree of text. In: switches, GPUs by node. Out: lines, widest first."""
+"""A topology as a tree of text. In: switches, GPUs and their links by node. Out: lines, widest first."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -39,3 +39,38 @@ def _line(switch: Switch, gpus: Mapping[str, int], *, leaf: bool) -> str:
     there = sum(gpus.get(node, 0) for node in switch.nodes)
     nodes = named(switch.nodes) if leaf else f"{len(switch.nodes)} nodes"
     return f"{switch.name}: {nodes}, {there} GPUs"
+
+
+def linked_nodes(linked: Mapping[str, Sequence[int]], gpus: Mapping[str, int]) -> dict[tuple[int, ...], list[str]]:
+    """The nodes by which of their GPUs are linked directly. `linked`: as a gres.conf tells it."""
+    alike: dict[tuple[int, ...], list[str]] = {}
+    for node, count in gpus.items():
+        groups = tuple(linked.get(node, linked.get("", ())))
+        if count and len(groups) == count:
+            alike.setdefault(groups, []).append(node)
+    return alike
+
+
+def linked_lines(alike: Mapping[tuple[int, ...], Sequence[str]]) -> list[str]:
+    from pal_slurm.slots.links import members
+    from pal_slurm.slurm.topology import named
+
+    return [
+        f"{named(nodes)}: GPUs linked directly: " + ", ".join("-".join(map(str, one)) for one in members(groups))
+        for groups, nodes in alike.items()
+    ]
+
+
+def unlike(linked: Mapping[str, Sequence[int]], gpus: Mapping[str, int]) -> list[str]:
+    """Nodes of which gres.conf tells the links of another number of GPUs than Slurm knows."""
+    from pal_slurm.slurm.topology import named
+
+    found: dict[tuple[int, int], list[str]] = {}
+    for node, count in gpus.items():
+        told = len(linked.get(node, linked.get("", ())))
+        if count and told and told != count:
+            found.setdefault((told, count), []).append(node)
+    return [
+        f"{named(nodes)}: cluster.gres_conf tells links of {told} GPUs, Slurm knows {count}; all count as linked"
+        for (told, count), nodes in found.items()
+    ]

@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
+from pal_slurm.config.apps import AppEntry
 from pal_slurm.config.read import MAX_BYTES, Mistake, read
 from pal_slurm.config.rules import broken_rules
 from pal_slurm.config.sample import explain, plain, sample
-from pal_slurm.config.schema import AppEntry, CanarySection, Config
+from pal_slurm.config.schema import CanarySection, Config
 from pal_slurm.errors import ConfigError
 
 DEFAULT_PATH = Path("/etc/pal-slurm/pal.yaml")

@@ -119,6 +119,7 @@ def _places(config: Config) -> Iterator[tuple[str, str]]:
     for key, path in (
         ("state_dir", config.state_dir),
         ("cluster.bin_dir", config.cluster.bin_dir),
+        ("cluster.gres_conf", config.cluster.gres_conf),
         ("cycle.wake_file", config.cycle.wake_file),
         ("cycle.alive_file", config.cycle.alive_file),
         ("leader.lock_file", config.leader.lock_file),

@@ -1,7 +1,7 @@
 """Every key of pal.yaml: type, default, unit and one line of why. In: nothing. Out: `Config` and its sections.
 
-The only place, with `moves.py`, `pools.py` and `page.py`, where a key is described: the checker, `palctl config
-explain`, the sample file and its tests all read these annotations.
+The only place, with `apps.py`, `moves.py`, `pools.py` and `page.py`, where a key is described: the checker, `palctl
+config explain`, the sample file and its tests all read these annotations.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from pal_slurm.config.apps import AppEntry, PatternEntry
 from pal_slurm.config.moves import ExcludeSection, MovesSection
 from pal_slurm.config.page import PageSection, UsersSection
 from pal_slurm.config.pools import PoolsSection
@@ -34,6 +35,10 @@ class ClusterSection(Section, frozen=True):
         tuple[str, ...],
         why("Node features that name a GPU model; none: the GRES type, where it is no slot. Same as in pal_lua.conf."),
     ] = ()
+    gres_conf: Annotated[
+        str,
+        why("gres.conf whose `Links=` say which GPUs of a node are linked directly (NVLink); empty: all count as so."),
+    ] = ""
     timeout_s: Annotated[
         float, why("No answer from Slurm in this time counts as slurmctld being unreachable.", "s", ge=0.1, le=300)
     ] = 10.0
@@ -186,37 +191,6 @@ class ClassesSection(Section, frozen=True):
         why("Classes of applications, most sensitive to a slow GPU first.", min_length=1),
     ] = ("A", "B", "C")
     default: Annotated[str, why("What an application that nobody has described is taken for.")] = "A"
-
-
-class CommEntry(Section, frozen=True):
-    gpu: Annotated[float, why("Factor when all its GPUs are one.", "factor", ge=1, le=100)] = 1.0
-    node: Annotated[float, why("Factor when its GPUs are in one node.", "factor", ge=1, le=100)] = 1.0
-    rack: Annotated[float, why("Factor when its nodes are in one rack.", "factor", ge=1, le=100)] = 1.0
-    cluster: Annotated[float, why("Factor when its nodes are in several racks.", "factor", ge=1, le=100)] = 1.0
-
-
-class AppEntry(Section, frozen=True):
-    cls: Annotated[str, why("Its class.")] = msgspec.field(default="", name="class")
-    base: Annotated[
-        dict[str, Annotated[float, msgspec.Meta(gt=0, le=1e6)]],
-        why("Seconds per step on a median GPU of each model; none: learned, as far as it was seen.", "s"),
-    ] = msgspec.field(default_factory=dict)
-    comm: Annotated[CommEntry, why("What distance between its GPUs costs it: a factor on the step time.")] = (
-        msgspec.field(default_factory=CommEntry)
-    )
-
-    def app(self, name: str, default_class: str) -> App:
-        comm = (self.comm.gpu, self.comm.node, self.comm.rack, self.comm.cluster)
-        return App(name, self.cls or default_class, dict(self.base), comm)
-
-
-class PatternEntry(Section, frozen=True):
-    """At least one of `tag`, `job_name` and `script`; all that are given must fit."""
-
-    app: Annotated[str, why("The application that such jobs run.", pattern=r"^[A-Za-z0-9][A-Za-z0-9._+-]{0,63}\Z")]
-    tag: Annotated[str, why("Pattern of a tag that nobody described.")] = ""
-    job_name: Annotated[str, why("Pattern of the job's name.")] = ""
-    script: Annotated[str, why("Pattern of the batch script's path.")] = ""
 
 
 class ScoresSection(Section, frozen=True):

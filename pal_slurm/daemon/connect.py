@@ -9,7 +9,8 @@ import logging
 from pathlib import Path
 
 from pal_slurm.config import Config
-from pal_slurm.errors import SlurmError
+from pal_slurm.errors import BadInput, SlurmError
+from pal_slurm.slots.links import links_in
 from pal_slurm.slurm.commands.backend import CliSlurm
 from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.slurm.nodes import SiteWords
@@ -48,8 +49,14 @@ def commands_of(config: Config) -> Commands:
 
 def _site(config: Config) -> SiteWords:
     moves = config.moves
+    try:
+        linked = links_in(config.cluster.gres_conf)
+    except BadInput as e:
+        log.warning("cluster.gres_conf: %s; all GPUs of a node count as linked", e)
+        linked = {}
     return SiteWords(
         models=config.cluster.models,
+        linked=linked,
         movable_qos=frozenset(moves.qos),
         movable_partitions=frozenset(moves.partitions),
     )

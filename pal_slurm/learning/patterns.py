@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from pal_slurm.config.schema import PatternEntry
+from pal_slurm.config.apps import PatternEntry
 from pal_slurm.model import Job, Snapshot
 
 _REMEMBERED = 50_000  # names of jobs seen; a queue repeats itself

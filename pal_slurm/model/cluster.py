@@ -47,6 +47,7 @@ class Cluster:
     gpu_model: IntArray  # (N, S) index into `models`
     models: tuple[str, ...] = ("gpu",)
     above: tuple[IntArray, ...] = ()  # (N,) each: groups of racks, groups of those ...; none: nothing is known of them
+    linked: IntArray | None = None  # (N, S) GPUs of a node with the same number are linked directly; None: nobody tells
     billing: Mapping[str, Mapping[str, float]] = field(
         default_factory=dict
     )  # partition -> model, in small letters -> what a GPU bills

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pal_slurm.errors import BadInput
 from pal_slurm.slurm.nodeset import unfold
@@ -22,6 +22,8 @@ class GresDevice:
     type: str = ""
     cores: str = ""
     links: str = ""
+    of_several: bool = field(default=False, compare=False)  # on its line
+    where: str = field(default="", compare=False)  # file and line
 
     @property
     def minor(self) -> int:
@@ -85,4 +87,6 @@ def _devices(keys: dict[str, str], where: str) -> Iterator[GresDevice]:
     if not files or len(files) > MOST_GPUS:
         raise BadInput(f"{where}: File={text[:80]} names {len(files)} devices; 1 to {MOST_GPUS} can be on one node")
     for file in files:
-        yield GresDevice(file, keys.get("type", ""), keys.get("cores", ""), keys.get("links", ""))
+        yield GresDevice(
+            file, keys.get("type", ""), keys.get("cores", ""), keys.get("links", ""), len(files) > 1, where
+        )

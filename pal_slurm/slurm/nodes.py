@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 import numpy as np
@@ -79,6 +79,9 @@ class SiteWords:
     models: tuple[str, ...] = ()  # node features that name a GPU model; none: the GRES type, else "gpu"
     rack_prefix: str = "rack"  # a feature of this prefix and a number is the node's rack
     levels: tuple[Mapping[str, str], ...] = ()  # node -> rack, and wider ones, where the topology tells
+    linked: Mapping[str, Sequence[int]] = field(
+        default_factory=dict
+    )  # node ("": any other) -> by slot, equal where GPUs are linked directly
     movable_qos: frozenset[str] = frozenset()  # their jobs may be moved while they run
     movable_partitions: frozenset[str] = frozenset()
 
@@ -152,7 +155,20 @@ def to_cluster(
         models=tuple(models) or ("gpu",),
         slots=slots,
         above=tuple(racks[1:]),
+        linked=_linked(names, widths, shape, site.linked),
     )
+
+
+def _linked(
+    names: tuple[str, ...], widths: Sequence[int], shape: tuple[int, int], told: Mapping[str, Sequence[int]]
+) -> IntArray | None:
+    """What is told of another number of GPUs than the node has counts for nothing: they are as if all were linked."""
+    found = np.zeros(shape, dtype=np.int16)
+    for row, (name, width) in enumerate(zip(names, widths, strict=True)):
+        groups = told.get(name, told.get("", ()))
+        if width and len(groups) == width:
+            found[row, :width] = groups
+    return found if found.any() else None
 
 
 def _is_slotted(items: tuple[gres.Gpus, ...]) -> bool:

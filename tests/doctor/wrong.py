@@ -75,6 +75,8 @@ WRONG = (
     Wrong("no gres.conf", "gres.conf", "no gres.conf", _gone(GRES)),
     Wrong("a GPU line without `File=`", "gres.conf", "line 3", _changed(GRES, " File=/dev/nvidia1", "")),
     Wrong("one device twice", "gres.conf", "two lines of one node", _changed(GRES, "nvidia1", "nvidia0")),
+    Wrong("links of a device to another number of devices", "gres.conf", "3 numbers for 2 devices",
+          _changed(GRES, "nvidia0", "nvidia0 Links=-1,4,0")),
     Wrong("a device less than slurm.conf says", "gres.conf", "2 GPUs, gres.conf names 1",
           _changed(GRES, "NodeName=n[1-4] Name=gpu Type=g1 File=/dev/nvidia1\n", "")),
     Wrong("slots on some nodes only", "gres.conf", "some nodes have slots", _untyped_rest),

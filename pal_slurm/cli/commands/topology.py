@@ -1,4 +1,4 @@
-"""palctl topology. In: a running Slurm, or a topology.conf. Out: the tree of racks, and what is missing."""
+"""palctl topology. In: a running Slurm, or a topology.conf; gres.conf. Out: racks, linked GPUs, what is missing."""
 
 from __future__ import annotations
 
@@ -28,11 +28,14 @@ if TYPE_CHECKING:
 def command(palctl: Palctl, conf: Path | None, as_json: bool, fields: str) -> None:
     """Racks and what is above them, as placements see them, and what is missing; exit code 1 when something is.
 
+    Where cluster.gres_conf of pal.yaml names a gres.conf with Links: also which GPUs of a node are linked directly.
+
     With --file: what Slurm would make of that file, before it has to start with it, and what of it the running Slurm
     does not tell.
     """
-    from pal_slurm.cli.topology_view import tree_lines
+    from pal_slurm.cli.topology_view import linked_lines, linked_nodes, tree_lines, unlike
     from pal_slurm.intake.inputs import read_input
+    from pal_slurm.slots.links import links_in, members
     from pal_slurm.slurm.commands.cluster import QUESTIONS, read_machine
     from pal_slurm.slurm.commands.run import Commands
     from pal_slurm.slurm.topology import faults, topology_of
@@ -42,24 +45,29 @@ def command(palctl: Palctl, conf: Path | None, as_json: bool, fields: str) -> No
     text = None if conf is None else read_input(str(conf)).decode("utf-8", "replace")
     written = None if conf is None or text is None else read_topology_file(conf, text)
     cluster = palctl.config.cluster
+    linked = links_in(cluster.gres_conf)
     commands = Commands(Path(cluster.bin_dir) if cluster.bin_dir else None, cluster.timeout_s)
     machine = read_machine(commands.show(QUESTIONS))
     gpus = gpus_of(machine.nodes)
     topology = machine.topology if written is None else topology_of(written)
     found = faults(topology, [node for node, count in gpus.items() if count])
+    found += unlike(linked, gpus)
     found += missing(topology, machine.nodes, palctl)
+    alike = linked_nodes(linked, gpus)
     if written is not None:
         found += dropped(written, machine.topology.switches)
     if as_json:
         every = zip(_rows(topology, gpus), topology.switches, strict=True)
         whole = ({**row, "nodes": list(switch.nodes)} for row, switch in every)
         switches = [{field: row[field] for field in columns} for row in whole]
-        click.echo(json.dumps({"levels": len(topology.levels), "switches": switches, "faults": found}, indent=2))
+        links = [{"nodes": nodes, "groups": members(groups)} for groups, nodes in alike.items()]
+        answer = {"levels": len(topology.levels), "switches": switches, "linked": links, "faults": found}
+        click.echo(json.dumps(answer, indent=2))
     else:
         if fields:
             print_rows(_rows(topology, gpus), columns, as_json=False, empty="Slurm tells no switches, blocks or rings")
         else:
-            say("\n".join(tree_lines(topology, gpus)))
+            say("\n".join([*tree_lines(topology, gpus), *linked_lines(alike)]))
         for fault in found:
             click.echo(f"{click.style('note', fg='yellow')} ", nl=False)
             say(fault)

@@ -10,6 +10,7 @@ from pal_slurm.doctor.slurm_conf import SlurmConf
 from pal_slurm.errors import BadInput
 from pal_slurm.slots.check import Level, check_nodes, keeps_types, kind_of
 from pal_slurm.slots.gres_conf import GresConf, read_gres_conf
+from pal_slurm.slots.links import linked_groups
 from pal_slurm.slurm.gres import gpus_in
 from pal_slurm.slurm.nodeset import fold
 
@@ -35,6 +36,10 @@ def look(site: Site) -> Iterator[Advice]:
         return
     yield from _kinds(conf, path)
     yield from _agree(conf, gres, path)
+    try:
+        linked_groups(gres)
+    except BadInput as error:
+        yield mend(f"{error}", "Links=-1,4,0,0    # links to each device of the node, -1 for itself", path, THEN)
 
 
 def _kinds(conf: SlurmConf, path: str) -> Iterator[Advice]:
