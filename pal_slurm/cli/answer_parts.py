@@ -171,3 +171,15 @@ ScoreRow = Annotated[
         }
     ),
 ]
+
+
+class SwitchShown(Shown):
+    name: Text = UNSET
+    level: Annotated[Whole, Meta(description="0: the racks")] = UNSET
+    nodes: list[str] | UnsetType = UNSET
+    gpus: Whole = UNSET
+
+
+class LinkedShown(Shown):
+    nodes: list[str]
+    groups: Annotated[list[list[int]], Meta(description="Slots of GPUs that are linked directly")]

@@ -19,12 +19,14 @@ from pal_slurm.cli.answer_parts import (
     Epoch,
     Figure,
     KernelShown,
+    LinkedShown,
     Maybe,
     Moment,
     PlaceShown,
     ScoreRow,
     SetupShown,
     Shown,
+    SwitchShown,
     Text,
     Told,
     Whole,
@@ -57,6 +59,7 @@ class AppShown(Shown):
     comm: Annotated[dict[str, float] | UnsetType, Meta(description="Cost of distance by tier")] = UNSET
     measured_base: dict[str, float] | UnsetType = UNSET
     node: Figure = UNSET
+    unlinked: Figure = UNSET
     rack: Figure = UNSET
     cluster: Figure = UNSET
     comm_source: Annotated[Text, Meta(description="Who says what distance costs; none: nobody")] = UNSET
@@ -238,18 +241,6 @@ class StatusShown(Shown):
     moves: str
     said: list[str]
     warnings: list[str]
-
-
-class SwitchShown(Shown):
-    name: Text = UNSET
-    level: Annotated[Whole, Meta(description="0: the racks")] = UNSET
-    nodes: list[str] | UnsetType = UNSET
-    gpus: Whole = UNSET
-
-
-class LinkedShown(Shown):
-    nodes: list[str]
-    groups: Annotated[list[list[int]], Meta(description="Slots of GPUs that are linked directly")]
 
 
 class TopologyShown(Shown):

@@ -13,6 +13,10 @@ from pal_slurm.model import App
 class CommEntry(Section, frozen=True):
     gpu: Annotated[float, why("Factor when all its GPUs are one.", "factor", ge=1, le=100)] = 1.0
     node: Annotated[float, why("Factor when its GPUs are in one node.", "factor", ge=1, le=100)] = 1.0
+    unlinked: Annotated[
+        float,
+        why("Factor on one node when its GPUs are not all linked directly, if more than node.", "factor", ge=1, le=100),
+    ] = 1.0
     rack: Annotated[float, why("Factor when its nodes are in one rack.", "factor", ge=1, le=100)] = 1.0
     cluster: Annotated[float, why("Factor when its nodes are in several racks.", "factor", ge=1, le=100)] = 1.0
 
@@ -29,7 +33,7 @@ class AppEntry(Section, frozen=True):
 
     def app(self, name: str, default_class: str) -> App:
         comm = (self.comm.gpu, self.comm.node, self.comm.rack, self.comm.cluster)
-        return App(name, self.cls or default_class, dict(self.base), comm)
+        return App(name, self.cls or default_class, dict(self.base), comm, max(self.comm.unlinked, self.comm.node))
 
 
 class PatternEntry(Section, frozen=True):

@@ -81,6 +81,16 @@ def _names(config: Config) -> Iterator[tuple[str, str]]:
         costs = (entry.comm.gpu, entry.comm.node, entry.comm.rack, entry.comm.cluster)
         if list(costs) != sorted(costs):
             yield f"apps.{name}.comm", f"{costs}: distance can't make it faster; order gpu <= node <= rack <= cluster"
+        elif entry.comm.unlinked > entry.comm.rack:
+            yield (
+                f"apps.{name}.comm.unlinked",
+                f"{entry.comm.unlinked:g} is more than rack ({entry.comm.rack:g}): distance can't make it faster",
+            )
+        elif entry.comm.unlinked > entry.comm.node and not config.cluster.gres_conf:
+            yield (
+                f"apps.{name}.comm.unlinked",
+                "nobody tells which GPUs are linked; name the gres.conf that has Links= in cluster.gres_conf",
+            )
 
 
 def _models(key: str, base: Mapping[str, float], models: Sequence[str]) -> Iterator[tuple[str, str]]:

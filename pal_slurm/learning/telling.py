@@ -44,11 +44,12 @@ def app_row(seen: SeenApp, counts: App) -> dict[str, Value]:
     told = "jobs" if counts.comm != app.comm else seen.source if len(set(app.comm)) > 1 else "none"
     seen_apart = apart(f.base)
     comm = {tier.name.lower(): factor for tier, factor in zip(Tier, counts.comm, strict=True)}
+    comm["unlinked"] = max(counts.unlinked, comm["node"])
     return {
         "app": app.name, "class": app.cls, "source": seen.source, "jobs": f.jobs, "sure": f.sure, "compute": f.compute,
         "memory": f.memory, "noise": f.noise, "base": dict(app.base), "comm": comm,
-        "measured_base": dict(shapes_told(f.base)), **{tier: comm[tier] for tier in ("node", "rack", "cluster")},
-        "comm_source": told,
+        "measured_base": dict(shapes_told(f.base)), "comm_source": told,
+        **{tier: comm[tier] for tier in ("node", "unlinked", "rack", "cluster")},
         "apart": seen_apart and round(seen_apart.factor, 3), "apart_doubt": seen_apart and round(seen_apart.doubt, 3),
         "apart_jobs": seen_apart and seen_apart.jobs,
     }  # fmt: skip

@@ -41,6 +41,7 @@ from pal_slurm.model.speed import (
     comm_of,
     factors,
     flat,
+    minds_links,
     placement_of,
     predict,
     shared_comm,
@@ -57,6 +58,6 @@ __all__ = [
     "PastRun", "Pin", "Placement", "Plain", "PoolCost", "PoolRules", "RatedApp", "Reason", "Renew", "Renice",
     "Request", "Requeue", "Reservation", "RunEnd", "ScoreTable", "Shape", "Sharers", "Sharing", "Snapshot", "Speeds",
     "Tier", "Trust", "Unpin", "Waits", "Warn", "base_of", "bins_with_neutral", "comm_of", "consent_of", "factors",
-    "fence_of", "flat", "homogeneous", "neutral_scores", "placement_of", "predict", "read_hint", "shared_comm",
-    "speeds_of", "step_time", "until",
+    "fence_of", "flat", "homogeneous", "minds_links", "neutral_scores", "placement_of", "predict", "read_hint",
+    "shared_comm", "speeds_of", "step_time", "until",
 ]  # fmt: skip

@@ -70,6 +70,7 @@ class App:
     cls: str
     base: Mapping[str, float] = field(default_factory=dict)  # GPU model -> seconds per step on its median GPU
     comm: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)  # factor per tier: gpu, node, rack, cluster
+    unlinked: float = 1.0  # factor on one node where its GPUs are not all linked directly; no less than a node's
 
     def trust(self, model: str) -> Trust:
         """How good its base on that model is."""

@@ -87,6 +87,18 @@ class Cluster:
                 masks.setdefault(name, np.zeros(self.n_nodes, dtype=np.bool_))[i] = True
         return masks
 
+    @cached_property
+    def linked_most(self) -> tuple[int, ...]:
+        """For each number in `linked`: how many GPUs of a node have it at most."""
+        if self.linked is None or not self.linked.size:
+            return ()
+        counts = [(self.gpu_exists & (self.linked == one)).sum(axis=1).max() for one in range(self.linked.max() + 1)]
+        return tuple(map(int, counts))
+
+    def linked_within(self, row: int, slots: Sequence[int]) -> bool:
+        """Whether these GPUs of one node are all linked directly, as far as anybody tells."""
+        return self.linked is None or len({int(self.linked[row, slot]) for slot in slots}) <= 1
+
     def tier_of(self, nodes: Sequence[int], gpus: int) -> Tier:
         """The span of `gpus` GPUs on these nodes (row numbers)."""
         if len(nodes) == 1:

@@ -52,6 +52,11 @@ def comm_of(app: App, tier: Tier | NDArray[Any]) -> Any:
     return app.comm[tier]
 
 
+def minds_links(app: App, cluster: Cluster) -> bool:
+    """Whether it runs slower on GPUs of one node that are not all linked directly, and some of this cluster are not."""
+    return cluster.linked is not None and app.unlinked > app.comm[Tier.NODE]
+
+
 class Factors(NamedTuple):
     """The equation's three factors for one GPU set, and its span."""
 
@@ -96,6 +101,10 @@ class Speeds:
         width = cluster.width
         if gpus[0] // width == gpus[-1] // width:
             tier = Tier.GPU if len(gpus) == 1 else Tier.NODE
+            if len(gpus) > 1 and minds_links(app, cluster):
+                row = gpus[0] // width
+                if not cluster.linked_within(row, [g - row * width for g in gpus]):
+                    return Factors(base, worst, app.unlinked, tier)
         else:
             tier = cluster.tier_of([g // width for g in gpus], len(gpus))
         return Factors(base, worst, app.comm[tier], tier)

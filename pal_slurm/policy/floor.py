@@ -127,12 +127,17 @@ class Floor(FreeGpus):
             self._worths[self._waiting] = worth_to_others(scores, self.cluster.gpu_exists, rows)
         return self._worths[self._waiting]
 
-    def node_table(self, cls: str | None, gpus: int, models: Models = None, by_slot: bool = True) -> NodeTable:
-        """For one node and `gpus` GPUs: how good each node is now. `by_slot`: else Slurm takes the lowest free ones."""
-        key = ("node", cls, self._waiting, gpus, models, by_slot)
+    def node_table(
+        self, cls: str | None, gpus: int, models: Models = None, by_slot: bool = True, linked: int | None = None
+    ) -> NodeTable:
+        """For one node and `gpus` GPUs: how good each node is now. `by_slot`: else Slurm takes the lowest free ones.
+
+        `linked`: only GPUs with this number in the cluster's `linked`.
+        """
+        key = ("node", cls, self._waiting, gpus, models, by_slot, linked)
         table = self._tables.get(key)
         if not isinstance(table, NodeTable):
-            table = self._tables[key] = node_table(self, self.merit(cls), gpus, models, by_slot)
+            table = self._tables[key] = node_table(self, self.merit(cls), gpus, models, by_slot, linked)
         table.refresh(self)
         return table
 

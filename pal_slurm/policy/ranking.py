@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pal_slurm.model import App, IntArray, Job, Placement, Tier, base_of, comm_of, step_time
+from pal_slurm.model import App, IntArray, Job, Placement, Tier, base_of, comm_of, minds_links, step_time
 from pal_slurm.policy.floor import Floor, Models
 from pal_slurm.policy.needs import Area, Need
 from pal_slurm.policy.spans import Gang, best_gang
@@ -33,6 +33,7 @@ class Candidate(NamedTuple):
     slots: tuple[tuple[int, ...], ...]
     exact: bool
     partition: str | None
+    price: float = 0.0  # what choosing among nodes goes by
 
     @property
     def merit(self) -> tuple[float, int, int]:
@@ -80,7 +81,7 @@ class Ranking:
                     more = 0 if best is None or not fewest else way[0] - len(best.rows)
                     if more > 0 or (best and more == 0 and way[0] > 1 and best.step <= self._bound(app, floor, base)):
                         continue
-                    found = self._candidate(floor, app, area, way, base, models)
+                    found = self._near(floor, app, area, way, base, models)
                     if found is not None and (best is None or more < 0 or found.merit < best.merit):
                         best = found
         return best
@@ -105,7 +106,19 @@ class Ranking:
         levels = floor.merit(app.cls if self.scores else None).levels
         return step_time(base, levels[0], self._comm(app, Tier.RACK))
 
-    def _candidate(self, floor: Floor, app: App, area: Area, way: Way, base: float, models: Models) -> Candidate | None:
+    def _near(self, floor: Floor, app: App, area: Area, way: Way, base: float, models: Models) -> Candidate | None:
+        """The best on any GPUs, and where links count the best on those of each group that is linked directly."""
+        any_ = self._candidate(floor, app, area, way, base, models)
+        if way[0] > 1 or way[1] == 1 or any_ is None or not self.spans or not minds_links(app, floor.cluster):
+            return any_
+        groups = [one for one, most in enumerate(floor.cluster.linked_most) if most >= way[1]]
+        near = (self._candidate(floor, app, area, way, base, models, one) for one in groups)
+        return min((any_, *(c for c in near if c is not None)), key=lambda c: (c.price, c.merit))
+
+    def _candidate(
+        self, floor: Floor, app: App, area: Area, way: Way, base: float, models: Models, linked: int | None = None
+    ) -> Candidate | None:
+        """`linked`: on one node only GPUs with this number in the cluster's `linked`."""
         nodes, gpus, cpus, mem_mb = way
         cls = app.cls if self.scores else None
         levels = floor.merit(cls).levels
@@ -115,7 +128,7 @@ class Ranking:
                 return None
             step = step_time(base, levels[gang.rank], self._comm(app, gang.tier))
             return Candidate(step, gang.tier, gang.cost, gang.rows, gang.slots, gang.exact, area.partition)
-        table = floor.node_table(cls, gpus, models, area.slots)
+        table = floor.node_table(cls, gpus, models, area.slots, linked)
         row = int(table.key.argmin())
         if table.key[row] == NEVER:
             return None
@@ -127,9 +140,9 @@ class Ranking:
                 return None
         key = int(table.key[row])
         tier = Tier.GPU if gpus == 1 else Tier.NODE
-        step = step_time(base, levels[key >> RANK_SHIFT], self._comm(app, tier))
-        slots = (table.slots(floor, row),)
-        return Candidate(step, tier, key & COST_MASK, (row,), slots, area.slots, area.partition)
+        slots = table.slots(floor, row)
+        step = step_time(base, levels[key >> RANK_SHIFT], self._comm_inside(app, floor, row, slots))
+        return Candidate(step, tier, key & COST_MASK, (row,), (slots,), area.slots, area.partition, step)
 
     def _gang(self, floor: Floor, app: App, area: Area, way: Way, models: Models) -> Gang | None:
         nodes, gpus, cpus, mem_mb = way
@@ -140,6 +153,12 @@ class Ranking:
         levels = floor.merit(app.cls if self.scores else None).levels
         comm = (self._comm(app, Tier.RACK), self._comm(app, Tier.CLUSTER))
         return best_gang(floor, table, rows, nodes, levels, comm)
+
+    def _comm_inside(self, app: App, floor: Floor, row: int, slots: tuple[int, ...]) -> float:
+        """Of GPUs of one node."""
+        if self.spans and len(slots) > 1 and minds_links(app, floor.cluster):
+            return self._comm(app, Tier.NODE) if floor.cluster.linked_within(row, slots) else app.unlinked
+        return self._comm(app, Tier.GPU if len(slots) == 1 else Tier.NODE)
 
     def _comm(self, app: App, tier: Tier) -> float:
         return float(comm_of(app, tier)) if self.spans else 1.0

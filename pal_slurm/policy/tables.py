@@ -230,9 +230,14 @@ class SetTable(_Table):
         return slots_of(floor.masks[row])[: self._gpus]
 
 
-def node_table(floor: Floor, merit: Merit, gpus: int, models: frozenset[int] | None, by_slot: bool) -> NodeTable:
-    cluster = floor.cluster
-    return NodeTable(merit, gpus, _allowed(floor, models), not (cluster.slots and by_slot), cluster.n_nodes)
+def node_table(
+    floor: Floor, merit: Merit, gpus: int, models: frozenset[int] | None, by_slot: bool, linked: int | None
+) -> NodeTable:
+    cluster, allowed = floor.cluster, _allowed(floor, models)
+    if linked is not None and cluster.linked is not None:
+        group = cluster.linked == linked
+        allowed = group if allowed is None else allowed & group
+    return NodeTable(merit, gpus, allowed, not (cluster.slots and by_slot), cluster.n_nodes)
 
 
 def set_table(floor: Floor, merit: Merit, gpus: int, models: frozenset[int] | None, by_slot: bool) -> SetTable:

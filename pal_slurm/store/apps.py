@@ -9,9 +9,11 @@ from sqlalchemy import delete, insert, select
 
 from pal_slurm.model import App
 from pal_slurm.store.engine import Store
-from pal_slurm.store.rows import columns, values
+from pal_slurm.store.rows import values
 from pal_slurm.store.state import bump, revision
 from pal_slurm.store.tables import apps
+
+KEPT = (apps.c.name, apps.c.cls, apps.c.base, apps.c.comm)  # what GPUs without a link cost only pal.yaml tells
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +29,7 @@ class AppRepo:
 
     def set(self, described: Iterable[App], source: str, now: float) -> None:
         """Put these in the place of what was known of the same names."""
-        rows = [{**values(app), "source": source, "set_at": now} for app in described]
+        rows = [{**values(app, "unlinked"), "source": source, "set_at": now} for app in described]
         if not rows:
             return
         with self._store.writing() as db:
@@ -37,7 +39,7 @@ class AppRepo:
 
     def all(self) -> dict[str, StoredApp]:
         with self._store.reading() as db:
-            found = db.execute(select(*columns(App, apps), apps.c.source, apps.c.set_at).order_by(apps.c.name)).all()
+            found = db.execute(select(*KEPT, apps.c.source, apps.c.set_at).order_by(apps.c.name)).all()
         return {app[0]: StoredApp(App(*app), source, set_at) for *app, source, set_at in found}
 
     def revision(self) -> int:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pal_slurm.model import Job, Placement, Reservation, predict
 from pal_slurm.policy import Floor, placements
 from tests.builders import NOW
-from tests.property.worlds import World, askable, gangs, jobs, least_step, queues, reservations, worlds
+from tests.property.worlds import World, askable, by_links, gangs, jobs, least_step, queues, reservations, worlds
 
 NAMES = ("lv", "thrift", "pm-first", "packed", "random(3)")
 
@@ -47,6 +47,32 @@ def test_lv_reaches_the_least_step_time_on_several_nodes_too(pair: tuple[World, 
         assert predict(app, chosen, world.cluster, world.knowledge.scores) == least_step(world, job)
 
 
+@given(by_links())
+@settings(max_examples=300, deadline=None)
+def test_lv_reaches_the_least_step_time_where_gpus_of_a_node_are_linked_or_not(pair: tuple[World, Job]) -> None:
+    world, job = pair
+    app = world.knowledge.apps.get(job.hint.app)
+    least = least_step(world, job)
+    for name in ("lv", "thrift"):
+        chosen = placements.get(name).place(job, app, floor_of(world))
+        assert (chosen is None) == (least is None)
+        if chosen is not None:
+            assert chosen in set(askable(world, job))
+            step = predict(app, chosen, world.cluster, world.knowledge.scores)
+            assert step == least if name == "lv" else step >= (least or 0.0)
+
+
+@given(by_links())
+@settings(max_examples=100, deadline=None)
+def test_links_change_nothing_for_applications_to_which_they_cost_nothing(pair: tuple[World, Job]) -> None:
+    world, job = pair
+    app = replace(world.knowledge.apps.get(job.hint.app), unlinked=1.0)
+    without = World(replace(world.cluster, linked=None), world.knowledge)
+    for name in NAMES:
+        placer = placements.get(name)
+        assert placer.place(job, app, floor_of(world)) == placer.place(job, app, floor_of(without))
+
+
 @pytest.mark.parametrize("name", NAMES)
 @given(world=worlds(), job=jobs(), windows=reservations())
 @settings(max_examples=100, deadline=None)
@@ -61,7 +87,7 @@ def test_every_placement_is_one_that_can_be_asked_for_and_none_is_missed(
 @given(worlds(), jobs())
 @settings(max_examples=150, deadline=None)
 def test_pm_first_gets_the_least_worst_score_where_gpus_are_of_one_model(world: World, job: Job) -> None:
-    app = replace(world.knowledge.apps.get(job.hint.app), base={}, comm=(1.0, 1.0, 1.0, 1.0))
+    app = replace(world.knowledge.apps.get(job.hint.app), base={}, comm=(1.0, 1.0, 1.0, 1.0), unlinked=1.0)
     chosen = placements.get("pm-first").place(job, app, floor_of(world))
     scores = world.knowledge.scores
     if chosen is not None:

@@ -61,6 +61,7 @@ def worlds(draw: st.DrawFn, max_nodes: int = 4, max_width: int = 4) -> World:
         gpu_model=rng.integers(0, models, (n, width)),
         models=("v100", "a100")[:models],
         slots=draw(st.booleans()),
+        linked=rng.integers(0, draw(st.integers(1, 3)), (n, width)) if draw(st.booleans()) else None,
     )
     # Eighths, so that the mean of a bin is the score of each of its members to the last bit.
     bins = rng.integers(0, draw(st.integers(1, 4)), (2, n, width))
@@ -74,7 +75,8 @@ def apps(draw: st.DrawFn) -> Apps:
     for cls in CLASSES:
         comm = sorted(draw(st.sampled_from((1.0, 1.125, 1.5, 2.0))) for _ in range(4))
         base = {"v100": draw(st.sampled_from((1.0, 2.0))), "a100": draw(st.sampled_from((0.5, 1.0, 1.25)))}
-        known[cls] = App(cls, cls, base if draw(st.booleans()) else {}, (comm[0], comm[1], comm[2], comm[3]))
+        unlinked = draw(st.sampled_from((1.0, 1.0, 1.25, 1.75)))
+        known[cls] = App(cls, cls, base if draw(st.booleans()) else {}, (comm[0], comm[1], comm[2], comm[3]), unlinked)
     return Apps(known, known["A"])
 
 
@@ -119,6 +121,21 @@ def gangs(draw: st.DrawFn) -> tuple[World, Job]:
     shape = Shape(nodes, nodes, gpus_per_node=each)
     if draw(st.booleans()):
         shape = Shape(1, 4, gpus=nodes * each)
+    return world, replace(draw(jobs()), shape=shape, partitions=("gpu",), features="")
+
+
+@st.composite
+def by_links(draw: st.DrawFn) -> tuple[World, Job]:
+    """Jobs on one node of a cluster where links differ, and cost as much as scores do."""
+    world = draw(worlds(max_nodes=4, max_width=6))
+    cluster, rng = world.cluster, np.random.default_rng(draw(st.integers(0, 999)))
+    free = cluster.gpu_exists & (rng.random(cluster.gpu_free.shape) < 0.9)
+    linked = rng.integers(0, draw(st.integers(2, 3)), free.shape)
+    cluster = replace(cluster, gpu_free=free, cpus_free=cluster.cpus, mem_free_mb=cluster.mem_mb, linked=linked)
+    known = {name: replace(app, comm=(1.0, 1.0, 2.0, 2.0)) for name, app in world.knowledge.apps.known.items()}
+    known = {name: replace(app, unlinked=draw(st.sampled_from((1.125, 1.25, 1.75)))) for name, app in known.items()}
+    world = World(cluster, replace(world.knowledge, apps=Apps(known, known["A"])))
+    shape = Shape(1, 1, gpus_per_node=draw(st.integers(2, 4)))
     return world, replace(draw(jobs()), shape=shape, partitions=("gpu",), features="")
 
 

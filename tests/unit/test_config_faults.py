@@ -12,6 +12,7 @@ from pal_slurm.cli.palctl import palctl
 from pal_slurm.config import Config, check, database_url, load, without_password
 from pal_slurm.errors import ConfigError
 
+LINKS = "apps:\n  bert:\n    class: A\n    "
 TWO = "cluster:\n  models: [v100, a100]\napps:\n  bert:\n    class: A\n    "
 # one typo per row: what stands in the file, the line, the key, words of the message
 TYPOS = [
@@ -58,6 +59,11 @@ TYPOS = [
     ("apps:\n  bert:\n    base: {v100: 0.2}\n", 3, "apps.bert", "has no class"),
     ("apps:\n  bert:\n    class: A\n    base: {v100: -3}\n", 4, "apps.bert.base.v100", "must be more than 0"),
     ("apps:\n  bert:\n    class: A\n    comm: {rak: 1}\n", 4, "apps.bert.comm.rak", "did you mean `rack`"),
+    ("apps:\n  bert:\n    class: A\n    comm: {unlinked: 1.2}\n", 4, "apps.bert.comm.unlinked", "more than rack (1)"),
+    (LINKS + "comm: {unlinked: .nan, rack: 2, cluster: 2}\n", 4, "apps.bert.comm.unlinked", "out of range"),
+    (LINKS + "comm: {unlinked: 0.9}\n", 4, "apps.bert.comm.unlinked", "must be at least 1"),
+    (LINKS + "comm: {unlinked: 1.2, rack: 2, cluster: 2}\n", 4, "apps.bert.comm.unlinked", "cluster.gres_conf"),
+    ("cluster:\n  gres_conf: gres.conf\n", 2, "cluster.gres_conf", "must be an absolute path"),
     ("apps:\n  bert:\n    class: A\n    comm: {node: 2}\n", 4, "apps.bert.comm", "distance can't make it faster"),
     ("apps:\n  bert:\n    class: A\n    base: {v100: 0}\n", 4, "apps.bert.base.v100", "must be more than 0"),
     ("apps:\n  bert:\n    class: A\n    base: {v100: .nan}\n", 4, "apps.bert.base.v100", "out of range"),

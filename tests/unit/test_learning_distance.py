@@ -52,5 +52,6 @@ def test_palctl_apps_comm_says_what_counts_who_says_so_and_what_jobs_show(tmp_pa
     assert (rows["bert"]["cluster"], rows["bert"]["comm_source"], rows["bert"]["apart"]) == (1.4, "pal.yaml", None)
     assert (rows["lm"]["cluster"], rows["lm"]["comm_source"], rows["lm"]["apart"]) == (1.0, "none", 1.5)
     shown = run("apps", "--comm").splitlines()
-    assert shown[0].split() == ["APP", "NODE", "RACK", "CLUSTER", "COMM_SOURCE", "APART", "APART_DOUBT", "APART_JOBS"]
+    heads = ["APP", "NODE", "UNLINKED", "RACK", "CLUSTER", "COMM_SOURCE", "APART", "APART_DOUBT", "APART_JOBS"]
+    assert shown[0].split() == heads
     assert "1.5" in shown[2] and "none" in shown[2]

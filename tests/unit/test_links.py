@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from click.testing import CliRunner
 
@@ -13,9 +15,13 @@ from pal_slurm.cli.palctl import palctl
 from pal_slurm.config import load
 from pal_slurm.daemon.connect import connect
 from pal_slurm.errors import BadInput
+from pal_slurm.model import App, Knowledge, Speeds, Tier, homogeneous, neutral_scores
+from pal_slurm.policy import Floor
+from pal_slurm.policy.seams import placements
 from pal_slurm.slots.gres_conf import read_gres_conf
 from pal_slurm.slots.links import linked_groups, links_in, members
 from pal_slurm.slurm.nodes import NodeRecord, SiteWords, to_cluster
+from tests.builders import scores, waiting
 from tests.unit.test_palctl_history import write_command
 
 PAIRS = ("-1,4,0,0", "4,-1,0,0", "0,0,-1,4", "0,0,4,-1")
@@ -120,6 +126,7 @@ def test_palctl_topology_shows_which_gpus_are_linked(tmp_path: Path) -> None:
     assert "n[1-2]: GPUs linked directly: 0-1, 2-3\n" in told
     assert "note n3: cluster.gres_conf tells links of 4 GPUs, Slurm knows 1; all count as linked" in told
     answer = json.loads(CliRunner().invoke(palctl, ["--config", str(pal), "topology", "--json"]).output)
+    assert answer["faults"][-1].startswith("no application of pal.yaml says what GPUs without a link cost it")
     assert answer["linked"] == [{"nodes": ["n1", "n2"], "groups": [[0, 1], [2, 3]]}]
     site(tmp_path, conf(("-1,4", "four,-1")))
     refused = CliRunner().invoke(palctl, ["--config", str(pal), "topology"])
@@ -131,3 +138,52 @@ def test_pald_takes_wrong_links_for_none_and_says_so(tmp_path: Path, caplog: pyt
     with caplog.at_level(logging.WARNING):
         connect(load(pal)).close()
     assert "line 2, /dev/nvidia1: 2 links to /dev/nvidia0" in caplog.text and "count as linked" in caplog.text
+
+
+def test_the_equation_counts_what_gpus_of_a_node_without_a_link_cost() -> None:
+    cluster = replace(homogeneous(2, 4), linked=np.array([[0, 0, 1, 1], [0, 0, 0, 0]]))
+    app = App("x", "A", comm=(1.0, 1.125, 1.5, 2.0), unlinked=1.25)
+    speeds = Speeds(cluster, neutral_scores(cluster))
+    seen = {
+        gpus: speeds.factors(app, gpus)[2:] for gpus in ((0,), (0, 1), (1, 2), (2, 3), (0, 1, 2, 3), (4, 6), (1, 5))
+    }
+    assert seen == {
+        (0,): (1.0, Tier.GPU), (0, 1): (1.125, Tier.NODE), (1, 2): (1.25, Tier.NODE), (2, 3): (1.125, Tier.NODE),
+        (0, 1, 2, 3): (1.25, Tier.NODE), (4, 6): (1.125, Tier.NODE), (1, 5): (1.5, Tier.RACK),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["lv", "thrift", "packed"])
+@pytest.mark.parametrize(("unlinked", "slots"), [(1.0, (1, 2)), (1.05, (1, 2)), (1.5, (2, 3))])
+def test_a_link_is_worth_a_slower_gpu_when_it_saves_more(name: str, unlinked: float, slots: tuple[int, ...]) -> None:
+    """GPU 3 is 20 % slower than the others, and the only free one with a link to another."""
+    free = np.array([[False, True, True, True]])
+    cluster = replace(homogeneous(1, 4), linked=np.array([[0, 0, 1, 1]]), gpu_free=free)
+    knowledge = Knowledge(scores(A=[[1.0, 1.0, 1.0, 1.2]]))
+    app = App("x", "A", comm=(1.0, 1.0, 2.0, 2.0), unlinked=unlinked)
+    where = placements.get(name).place(waiting(1, 2), app, Floor(cluster, knowledge))
+    if name == "packed":  # sees no scores
+        slots = (1, 2) if unlinked == 1.0 else (2, 3)
+    assert where is not None and where.gpus == (slots,)
+
+
+def test_where_slurm_takes_the_lowest_gpus_a_node_on_which_they_are_linked_is_chosen() -> None:
+    linked = np.array([[0, 0, 1, 1], [0, 0, 1, 1]])
+    free = np.array([[False, True, True, True], [True, True, False, False]])
+    cluster = replace(homogeneous(2, 4), linked=linked, gpu_free=free, slots=False)
+    app = App("x", "A", comm=(1.0, 1.0, 2.0, 2.0), unlinked=1.5)
+    for name, node in (("lv", "n2"), ("thrift", "n2"), ("pm-first", "n2"), ("packed", "n2")):
+        where = placements.get(name).place(waiting(1, 2), app, Floor(cluster, Knowledge(neutral_scores(cluster))))
+        assert where is not None and where.nodes == (node,) and not where.exact, name
+
+
+def test_pal_yaml_tells_what_missing_links_cost(tmp_path: Path) -> None:
+    pal = site(tmp_path, conf(PAIRS))
+    comm = "{node: 1.1, unlinked: 1.3, rack: 1.4, cluster: 1.5}"
+    pal.write_text(pal.read_text() + f"apps: {{bert: {{class: A, comm: {comm}}}, lm: {{class: A}}}}\n")
+    apps = load(pal).known_apps()
+    assert apps.get("bert").unlinked == 1.3 and apps.get("lm").unlinked == 1.0
+    CliRunner().invoke(palctl, ["--config", str(pal), "db", "upgrade"])
+    told = json.loads(CliRunner().invoke(palctl, ["--config", str(pal), "apps", "--comm", "--json"]).output)
+    rows = {row["app"]: (row["node"], row["unlinked"], row["comm"]["unlinked"], row["comm_source"]) for row in told}
+    assert rows == {"bert": (1.1, 1.3, 1.3, "pal.yaml"), "lm": (1.0, 1.0, 1.0, "none")}

@@ -11,7 +11,7 @@ from pal_slurm.cli.context import Palctl, choose, output_options, pass_palctl, p
 from pal_slurm.errors import BadInput
 
 SHOWN = ("app", "class", "source", "jobs", "sure", "compute", "memory", "noise")
-COMM = ("app", "node", "rack", "cluster", "comm_source", "apart", "apart_doubt", "apart_jobs")
+COMM = ("app", "node", "unlinked", "rack", "cluster", "comm_source", "apart", "apart_doubt", "apart_jobs")
 RATES = ("app", "class", "model", "rate", "doubt", "source", "seconds")
 FIELDS = (*SHOWN, "base", "comm", "measured_base", *COMM[1:])
 
@@ -39,9 +39,9 @@ def list_apps(
 ) -> None:
     """Every application that was described or seen; pal.yaml wins over the database.
 
-    --comm: NODE, RACK and CLUSTER are the factors that placements count with. COMM_SOURCE: pal.yaml; jobs (nobody told,
-    and its jobs show it, less the doubt); none, and distance counts nothing. APART is what its jobs took on several
-    nodes over as many GPUs of one.
+    --comm: NODE, UNLINKED (a node, not all linked directly), RACK and CLUSTER are the factors that placements count
+    with. COMM_SOURCE: pal.yaml; jobs (nobody told, and its jobs show it, less the doubt); none, and distance counts
+    nothing. APART is what its jobs took on several nodes over as many GPUs of one.
 
     COMPUTE and MEMORY are its utilisations (0 to 1) over JOBS jobs; SURE is the probability that its class is right, as
     far as those tell; NOISE is how much step times differ (log) between its jobs.

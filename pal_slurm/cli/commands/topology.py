@@ -52,8 +52,8 @@ def command(palctl: Palctl, conf: Path | None, as_json: bool, fields: str) -> No
     topology = machine.topology if written is None else topology_of(written)
     found = faults(topology, [node for node, count in gpus.items() if count])
     found += unlike(linked, gpus)
-    found += missing(topology, machine.nodes, palctl)
     alike = linked_nodes(linked, gpus)
+    found += missing(topology, machine.nodes, palctl, links_count=any(map(any, alike)))
     if written is not None:
         found += dropped(written, machine.topology.switches)
     if as_json:
@@ -90,8 +90,9 @@ def gpus_of(nodes: Sequence[NodeRecord]) -> dict[str, int]:
     return {node.name: sum(item.n for item in gres.gpus_in(node.gres)) for node in nodes}
 
 
-def missing(topology: Topology, nodes: Sequence[NodeRecord], palctl: Palctl) -> list[str]:
-    """What would have to be there for racks to count."""
+def missing(topology: Topology, nodes: Sequence[NodeRecord], palctl: Palctl, *, links_count: bool) -> list[str]:
+    """What would have to be there for racks to count, and links. `links_count`: not all GPUs of a node are linked."""
+    from pal_slurm.model import Tier
     from pal_slurm.slurm.nodes import PLAIN_WORDS, to_cluster
 
     said = []
@@ -102,4 +103,6 @@ def missing(topology: Topology, nodes: Sequence[NodeRecord], palctl: Palctl) -> 
     apps = palctl.config.known_apps().known.values()
     if all(len(set(app.comm)) == 1 for app in apps):
         said.append("no application of pal.yaml says what distance costs it (apps: NAME: comm): racks change nothing")
+    if links_count and all(app.unlinked <= app.comm[Tier.NODE] for app in apps):
+        said.append("no application of pal.yaml says what GPUs without a link cost it (apps: NAME: comm: unlinked)")
     return said

@@ -85,7 +85,8 @@ def app(asked: Visit) -> PageView:
         "app.html",
         {
             "seen": seen,
-            "comm": [(tier.name.lower(), factor) for tier, factor in zip(Tier, seen.app.comm, strict=True)],
+            "comm": [(tier.name.lower(), cost) for tier, cost in zip(Tier, seen.app.comm, strict=True)],
+            "unlinked": max(seen.app.unlinked, seen.app.comm[Tier.NODE]),
             "base": sorted(seen.app.base.items()),
             "shapes": sorted(shapes_told(seen.features.base).items()),
             "running": [running_row(job, asked.sight, viewer) for job in mine[:PAST]],

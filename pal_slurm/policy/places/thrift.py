@@ -34,11 +34,13 @@ def _price(level: Number, left: Number, tie: Number) -> Number:
 class Thrift(Ranking):
     """The same search; only the choice among single nodes differs."""
 
-    def _candidate(self, floor: Floor, app: App, area: Area, way: Way, base: float, models: Models) -> Candidate | None:
+    def _candidate(
+        self, floor: Floor, app: App, area: Area, way: Way, base: float, models: Models, linked: int | None = None
+    ) -> Candidate | None:
         nodes, gpus, cpus, mem_mb = way
         if nodes > 1:
             return Ranking._candidate(self, floor, app, area, way, base, models)
-        table = floor.node_table(app.cls, gpus, models, area.slots)
+        table = floor.node_table(app.cls, gpus, models, area.slots, linked)
         price = table.price(floor, _price)
         if not floor.cluster.one_rack:
             price = price * (1.0 + OF_RACK * free_in_rack(floor))
@@ -51,9 +53,11 @@ class Thrift(Ranking):
             return None
         key = int(table.key[row])
         tier = Tier.GPU if gpus == 1 else Tier.NODE
-        step = step_time(base, floor.merit(app.cls).levels[key >> RANK_SHIFT], self._comm(app, tier))
-        slots = (table.slots(floor, row),)
-        return Candidate(step, tier, key & COST_MASK, (row,), slots, area.slots, area.partition)
+        slots = table.slots(floor, row)
+        comm = self._comm_inside(app, floor, row, slots)
+        step = step_time(base, floor.merit(app.cls).levels[key >> RANK_SHIFT], comm)
+        dear = step_time(base, float(price[row]), comm)
+        return Candidate(step, tier, key & COST_MASK, (row,), (slots,), area.slots, area.partition, dear)
 
 
 placements.register("thrift", lambda _: Thrift())
