@@ -73,7 +73,7 @@ def print_columns(columns: Sequence[Column], setting: Setting, world: World, sho
     for note in (*load.notes, *([f"{load.skipped} rows left out"] if load.skipped else [])):
         say(f"note: {note}")
     rows = [["", *(column.spec.label for column in columns)]]
-    told = {"parts": ["order, fill", *(f"{c.spec.order or 'fifo'}, {c.spec.fill}" for c in columns)]}
+    told = {"parts": ["order, fill", *(f"{c.spec.walks}, {c.spec.fill}" for c in columns)]}
     for name, title, scale, digits in FIGURES:
         told[name] = [title, *(f"{column.figures()[name] / scale:.{digits}f}" for column in columns)]
     for name, title in _RATIOS:

@@ -9,8 +9,8 @@ A YAML file names a policy and changes parts of it:
     patience: none        # likewise
     fill: easy            # none, easy, holes
     moves: false          # whether running jobs may be moved (only `pal` moves any, if `moving` does not say so)
-    moving: assign        # none, assign, value, pools, pools-learned, owed/OBJECTIVE: how running jobs make way;
-                          # `value` is pald's
+    moving: assign        # none, assign, value, pools, pools-learned, owed/OBJECTIVE, leases: how running jobs make
+                          # way; `value` is pald's, `leases` is Dally's
     shares: false         # nobody gets GPUs that another has, whatever --sharing says (`pal` on several models)
     weights: {ml: 2}      # for gavel/OBJECTIVE: of accounts, or of users without one; 1
     round_s: 1440         # of artifact/gavel-*: 360
@@ -71,6 +71,11 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def label(self) -> str:
         return self.name or self.policy
 
+    @property
+    def walks(self) -> str:
+        """The order in which it goes over the jobs."""
+        return self.order or ("nw-sens" if self.moving.partition("(")[0] == "leases" else "fifo")
+
 
 @dataclass(frozen=True, slots=True)
 class Setting:
@@ -125,7 +130,7 @@ def scheduler_for(
     if movings.get(moving) is not None:
         if spec.placement or spec.patience:
             raise ConfigError(f"{spec.label}: moving {moving!r} says where jobs go; leave placement and patience out.")
-        composition = compose(spec.policy, order=spec.order or "fifo", fill=spec.fill, moving=moving)
+        composition = compose(spec.policy, order=spec.walks, fill=spec.fill, moving=moving)
         if moving in POOLS and spec.shares is not False:
             composition = replace(composition, moving=Pools(learns=moving == "pools-learned", sharing=sharing))
         return InPlanner(spec.label, setting.cluster, known, composition, setting.rules.restart_cost_s, moves=moves)

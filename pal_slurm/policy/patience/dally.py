@@ -11,7 +11,7 @@ it. `value` is ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pal_slurm.errors import ConfigError
@@ -38,7 +38,7 @@ class Dally:
     def __init__(self, lease_s: int, window: int, least_rack: int, least_cluster: int) -> None:
         if lease_s < 1 or window < 1:
             raise ConfigError(f"patience dally({lease_s},{window}): a lease has a length, and a history too")
-        self._lease_s, self._window = float(lease_s), window
+        self.lease_s, self._window = float(lease_s), window
         self._least_rack, self._least_cluster = least_rack, least_cluster
 
     def waits(self, job: Job, offer: Offer) -> Wait | None:
@@ -46,9 +46,9 @@ class Dally:
             return None
         timers = self.tuned(offer.gpus, offer.lessons)
         leases = timers.rack if offer.tier is Tier.RACK else timers.cluster
-        if offer.waited_s >= leases * self._lease_s:
+        if offer.waited_s >= leases * self.lease_s:
             return None
-        return Wait(Reason.BETTER_SPAN_SOON, leases * self._lease_s)
+        return Wait(Reason.BETTER_SPAN_SOON, leases * self.lease_s)
 
     def tuned(self, gpus: int, lessons: Lessons) -> Timers:
         lessons = tuple(row for row in lessons if len(row) == 4)
@@ -61,12 +61,16 @@ class Dally:
 
     def learns(self, lessons: Lessons, settled: Sequence[Settled]) -> Lessons:
         """One GPU is always a node's: its waits are nobody's timers."""
+        waits = [(offer.tier, offer.gpus, (now - job.submit) / self.lease_s) for job, offer, now, _ in settled]
+        return self.noted(lessons, waits, settled[-1].now)
+
+    def noted(self, lessons: Lessons, waits: Iterable[tuple[Tier, int, float]], now: float) -> Lessons:
+        """`waits`: the span that a job took, its GPUs, and how many leases it had waited."""
         rows = [row for row in lessons if len(row) == 4]
-        for job, offer, now, _ in settled:
-            waited = (now - job.submit) / self._lease_s
-            if waited >= 1.0 and offer.gpus > 1 and offer.tier is not Tier.CLUSTER:
-                rows.append((float(offer.tier), float(offer.gpus), float(now), waited))
-        oldest = settled[-1].now - self._window * self._lease_s
+        for tier, gpus, waited in waits:
+            if waited >= 1.0 and gpus > 1 and tier is not Tier.CLUSTER:
+                rows.append((float(tier), float(gpus), float(now), waited))
+        oldest = now - self._window * self.lease_s
         kept = [row for row in rows if row[2] >= oldest][-MOST_ROWS:]
         return tuple(kept) if kept != list(lessons) else lessons
 
