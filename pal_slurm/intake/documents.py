@@ -5,13 +5,18 @@ What can't be used is a sentence: the whole document is set aside with it, nothi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from pal_slurm.errors import BadInput
-from pal_slurm.probe.document import Device, Document
+from pal_slurm.probe.document import Device, Document, ReduceDocument
 from pal_slurm.store import Delivery, Measurement, Sighting
+from pal_slurm.store.learned import Baseline, PaceSeen
 from pal_slurm.store.nights import Alert
+
+MIB = 1 << 20
+NIGHT_VAR = 0.05**2  # of log seconds, between nights and pairs of nodes, however steady one night was
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,24 @@ def store_document(document: Document, digest: str, classes: KernelClasses, know
         if d.slot is not None
     ]
     return Delivery(digest, "probe", sightings, runs, ())
+
+
+def store_reduces(document: ReduceDocument, digest: str) -> Delivery:
+    """All-reduce of a size is an application whose jobs are of these ranks, on so many nodes."""
+    shape = f"{document.model}|{len(document.nodes)}|{len(set(document.nodes))}"
+    paces = [
+        PaceSeen(
+            f"all-reduce-{_size(one.bytes)}",
+            shape,
+            Baseline(math.log(one.seconds), one.spread**2 / one.rounds + NIGHT_VAR, 1),
+        )
+        for one in document.reduced
+    ]
+    return Delivery(digest, "probe", (), (), (), paces)
+
+
+def _size(count: int) -> str:
+    return f"{count // MIB}MiB" if count % MIB == 0 else f"{count}B"
 
 
 def alerts_of(document: Document, now: float) -> Iterator[Alert]:

@@ -24,7 +24,7 @@ from pathlib import Path
 
 from pal_slurm.errors import BadInput, PalError, StoreError
 from pal_slurm.intake.believing import NotYetKnown, believed
-from pal_slurm.intake.documents import KernelClasses, alerts_of, store_document
+from pal_slurm.intake.documents import KernelClasses, alerts_of, store_document, store_reduces
 from pal_slurm.intake.samples import samples_of
 from pal_slurm.probe import limits
 from pal_slurm.probe.document import Document, JobPart
@@ -116,9 +116,11 @@ class Spool:
         writer = "" if self._house is None or uid in self._house else user_name(uid)
         if reading.part is not None:
             return self._part(path, digest, reading.part, writer, age, now)
-        assert reading.document is not None
         if writer:
             return self._aside(path, f"written by {writer}: in a spool that is open to everybody only pal measures")
+        if reading.reduces is not None:
+            return _Ready(path, digest, store_reduces(reading.reduces, digest))
+        assert reading.document is not None
         return self._judge(path, digest, reading.document, now)
 
     def _part(self, path: Path, digest: str, part: JobPart, writer: str, age: float, now: float) -> _Ready | TakenFile:

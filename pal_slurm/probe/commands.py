@@ -14,11 +14,11 @@ from pathlib import Path
 from types import FrameType
 
 from pal_slurm import __version__
-from pal_slurm.probe import importers, kernels, limits, reporting, spool, watching
+from pal_slurm.probe import importers, kernels, limits, reducing, reporting, spool, watching
 from pal_slurm.probe.bench import Bench, Settings, Stopped
 from pal_slurm.probe.clock import SystemClock
 from pal_slurm.probe.cooling import CoolDown
-from pal_slurm.probe.document import Document, Fault, Kernel, to_json
+from pal_slurm.probe.document import ALL_REDUCE, Document, Fault, Kernel, ReduceDocument, to_json
 from pal_slurm.probe.errors import BadInput
 from pal_slurm.probe.inventory import PATIENCE_S, Inventory, take
 from pal_slurm.probe.reading import Reading, read, read_file
@@ -117,6 +117,15 @@ def bring_in(options: Namespace) -> int:
     return _deliver(document, options.output, 0)
 
 
+def all_reduce(options: Namespace) -> int:
+    sizes = sorted(set(options.size or reducing.SIZES_MIB))
+    if sizes[-1] > limits.REDUCED_BYTES[1] // reducing.MIB:
+        raise BadInput(f"--size {sizes[-1]}: {limits.REDUCED_BYTES[1] // reducing.MIB} MiB at most")
+    who = reducing.ranks_of(options, os.environ)
+    document = reducing.measure(who, sizes, options.rounds, options.patience, MADE_BY)
+    return 0 if document is None else _deliver(document, options.output, 0)
+
+
 def check(options: Namespace) -> int:
     bad = 0
     for path in options.files:
@@ -133,6 +142,9 @@ def _summary(reading: Reading) -> str:
     if reading.part is not None:
         part = reading.part
         return f"job {part.job} part {part.part}: {len(part.usage)} lines of use, {len(part.steps)} of steps"
+    if reading.reduces is not None:
+        r = reading.reduces
+        return f"all-reduce: {len(r.nodes)} ranks on {len(set(r.nodes))} nodes, {len(r.reduced)} sizes"
     assert reading.document is not None
     d = reading.document
     return f"{d.kind}: {len(d.devices)} GPUs, {len(d.runs)} runs, {len(d.checks)} checks, {len(d.faults)} faults"
@@ -144,12 +156,12 @@ def list_kernels(_options: Namespace) -> int:
     return 0
 
 
-def _deliver(document: Document, output: str, code: int) -> int:
+def _deliver(document: Document | ReduceDocument, output: str, code: int) -> int:
     text = to_json(document)
     defects = read(text.encode(), document.ended_at).defects
     if defects:
         raise BadInput(f"the result would not be a valid document: {'; '.join(str(d) for d in defects[:3])}")
-    for fault in document.faults:
+    for fault in document.faults if isinstance(document, Document) else ():
         where = f"slot {fault.slot}: " if fault.slot is not None else f"{fault.uuid}: " if fault.uuid else ""
         sys.stderr.write(plain(f"pal-probe: {where}{fault.what}", 4000) + "\n")
     if output == "-":
@@ -157,8 +169,11 @@ def _deliver(document: Document, output: str, code: int) -> int:
         return code
     path = Path(output)
     if path.is_dir() or output.endswith("/"):
-        node = document.devices[0].node if document.devices else "no-devices"
-        path = path / f"{document.kind}-{node}-{document.begun_at:.0f}-{os.getpid()}.json"
+        if isinstance(document, ReduceDocument):
+            kind, node = ALL_REDUCE, document.nodes[0]
+        else:
+            kind, node = document.kind, document.devices[0].node if document.devices else "no-devices"
+        path = path / f"{kind}-{node}-{document.begun_at:.0f}-{os.getpid()}.json"
     spool.write(path, text)
     return code
 

@@ -12,6 +12,8 @@ from typing import Any
 FORMAT = "pal-probe"
 VERSION = 1
 KINDS = ("inventory", "bench", "import", "job")
+ALL_REDUCE = "all-reduce"
+BACKENDS = ("gloo", "nccl")
 SCOPES = ("gpu", "node")  # measured alone, or while all GPUs of the node did the same
 OUTCOMES = ("pass", "warn", "fail", "skip")
 
@@ -120,6 +122,30 @@ class Document:
 
 
 @dataclass(frozen=True, slots=True)
+class Reduced:
+    """All-reduce of one size."""
+
+    bytes: int  # of each rank
+    rounds: int
+    seconds: float  # median over the rounds of the slowest rank's time
+    spread: float  # standard deviation of its logarithm
+
+
+@dataclass(frozen=True, slots=True)
+class ReduceDocument:
+    """What summing over several ranks takes: `pal-probe all-reduce`."""
+
+    made_by: str
+    begun_at: float
+    ended_at: float
+    job: str | None
+    backend: str
+    model: str  # of the GPUs; cpu
+    nodes: tuple[str, ...]  # of each rank
+    reduced: tuple[Reduced, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Usage:
     """A line of a job's file: what one of its GPUs did from `begun_at` on."""
 
@@ -162,9 +188,10 @@ class JobPart:
     user: int | None = None  # whose processes the node saw
 
 
-def to_json(document: Document) -> str:
+def to_json(document: Document | ReduceDocument) -> str:
     """One line of JSON; a number that is not finite is refused."""
-    return line({"format": FORMAT, "version": VERSION, **asdict(document)})
+    kind = {"kind": ALL_REDUCE} if isinstance(document, ReduceDocument) else {}
+    return line({"format": FORMAT, "version": VERSION, **kind, **asdict(document)})
 
 
 def line(record: dict[str, Any]) -> str:

@@ -17,6 +17,8 @@ SLOT = (0, 255)
 COUNT = (0, 2**63 - 1)
 USER = (0, 2**32 - 1)
 STEPS = (1, 10**9)
+REDUCED_BYTES = (4, 2**36)
+SPREAD = (0.0, 10.0)
 
 IN_EPOCH_MS = "it looks like milliseconds; seconds since 1970 are wanted"
 IN_MW = "it looks like milliwatts; watts are wanted"
@@ -28,3 +30,5 @@ MOST_BYTES = 64 * 2**20  # a night of one node is under a megabyte
 MOST_DEVICES = 20_000  # an import may hold a whole fleet
 MOST_RUNS = 1_000_000
 MOST_LINES = 500_000
+MOST_RANKS = 1024
+MOST_SIZES = 64

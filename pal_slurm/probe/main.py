@@ -41,6 +41,7 @@ def build_parser() -> argparse.ArgumentParser:
     sub = parser.add_subparsers(required=True, metavar="COMMAND")
     _inventory(sub.add_parser("inventory", help="which GPUs this node has, and how they are"))
     _bench(sub.add_parser("bench", help="time kernels on each GPU, and on all at once"))
+    _reduce(sub.add_parser("all-reduce", help="time sums over several ranks, near and far apart"))
     _watch(sub.add_parser("watch", help="write down what jobs do on this node's GPUs"))
     _step(sub.add_parser("step", help="within a job: report the time of steps"))
     _import(sub.add_parser("import", help="make a document of another tool's results"))
@@ -83,6 +84,18 @@ def _bench(parser: argparse.ArgumentParser) -> None:
     add("--patience", type=_SOME, default=_PATIENCE.run_s, metavar="S", help="for a late run (default %(default)g)")
     add("--most", type=_NUM, default=_BENCH.most_s, metavar="S", help="stop after that (default %(default)g)")
     parser.set_defaults(command=commands.bench)
+
+
+def _reduce(parser: argparse.ArgumentParser) -> None:
+    _output_option(parser)
+    add = parser.add_argument
+    add("--size", type=_WHOLE, action="append", metavar="MIB", help="of what is summed (default 1, 16, 64 and 256)")
+    add("--rounds", type=_WHOLE, default=20, help="timed rounds per size (default %(default)s)")
+    add("--rank", type=whole(least=0), default=None, metavar="N", help="this process, from 0 (default: as srun says)")
+    add("--ranks", type=_WHOLE, default=None, metavar="M", help="how many there are (default: as srun says)")
+    add("--master", default="", metavar="HOST:PORT", help="where they meet (default: the first node of the step)")
+    add("--patience", type=_SOME, default=120.0, metavar="S", help="for the other ranks (default %(default)g)")
+    parser.set_defaults(command=commands.all_reduce)
 
 
 def _watch(parser: argparse.ArgumentParser) -> None:

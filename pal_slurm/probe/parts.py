@@ -12,6 +12,7 @@ from pal_slurm.probe.document import (
     Device,
     Fault,
     Kernel,
+    Reduced,
     StepTimes,
     Telemetry,
     TimedRun,
@@ -32,6 +33,23 @@ def moment(fields: Fields, name: str, now: float) -> float:
         hint = limits.IN_EPOCH_MS if value > 1e11 else "is the node's clock right?"
         fields.bad(name, f"{value:.0f} lies {late:.0f} s in the future; {hint}")
     return value
+
+
+def nodes(fields: Fields, name: str) -> tuple[str, ...]:
+    found = [value for _, value in fields.items(name, limits.MOST_RANKS)]
+    names = tuple(value for value in found if isinstance(value, str) and NODE.fullmatch(value))
+    if len(names) < len(found):
+        fields.bad(name, "holds something that is no node's name")
+    return names
+
+
+def reduced(fields: Fields) -> Reduced:
+    return Reduced(
+        bytes=fields.whole("bytes", *limits.REDUCED_BYTES),
+        rounds=fields.whole("rounds", *limits.STEPS),
+        seconds=fields.number("seconds", *limits.SECONDS, limits.IN_S),
+        spread=fields.number("spread", *limits.SPREAD),
+    )
 
 
 def device(fields: Fields) -> Device:

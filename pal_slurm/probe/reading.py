@@ -14,7 +14,18 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from pal_slurm.probe import limits, parts
-from pal_slurm.probe.document import FORMAT, KINDS, VERSION, Device, Document, JobPart, TimedRun
+from pal_slurm.probe.document import (
+    ALL_REDUCE,
+    BACKENDS,
+    FORMAT,
+    KINDS,
+    VERSION,
+    Device,
+    Document,
+    JobPart,
+    ReduceDocument,
+    TimedRun,
+)
 from pal_slurm.probe.fields import Defect, Defects, Fields
 from pal_slurm.probe.words import APP, JOB, NODE
 
@@ -25,6 +36,7 @@ class Reading:
 
     document: Document | None = None
     part: JobPart | None = None
+    reduces: ReduceDocument | None = None
     defects: tuple[Defect, ...] = ()
 
 
@@ -42,6 +54,9 @@ def read(data: bytes, now: float) -> Reading:
     value = decode(data, "", defects)
     if defects.found:
         return Reading(defects=defects.all())
+    if isinstance(value, dict) and value.get("kind") == ALL_REDUCE:
+        reduces = _reduces(value, defects, now)
+        return Reading(defects=defects.all()) if defects.found else Reading(reduces=reduces)
     document = _document(value, defects, now)
     return Reading(defects=defects.all()) if defects.found else Reading(document=document)
 
@@ -127,6 +142,32 @@ def _document(value: object, defects: Defects, now: float) -> Document | None:
     for i, check in enumerate(document.checks):
         if check.uuid is not None and check.uuid not in known:
             defects.add(f"checks[{i}].uuid", f"{check.uuid!r} is none of the devices")
+    return document
+
+
+def _reduces(value: object, defects: Defects, now: float) -> ReduceDocument | None:
+    fields = Fields(value, "", defects)
+    if not _header(fields, defects):
+        return None
+    fields.take("kind")
+    document = ReduceDocument(
+        made_by=fields.text("made_by"),
+        begun_at=parts.moment(fields, "begun_at", now),
+        ended_at=parts.moment(fields, "ended_at", now),
+        job=fields.text_or_none("job", JOB),
+        backend=fields.choice("backend", BACKENDS),
+        model=fields.text("model", APP),
+        nodes=parts.nodes(fields, "nodes"),
+        reduced=fields.objects("reduced", limits.MOST_SIZES, parts.reduced),
+    )
+    fields.done()
+    if document.ended_at < document.begun_at:
+        defects.add("ended_at", "lies before begun_at")
+    if len(document.nodes) < 2:
+        defects.add("nodes", f"{len(document.nodes)} ranks; two at least tell what lies between them")
+    for size, n in Counter(one.bytes for one in document.reduced).items():
+        if n > 1:
+            defects.add("reduced", f"{size} bytes are there {n} times")
     return document
 
 

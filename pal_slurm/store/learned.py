@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 from sqlalchemy import Connection, delete, insert, select, update
 
@@ -13,7 +13,8 @@ from pal_slurm.store.state import bump
 from pal_slurm.store.tables import Baseline as Baseline
 from pal_slurm.store.tables import app_features, gpu_slots, gpus, scores, state
 
-JOB = "job:"  # keys of `state`
+JOB, HEARD = "job:", "paces:"  # keys of `state`
+HEARD_S = 365 * 86_400.0  # so long a document is known again
 _SOME = 500
 
 
@@ -66,6 +67,15 @@ class AppFeatures:
     sure: float | None = None
     noise: float | None = None
     base: Mapping[str, Baseline] = field(default_factory=dict)  # by shape: model|GPUs|nodes
+
+
+@dataclass(frozen=True, slots=True)
+class PaceSeen:
+    """How fast something was once, in one shape."""
+
+    app: str
+    shape: str  # model|GPUs|nodes
+    seen: Baseline
 
 
 class LearnedRepo:
@@ -130,6 +140,42 @@ class LearnedRepo:
         with self._store.writing() as db:
             db.execute(delete(app_features).where(app_features.c.app.in_([row["app"] for row in rows])))
             db.execute(insert(app_features), rows)
+
+
+def heard_before(db: Connection, digests: Iterable[str]) -> set[str]:
+    """Of which of these documents the paces are stored."""
+    keys = {_heard(digest): digest for digest in digests}
+    wanted = sorted(keys)
+    found: set[str] = set()
+    for first in range(0, len(wanted), _SOME):
+        some = state.c.key.in_(wanted[first : first + _SOME])
+        found.update(keys[key] for key in db.execute(select(state.c.key).where(some)).scalars())
+    return found
+
+
+def add_paces(db: Connection, digest: str, paces: Sequence[PaceSeen], now: float) -> None:
+    """Each beside what was seen before in its shape, as heavy as it is sure."""
+    if not paces:
+        return
+    db.execute(delete(state).where(state.c.key.like(f"{HEARD}%"), state.c.written_at < now - HEARD_S))
+    db.execute(insert(state).values(key=_heard(digest), value="", written_at=now))
+    for pace in paces:
+        mine = app_features.c.app == pace.app
+        row = db.execute(select(*columns(AppFeatures, app_features)).where(mine)).first()
+        known = AppFeatures(pace.app, now) if row is None else AppFeatures(*row)
+        base = dict(known.base)
+        base[pace.shape] = _joined(base[pace.shape], pace.seen) if pace.shape in base else pace.seen
+        db.execute(delete(app_features).where(mine))
+        db.execute(insert(app_features).values(values(replace(known, seen_at=now, base=base))))
+
+
+def _joined(one: Baseline, two: Baseline) -> Baseline:
+    a, b = 1.0 / one.var, 1.0 / two.var
+    return Baseline((a * one.mean + b * two.mean) / (a + b), 1.0 / (a + b), one.jobs + two.jobs)
+
+
+def _heard(digest: str) -> str:
+    return f"{HEARD}{digest}"[:64]
 
 
 def _put_score(db: Connection, s: CurrentScore) -> None:

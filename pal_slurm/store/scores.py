@@ -16,6 +16,7 @@ from sqlalchemy import Connection, bindparam, insert, select, update
 from pal_slurm.model import BoolArray, Cluster, FloatArray, IntArray
 from pal_slurm.store.engine import Store
 from pal_slurm.store.gpus import Sighting, record_sightings
+from pal_slurm.store.learned import PaceSeen, add_paces, heard_before
 from pal_slurm.store.rows import columns, values
 from pal_slurm.store.state import bump, mark_nights, revision
 from pal_slurm.store.tables import gpu_slots, gpus, runs, scores
@@ -62,6 +63,7 @@ class Delivery:
     sightings: Sequence[Sighting]
     runs: Sequence[Measurement]
     scores: Sequence[Score]
+    paces: Sequence[PaceSeen] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +122,7 @@ class ScoreRepo:
 
     def _add(self, db: Connection, document: Delivery, ids: Mapping[str, int], now: float) -> Added:
         _insert_runs(db, document, ids, now)
+        add_paces(db, document.digest, document.paces, now)
         written, kept = _upsert_scores(db, document, ids) if document.scores else (0, 0)
         return Added(len(document.sightings), len(document.runs), written, kept, False)
 
@@ -186,8 +189,8 @@ def _current_scores(db: Connection, cls: str) -> FloatArray:
 
 
 def _known(db: Connection, digests: Sequence[str]) -> set[str]:
-    """Which of these documents are stored; one without runs is never known, and is harmless to store again."""
-    found: set[str] = set()
+    """Which of these documents are stored; one without runs or paces is never known, and is harmless to store again."""
+    found = heard_before(db, digests)
     for first in range(0, len(digests), 500):
         some = digests[first : first + 500]
         found.update(db.execute(select(runs.c.document).where(runs.c.document.in_(some)).distinct()).scalars())
