@@ -48,7 +48,7 @@ def test_bugs_beside_the_plan_keep_no_job_from_its_place(minicluster: Minicluste
         ("pal_slurm.daemon.beside.forgetting", "Forgetter", "begin_when_due"),
         ("pal_slurm.daemon.cycle", "", "news"),
         ("pal_slurm.daemon.wake", "Waker", "wait"),
-        ("pal_slurm.daemon.main", "", "_alive"),
+        ("pal_slurm.daemon.main", "", "give_sign"),
     )
     with Pald(minicluster, tmp_path, {"metrics.listen": f"127.0.0.1:{port}"}) as pald, minicluster.leases():
         pald.start(env=env)
