@@ -22,8 +22,9 @@ from pal_slurm.words import plain, printable
 log = logging.getLogger("pald")
 LONGEST_PAUSE_S = 60.0  # systemd hears of us after each cycle: well within the unit's WatchdogSec
 PLACES = (
-    "cycle", "deciding", "undoing", "excluding", "moving", "observing", "learning", "forgetting", "resuming", "entitling",
-    "reasons", "qos", "figures", "sentence", "bell", "alive", "status", "showing", "users", "reload", "end",
+    "cycle", "deciding", "undoing", "excluding", "moving", "observing", "learning", "forgetting", "resuming",
+    "entitling", "reasons", "qos", "figures", "sentence", "bell", "alive", "status", "showing", "users", "reload",
+    "end",
 )  # fmt: skip
 
 

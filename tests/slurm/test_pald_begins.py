@@ -20,7 +20,7 @@ def begin_of(cluster: Minicluster, job: int) -> float:
     return time.mktime(time.strptime(cluster.fields(job)["EligibleTime"], "%Y-%m-%dT%H:%M:%S"))
 
 
-@pytest.mark.slurm("26.05", "24.11", slow=("22.05",))
+@pytest.mark.slurm("26.05", slow=("24.11", "22.05"))
 def test_a_begin_time_that_is_not_ours_is_the_users(minicluster: Minicluster, tmp_path: Path) -> None:
     with Pald(minicluster, tmp_path) as pald:
         pald.start()

@@ -114,7 +114,7 @@ def got(cluster: Minicluster) -> Mapping[str, Got]:
     return found
 
 
-@pytest.mark.slurm("26.05", "24.11", slow=("22.05",))
+@pytest.mark.slurm("26.05", slow=("24.11", "22.05"))
 def test_with_pald_and_without_every_line_gets_what_it_asks_for(mixed: Minicluster, tmp_path: Path) -> None:
     mixed.reset()
     without = got(mixed)
