@@ -137,9 +137,10 @@ def test_new_jobs_wait_as_long_as_pal_yaml_says_unless_pal_lua_conf_says_otherwi
         submit = time.strptime(minicluster.fields(job)["SubmitTime"], "%Y-%m-%dT%H:%M:%S")
         return int(end[1]) - int(time.mktime(submit))
 
-    with Pald(minicluster, tmp_path, {"lease.length_s": 45}) as pald:
+    with Pald(minicluster, tmp_path, {"lease.length_s": 300}) as pald:
         pald.start()
-        assert 44 <= leased_for() <= 45  # the second may turn between job_submit and the record
+        # The second may turn between job_submit and the record; on a busy machine looks may be far apart, not so far.
+        assert 299 <= leased_for() <= 300
         pald.configure({"lease.length_s": 600})
         pald.send(signal.SIGHUP)
         wait_for(lambda: "\nlease 600\n" in pald.alive.read_text(), "job_submit.lua is told")
