@@ -139,6 +139,7 @@ def test_new_jobs_wait_as_long_as_pal_yaml_says_unless_pal_lua_conf_says_otherwi
 
     with Pald(minicluster, tmp_path, {"lease.length_s": 300}) as pald:
         pald.start()
+        wait_for(lambda: pald.alive.exists() and "\nlease 300\n" in pald.alive.read_text(), "job_submit.lua is told")
         # The second may turn between job_submit and the record; on a busy machine looks may be far apart, not so far.
         assert 299 <= leased_for() <= 300
         pald.configure({"lease.length_s": 600})

@@ -39,8 +39,6 @@ done
 
 
 def counting(cluster: Minicluster, log: Path, *options: str, script: str = COUNTS) -> int:
-    log.touch()
-    log.chmod(0o666)
     return cluster.submit(*options, wrap=script.format(log=log))
 
 
@@ -76,8 +74,11 @@ def gains(log: Path) -> None:
 
 
 def logs(cluster: Minicluster, name: str) -> Path:
-    """Where jobs may write."""
-    return cluster.dir / "run" / name
+    """Where jobs may write; empty, for another test on this cluster may have had one of that name."""
+    log = cluster.dir / "run" / name
+    log.write_text("")
+    log.chmod(0o666)
+    return log
 
 
 @pytest.mark.slurm("26.05", "24.11", "22.05")
@@ -132,8 +133,6 @@ def test_a_job_that_saves_and_requeues_itself_when_it_is_asked_to_is_pinned_anew
         first = minicluster.submit("--gres=gpu:4", "--comment=app:resnet", "-w", "n5")
         minicluster.wait_state(first, "RUNNING")
         log = logs(minicluster, "steps-l")
-        log.touch()
-        log.chmod(0o666)
         script = COUNTS.replace("trap 'exit 0' TERM", "trap 'scontrol requeue $SLURM_JOB_ID; sleep 60' USR1")
         words = "--comment=app:resnet pal:move=B:USR1@60"
         job = minicluster.submit(words, "--gres=gpu:2", "-t", "60", wrap=script.format(log=log))

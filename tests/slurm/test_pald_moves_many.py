@@ -42,8 +42,6 @@ class Everybody:
         self.app: dict[int, str] = {}
         for number in range(2 * nodes):
             log = logs(cluster, f"says-{number}")
-            log.touch()
-            log.chmod(0o666)
             words = (f"--comment=app:{self.app_of(number)} pal:move", "--gres=gpu:2", "-t", "600")
             job = cluster.submit(*words, wrap=SAYS.format(log=log))
             self.app[job], self.log[job] = self.app_of(number), log
