@@ -33,8 +33,9 @@ from pal_slurm.policy.moving.pools import Pools
 from pal_slurm.policy.seams import BY_PROGRESS, fills, movings, orders
 from pal_slurm.scores import alike, binned
 from pal_slurm.sim.artifact import ARTIFACT_NAMES, GAVEL_NAMES, PACKED_NAME
-from pal_slurm.sim.artifact.gavel import ROUND_S, InGavelRounds
+from pal_slurm.sim.artifact.gavel import InGavelRounds
 from pal_slurm.sim.artifact.gavel_pairs import InGavelPairs
+from pal_slurm.sim.artifact.gavel_rounds import ROUND_S
 from pal_slurm.sim.artifact.in_rounds import InRounds
 from pal_slurm.sim.engine import ClusterRules, Scheduler
 from pal_slurm.sim.in_planner import InPlanner

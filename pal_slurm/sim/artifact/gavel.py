@@ -1,9 +1,8 @@
 """Gavel's published loop in rounds, bug for bug, as a scheduler of the engine. In: arrivals and ends. Out: rounds.
 
-A round is 360 s; GPUs of a job that ends in it are idle until the next. Shares are made anew when somebody came or went
-and the last are over 1920 s old. Per type, in the order v100, p100, k80 (drawn anew each round for the policy that
-knows no rates), jobs run by (share over the part of the type's time that they had, deficit, share). Who has no share
-fills what is left; who came after the last shares is counted as running, and its GPUs stay idle.
+When rounds and shares are made: gavel_rounds.py. Per type, in the order v100, p100, k80 (drawn anew each round for the
+policy that knows no rates), jobs run by (share over the part of the type's time that they had, deficit, share). Who has
+no share fills what is left; who came after the last shares is counted as running, and its GPUs stay idle.
 """
 
 from __future__ import annotations
@@ -14,19 +13,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from pal_slurm.model import Cluster, Gpus, ScoreTable
+from pal_slurm.model import Cluster, Gpus
 from pal_slurm.policy.entitlement.division import Division
 from pal_slurm.policy.entitlement.max_min import central
+from pal_slurm.sim.artifact.gavel_rounds import ROUND_S, GavelRounds
 from pal_slurm.sim.artifact.units import rate
-from pal_slurm.sim.artifact.workers import Workers
-from pal_slurm.sim.engine import NEVER, Run, Stage
+from pal_slurm.sim.engine import Run, Stage
 
-ROUND_S = 360.0  # unless told otherwise
-SHARES_LAST_S = 1920.0
 NEVER_RAN = 1e9  # times its share: who had nothing of a type comes before all that had something
-ORDER = ("v100", "p100", "k80")  # other models follow as they are told
 SHUFFLE_SEED = 5  # added to the run's seed, as published
-SLACK_S = 1e-6
 
 
 @dataclass(slots=True)
@@ -43,24 +38,16 @@ class _Entry:
     since: float = field(default=0.0)
 
 
-class InGavelRounds:
+class InGavelRounds(GavelRounds):
     """`artifact/gavel-las`, and without rates `artifact/gavel-las-agnostic`."""
 
-    restless = False
-
     def __init__(self, name: str, cluster: Cluster, seed: int, *, agnostic: bool, round_s: float = ROUND_S) -> None:
-        self.name, self.wake_at, self._round_s = name, NEVER, round_s
+        super().__init__(name, cluster, round_s)
         self._agnostic = agnostic
         self._models = cluster.models
-        self._types = sorted(range(len(cluster.models)), key=lambda t: place(cluster.models[t]))
-        self._workers = [Workers(cluster, t) for t in range(len(cluster.models))]
-        self._gpus = np.array([float(workers.count) for workers in self._workers])
         self._spent = [0.0] * len(self._types)  # of each type, by jobs, since the last shares
         self._shuffle = random.Random(seed + SHUFFLE_SEED)
         self._jobs: dict[int, _Entry] = {}
-        self._changed = False
-        self._shared_at = 0.0
-        self._round_end = 0.0
 
     def arrive(self, run: Run) -> None:
         rates = [rate(run.work.app, model) for model in self._models]
@@ -71,21 +58,6 @@ class InGavelRounds:
         entry = self._jobs.pop(run.work.id)
         self._spent[entry.type] += run.end - entry.since
         self._changed = True
-
-    def learn(self, known: ScoreTable) -> None:
-        """The artifact knows nothing of single GPUs."""
-
-    def act(self, stage: Stage) -> None:
-        now = stage.now
-        if now < self._round_end - SLACK_S:
-            return
-        self._account(now)
-        if self._changed and (now - self._shared_at >= SHARES_LAST_S or self._shared_at == 0):
-            self._share(now)
-        self._run(stage, self._chosen())
-        running = any(entry.type >= 0 for entry in self._jobs.values())
-        self._round_end = now + self._round_s if running else now
-        self.wake_at = self._round_end if running else NEVER
 
     def _account(self, now: float) -> None:
         for entry in self._jobs.values():
@@ -110,6 +82,10 @@ class InGavelRounds:
         shares = central(asked.alike() if self._agnostic else asked).share
         for entry, share in zip(entries, shares, strict=True):
             entry.share = share.tolist()
+
+    def _begin_round(self, stage: Stage) -> bool:
+        self._run(stage, self._chosen())
+        return any(entry.type >= 0 for entry in self._jobs.values())
 
     def _chosen(self) -> dict[int, int]:
         """Job to type."""
@@ -161,7 +137,3 @@ def _rank(entry: _Entry, t: int, spent: float) -> tuple[float, float, float]:
         return (0.0, entry.deficit[t], share)
     part = entry.time[t] / spent if spent else 0.0
     return (share / part if part else share * NEVER_RAN, entry.deficit[t], share)
-
-
-def place(model: str) -> int:
-    return ORDER.index(model) if model in ORDER else len(ORDER)

@@ -12,13 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pal_slurm.model import BoolArray, Cluster, Gpus, ScoreTable, Sharing
+from pal_slurm.model import BoolArray, Cluster, Gpus, Sharing
 from pal_slurm.policy.entitlement.division import Division, Together
 from pal_slurm.policy.entitlement.max_min import central_pairs
-from pal_slurm.sim.artifact.gavel import NEVER_RAN, ROUND_S, SHARES_LAST_S, SLACK_S, place
+from pal_slurm.sim.artifact.gavel import NEVER_RAN
+from pal_slurm.sim.artifact.gavel_rounds import ROUND_S, GavelRounds
 from pal_slurm.sim.artifact.units import DEFICIT, SHARE, TIME, Units
-from pal_slurm.sim.artifact.workers import Workers
-from pal_slurm.sim.engine import NEVER, Run, Stage
+from pal_slurm.sim.engine import Run, Stage
 
 AT_A_TIME = 256  # of the units, the best first: these nearly always fill the GPUs
 
@@ -33,22 +33,16 @@ class _Place(NamedTuple):
     since: float
 
 
-class InGavelPairs:
+class InGavelPairs(GavelRounds):
     """`artifact/gavel-las-packed`."""
 
-    restless = False
-
     def __init__(self, name: str, cluster: Cluster, sharing: Sharing, *, round_s: float = ROUND_S) -> None:
-        self.name, self.wake_at, self._round_s = name, NEVER, round_s
-        self._types = sorted(range(len(cluster.models)), key=lambda t: place(cluster.models[t]))
-        self._workers = [Workers(cluster, t) for t in range(len(cluster.models))]
-        self._gpus = np.array([float(workers.count) for workers in self._workers])
+        super().__init__(name, cluster, round_s)
         self._spent = np.zeros(len(self._types))  # of each type, by all units, since the last shares
         self._units = Units(cluster.models, sharing)
         self._runs: dict[int, Run] = {}  # by row
         self._row: dict[int, int] = {}  # by job
         self._where: dict[Unit, _Place] = {}
-        self._changed, self._shared_at, self._round_end = False, 0.0, 0.0
 
     def arrive(self, run: Run) -> None:
         work = run.work
@@ -64,20 +58,6 @@ class InGavelPairs:
         del self._runs[row]
         self._units.left(row)
         self._changed = True
-
-    def learn(self, known: ScoreTable) -> None:
-        """The artifact knows nothing of single GPUs."""
-
-    def act(self, stage: Stage) -> None:
-        now = stage.now
-        if now < self._round_end - SLACK_S:
-            return
-        self._account(now)
-        if self._changed and (now - self._shared_at >= SHARES_LAST_S or self._shared_at == 0):
-            self._share(now)
-        self._run(stage, self._chosen())
-        self._round_end = now + self._round_s if self._where else now
-        self.wake_at = self._round_end if self._where else NEVER
 
     def _account(self, now: float) -> None:
         time = self._units.book[TIME]
@@ -107,6 +87,10 @@ class InGavelPairs:
         book[SHARE][here, here] = shares.alone
         units.owed[:] = False
         units.owed[here] = True
+
+    def _begin_round(self, stage: Stage) -> bool:
+        self._run(stage, self._chosen())
+        return bool(self._where)
 
     def _chosen(self) -> dict[Unit, int]:
         """Units to types."""
