@@ -114,18 +114,30 @@ def test_where_one_of_two_fences_is_refused_neither_goes(home: House) -> None:
     assert [home.job(job).record.restarts for job in full.jobs] == [0] * 4 and full.closed == []
 
 
-def test_a_mover_makes_room_for_a_job_that_nobody_leases_and_that_one_gets_it(home: House) -> None:
+def beside_half_a_node(home: House, manners: Manners) -> tuple[int, int]:
+    """One that moves on half of n3, another job on half of n4; the other two nodes are full."""
     others = [home.submit("--gres=gpu:4", "-w", name, runs=LONG_S) for name in ("n1", "n2", "n4")]
     home.live(8)
-    mover = home.submit("--comment=pal:move", "--gres=gpu:2", runs=LONG_S, manners=Manners(2.0))
+    mover = home.submit("--comment=pal:move", "--gres=gpu:2", runs=LONG_S, manners=manners)
     home.live(5)
     home.controller.cancel(others[-1])
     half = home.submit("--gres=gpu:2", "-w", "n4", runs=LONG_S)
     home.live(8)
+    return mover, half
+
+
+def unleased(home: House) -> int:
+    """A job of a whole node, which waits without a lease."""
     home.lua_alive = False
     head = home.submit("--gres=gpu:4", runs=LONG_S)
     home.live(3)
     home.lua_alive = True
+    return head
+
+
+def test_a_mover_makes_room_for_a_job_that_nobody_leases_and_that_one_gets_it(home: House) -> None:
+    mover, half = beside_half_a_node(home, Manners(2.0))
+    head = unleased(home)
     home.live(20)
     slots = tuple(sorted(set(range(4)) - set(home.where(half)["n4"])))
     assert home.where(mover) == {"n4": slots} and home.where(head) == {"n3": (0, 1, 2, 3)}
@@ -178,18 +190,8 @@ def test_who_saved_for_an_exchange_goes_back_where_the_other_one_does_not_answer
 
 
 def test_who_makes_room_goes_back_where_its_target_is_lost_meanwhile(home: House) -> None:
-    others = [home.submit("--gres=gpu:4", "-w", name, runs=LONG_S) for name in ("n1", "n2", "n4")]
-    home.live(8)
-    mover = home.submit("--comment=pal:move", "--gres=gpu:2", runs=LONG_S, manners=Manners(4.0))
-    home.live(5)
-    home.controller.cancel(others[-1])
-    home.submit("--gres=gpu:2", "-w", "n4", runs=LONG_S)
-    home.live(8)
-    was = home.where(mover)
-    home.lua_alive = False
-    head = home.submit("--gres=gpu:4", runs=LONG_S)
-    home.live(3)
-    home.lua_alive = True
+    mover, _ = beside_half_a_node(home, Manners(4.0))
+    was, head = home.where(mover), unleased(home)
     while home.job(mover).record.restarts == 0:
         home.live(0.05)
     home.controller.set_node("n4", "DRAIN")
