@@ -6,6 +6,7 @@ The report is a file of each failing script, shrunk, that `--replay` and tests/f
 from __future__ import annotations
 
 import argparse
+import hashlib
 import logging
 import sys
 import time
@@ -26,6 +27,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--hours", type=float, help="for so long instead")
     parser.add_argument("--from", dest="first", type=int, default=0, help="the first seed (0)")
     parser.add_argument("--into", type=Path, default=Path("fuzz-found"), help="where failing scripts go (fuzz-found)")
+    parser.add_argument("--digest", action="store_true", help="print a digest of all that happened in these worlds")
     parser.add_argument("--replay", type=Path, help="one script, from a file")
     parser.add_argument("--show", type=int, help="print the script of one seed")
     parser.add_argument("--mutants", nargs="*", metavar="NAME", help="seeds until each broken pald is caught")
@@ -39,7 +41,13 @@ def main(argv: Sequence[str] | None = None) -> int:
             return mutants.table(at, asked.mutants or list(mutants.MUTANTS), asked.first, asked.seeds)
         if asked.replay is not None:
             return _said(at.tried(read(asked.replay.read_text())))
-        return _run(at, asked.first, asked.seeds, asked.hours, asked.into)
+        digest = hashlib.sha256()
+        if asked.digest:
+            at.told = lambda history: digest.update(history.encode())
+        ended = _run(at, asked.first, asked.seeds, asked.hours, asked.into)
+        if asked.digest:
+            print(f"sha256 of their histories: {digest.hexdigest()}")
+        return ended
 
 
 def _said(verdicts: Sequence[Verdict]) -> int:

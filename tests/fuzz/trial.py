@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -32,7 +33,7 @@ class Court:
 
     home: Path
     template: Path
-    made: int = 0
+    told: Callable[[str], None] | None = None  # every history, as text
 
     def lived(self, script: Script) -> History:
         history = self._live(script)
@@ -45,14 +46,15 @@ class Court:
         if script["scores"] == "lied":
             honest = self._live(replace(script, setting={**script.setting, "scores": "measured"}))
             history.honest = places(first_starts(Overheard(honest.events)))
+        if self.told is not None:
+            self.told(repr(history).replace(str(self.home), "").replace(f":{os.getpid()}", ""))
         return history
 
     def tried(self, script: Script) -> list[Verdict]:
         return judge(self.lived(script))
 
     def _live(self, script: Script) -> History:
-        self.made += 1
-        home = self.home / f"world{self.made}"
+        home = self.home / "world"
         home.mkdir()
         bench = Bench(script, home, self.template)
         try:
@@ -69,13 +71,16 @@ def court() -> Iterator[Court]:
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as home:
         template = Path(home) / "template.sqlite"
         upgrade_url(f"sqlite:///{template}")
-        with _compiled_once():
+        with _quick_stores():
             yield Court(Path(home), template)
 
 
 @contextmanager
-def _compiled_once() -> Iterator[None]:
-    """Each world opens its own database: what SQLAlchemy made of a statement serves all of them."""
+def _quick_stores() -> Iterator[None]:
+    """Each world opens its own database: what SQLAlchemy made of a statement serves all of them.
+
+    Who holds a lock here stands further down the stack: nobody frees it while somebody waits for it.
+    """
     dialects: list[Dialect] = []
     compiled: dict[object, object] = {}
 
@@ -87,7 +92,7 @@ def _compiled_once() -> Iterator[None]:
             made.update_execution_options(compiled_cache=compiled)
         return made
 
-    with patch.object(engine, "create_engine", make):
+    with patch.object(engine, "create_engine", make), patch.object(engine, "LOCK_WAIT_S", 0.0):
         yield
 
 
