@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+from collections import deque
 from collections.abc import Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -19,7 +20,7 @@ from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
-from sqlalchemy.pool import NullPool, QueuePool
+from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from pal_slurm.errors import StoreError, StoreGone
 from pal_slurm.store.faults import in_sentences
@@ -65,24 +66,46 @@ class Store:
         self.shown = shown  # its name, without a password
         self.path = path  # of an SQLite file
         self._inode = path.stat().st_ino if path else 0
+        # Of an SQLite file that we write: connections are kept open here, for a pool's care of them costs more than
+        # most of our questions. A server's belong to the pool, which looks whether they still live
+        self._keeps = path is not None and isinstance(engine.pool, QueuePool)
+        self._idle: deque[Connection] = deque()
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         self._still_there()
-        with in_sentences(self.shown), self.engine.begin() as connection:
+        with in_sentences(self.shown), self._connected(False) as connection, connection.begin():
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """One transaction: all of it is on disk when the block ends, or nothing of it."""
         self._still_there()
-        with in_sentences(self.shown), self.engine.connect() as bare:
-            connection = bare.execution_options(**{_WRITES: True})
-            with connection.begin():
-                yield connection
+        with in_sentences(self.shown), self._connected(True) as connection, connection.begin():
+            yield connection
 
     def close(self) -> None:
+        while self._idle:
+            self._idle.pop().close()
         self.engine.dispose()
+
+    @contextmanager
+    def _connected(self, writes: bool) -> Iterator[Connection]:
+        if not self._keeps:
+            with self.engine.connect() as connection:
+                yield connection
+            return
+        try:
+            connection = self._idle.pop()  # other threads take theirs
+        except IndexError:
+            connection = self.engine.connect()
+        try:
+            connection.info[_WRITES] = writes  # until it begins
+            yield connection
+        except BaseException:  # what state it is in can't be told
+            connection.close()
+            raise
+        self._idle.append(connection)
 
     def _still_there(self) -> None:
         """An SQLite file that was removed can still be written, into nowhere."""
@@ -169,14 +192,17 @@ def _sqlite(path: Path) -> Engine:
             raise
         return connection
 
-    engine = create_engine("sqlite://", creator=opened, poolclass=QueuePool)
+    return _beginning(create_engine("sqlite://", creator=opened, poolclass=QueuePool))
 
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        writes = connection.get_execution_options().get(_WRITES, False)
-        connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
+def _beginning(engine: Engine) -> Engine:
+    """The driver begins nothing by itself. A listener would do, and cost each statement its dispatch."""
+    engine.dialect.do_begin = _begin  # type: ignore[assignment, method-assign]
     return engine
+
+
+def _begin(connection: PoolProxiedConnection) -> None:
+    connection.cursor().execute("BEGIN IMMEDIATE" if connection.info.pop(_WRITES, False) else "BEGIN")
 
 
 def _sqlite_to_read(path: Path) -> Engine:
@@ -192,13 +218,7 @@ def _sqlite_to_read(path: Path) -> Engine:
                 raise
             return _looked_into(path, "mode=ro&immutable=1")
 
-    engine = create_engine("sqlite://", creator=opened, poolclass=NullPool)
-
-    @event.listens_for(engine, "begin")
-    def begin(connection: Connection) -> None:
-        connection.exec_driver_sql("BEGIN")
-
-    return engine
+    return _beginning(create_engine("sqlite://", creator=opened, poolclass=NullPool))
 
 
 def _looked_into(path: Path, how: str) -> sqlite3.Connection:
