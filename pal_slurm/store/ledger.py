@@ -46,6 +46,7 @@ MAX_SAID = 1000
 # Fields of an intent that are columns of another name or table
 NOT_SAME = ("id", "submit", "edit", "outcome", "said", "decision", "closed", "kind", "plan", "step", "move")
 _OF = operations.c
+_JOBS = bindparam("jobs", expanding=True)
 _INTENTS = select(
     steps, _OF.job, _OF.submit, _OF.task, _OF.kind.label("meant"), _OF.plan, _OF.decision, _OF.closed
 ).join(operations)  # fmt: skip
@@ -65,6 +66,11 @@ class Ledger:
         nobody_knows = steps.c.outcome.is_(None) | (steps.c.outcome == Outcome.UNKNOWN.value)
         self._became = update(steps).where(steps.c.id == bindparam("b_step"), steps.c.operation == mine, nobody_knows)
         self._close = update(operations).where(self._mine, _OF.id == bindparam("b_of")).values(closed=True)
+        self._undos = self._per_job(func.count(), steps.c.kind == EditKind.UNPIN.value)
+        self._begins = select(_OF.job, _OF.submit, steps.c.until).select_from(steps).join(operations).where(
+            self._mine, _OF.job.in_(_JOBS), steps.c.until.in_(bindparam("begins", expanding=True))
+        )  # fmt: skip
+        self._leader = select(leader.c.fence, leader.c.owner).where(leader.c.cluster == cluster).with_for_update()
 
     def write(self, planned: Sequence[Intent]) -> list[Intent]:
         """Put intents (their `id` is not looked at) on disk; the same ones with their ids."""
@@ -135,10 +141,7 @@ class Ledger:
 
     def undos(self, keys: Iterable[JobRef]) -> dict[JobRef, int]:
         """How often the pin of each of these jobs was taken back."""
-        return {
-            key: int(count)
-            for key, count in self._per_job(keys, func.count(), steps.c.kind == EditKind.UNPIN.value).items()
-        }
+        return {key: int(count) for key, count in self._figures(keys, self._undos).items()}
 
     def given_back(self, since: float) -> dict[JobRef, int]:
         """Jobs whose pin was taken back after `since`, and until when each was leased then."""
@@ -155,7 +158,7 @@ class Ledger:
 
     def lease_ends(self, keys: Iterable[JobRef]) -> dict[JobRef, int]:
         """The latest lease end that was ever written for each of these jobs."""
-        found = self._per_job(keys, func.max(steps.c.until), steps.c.until.is_not(None))
+        found = self._figures(keys, self._per_job(func.max(steps.c.until), steps.c.until.is_not(None)))
         return {key: int(end) for key, end in found.items()}
 
     def wrote_begin(self, begins: Iterable[tuple[JobRef, int]]) -> set[tuple[JobRef, int]]:
@@ -166,37 +169,33 @@ class Ledger:
             return found
         with self._store.reading() as db:
             for part in chunks(list(wanted), 200):
-                query = (
-                    select(_OF.job, _OF.submit, steps.c.until)
-                    .select_from(steps)
-                    .join(operations)
-                    .where(self._mine, _OF.job.in_({ref.id for ref, _ in part}))
-                    .where(steps.c.until.in_({begin for _, begin in part}))
-                )
-                found |= {(JobRef(row.job, row.submit), row.until) for row in db.execute(query)}
+                given = {"jobs": sorted({ref.id for ref, _ in part}), "begins": sorted({begin for _, begin in part})}
+                found |= {(JobRef(row.job, row.submit), row.until) for row in db.execute(self._begins, given)}
         return found & wanted
 
     def leased_again(self, keys: Iterable[JobRef]) -> dict[JobRef, int]:
         """How often each of these jobs was leased again after its lease had run out."""
         refused = func.coalesce(steps.c.outcome, "") == Outcome.REFUSED.value
         again = (steps.c.kind == EditKind.LEASE.value) & ~refused
-        return {key: int(count) for key, count in self._per_job(keys, func.count(), again).items()}
+        return {key: int(count) for key, count in self._figures(keys, self._per_job(func.count(), again)).items()}
 
-    def _per_job(self, keys: Iterable[JobRef], figure: Any, condition: Any) -> Mapping[JobRef, Any]:
+    def _per_job(self, figure: Any, condition: Any) -> Select[Any]:
+        return (
+            select(_OF.job, _OF.submit, figure.label("figure"))
+            .select_from(steps)
+            .join(operations)
+            .where(self._mine, _OF.job.in_(_JOBS), condition)
+            .group_by(_OF.job, _OF.submit)
+        )
+
+    def _figures(self, keys: Iterable[JobRef], query: Select[Any]) -> Mapping[JobRef, Any]:
         wanted = set(keys)
         result: dict[JobRef, Any] = {}
         if not wanted:
             return result
         with self._store.reading() as db:
             for part in chunks(sorted({ref.id for ref in wanted})):
-                query = (
-                    select(_OF.job, _OF.submit, figure.label("figure"))
-                    .select_from(steps)
-                    .join(operations)
-                    .where(self._mine, _OF.job.in_(part), condition)
-                    .group_by(_OF.job, _OF.submit)
-                )
-                result |= {JobRef(row.job, row.submit): row.figure for row in db.execute(query)}
+                result |= {JobRef(row.job, row.submit): row.figure for row in db.execute(query, {"jobs": part})}
         return {ref: figure for ref, figure in result.items() if ref in wanted}
 
     def _read(self, query: Select[Any]) -> list[Intent]:
@@ -208,8 +207,7 @@ class Ledger:
 
     def _refuse_old_leader(self, db: Connection, fence: int) -> None:
         # Locked until this is written: nobody takes over between the look and the commit
-        query = select(leader.c.fence, leader.c.owner).where(leader.c.cluster == self._cluster).with_for_update()
-        newest = db.execute(query).first()
+        newest = db.execute(self._leader).first()
         if newest is not None and newest.fence > fence:
             raise NotLeader(f"{newest.owner} took over (fence {newest.fence}, ours is {fence}); nothing was written")
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from pal_slurm.model import Cluster, Job, Snapshot
+from pal_slurm.model import Job, Snapshot
 from pal_slurm.sim.slurm.backend import SimSlurm
 from pal_slurm.sim.slurm.controller import Controller
 from pal_slurm.sim.slurm.jobs import SimJob
@@ -180,11 +180,6 @@ class SeenSlurm(SimSlurm):
         self.looks.asked = self.controller.now - START
         found = super().snapshot()
         return replace(found, taken=found.taken + self.ahead) if self.ahead else found
-
-    def _machine(self) -> Cluster:
-        """Read whole: what was touched since the last look is told to one backend only, and here are several."""
-        self._cluster = None
-        return super()._machine()
 
     def _ask(self, verb: str, jobs: int) -> None:
         before = self._rpc_s

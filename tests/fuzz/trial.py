@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import tempfile
@@ -71,8 +72,12 @@ def court() -> Iterator[Court]:
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as home:
         template = Path(home) / "template.sqlite"
         upgrade_url(f"sqlite:///{template}")
-        with _quick_stores():
-            yield Court(Path(home), template)
+        gc.freeze()  # what was imported stays: nobody need look through it again
+        try:
+            with _quick_stores():
+                yield Court(Path(home), template)
+        finally:
+            gc.unfreeze()
 
 
 @contextmanager

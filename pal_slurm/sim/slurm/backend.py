@@ -19,7 +19,7 @@ from pal_slurm.sim.slurm.updates import fence, signal, update
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.edits.apply import Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
-from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords, to_cluster, to_reservation
+from pal_slurm.slurm.nodes import PLAIN_WORDS, NodeRecord, SiteWords, to_cluster, to_reservation
 from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
 
 EDITS_AT_ONCE = 100
@@ -35,6 +35,7 @@ class SimSlurm:
         self._site = controller.site = site
         self._rpc_s = 0.0
         self._cluster: tuple[int, Cluster] | None = None
+        self._nodes: list[NodeRecord] = []  # as that one was made of
 
     def capabilities(self) -> Capabilities:
         return capabilities_of(self.controller.setup.release)
@@ -152,13 +153,13 @@ class SimSlurm:
     def _machine(self) -> Cluster:
         """Made anew when nodes or reservations change; else only nodes whose jobs came or went are read anew."""
         c = self.controller
+        nodes, last = [node.record() for node in c.nodes], self._nodes
         if self._cluster is None or self._cluster[0] != c.machine or c.reservations:
-            nodes = [node.record() for node in c.nodes]
             closed = tuple(map(to_reservation, c.reservations))
             self._cluster = (c.machine, to_cluster(nodes, c.partitions, closed, self._site, c.now))
-        elif c.touched:
-            self._cluster = (c.machine, _with_rows(self._cluster[1], c.nodes, sorted(c.touched)))
-        c.touched.clear()
+        elif touched := [row for row, node in enumerate(nodes) if node is not last[row]]:
+            self._cluster = (c.machine, _with_rows(self._cluster[1], c.nodes, touched))
+        self._nodes = nodes
         return self._cluster[1]
 
 

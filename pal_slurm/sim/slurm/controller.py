@@ -51,7 +51,6 @@ class Controller:
         self.main_passes = self.backfill_passes = 0
         self.version = 0  # of the queue: one more with all that anybody could see
         self.machine = 0  # of the nodes: what they are, and whether they may start jobs
-        self.touched: set[int] = set()  # nodes of which something was taken, or given back
         self.found_rows: dict[tuple[str, str, str, bool], tuple[int, ...]] = {}
         self._events: list[tuple[float, int, Callable[[], None]]] = []
         self._number, self._next_job, self._priority = count(), 1, FIRST_PRIORITY
@@ -156,7 +155,6 @@ class Controller:
     def start(self, job: SimJob, parts: tuple[Part, ...], partition: str) -> None:
         for part in parts:
             self.nodes[part.row].hold(part)
-            self.touched.add(part.row)
         names = [self.nodes[part.row].name for part in parts]
         details = [detail(part.slots) for part in parts] if any(part.slots for part in parts) else [""] * len(parts)
         job.begins(self.now, parts, fold(names), details, partition)
@@ -225,7 +223,6 @@ class Controller:
     def free(self, job: SimJob) -> None:
         for part in job.parts:
             self.nodes[part.row].hold(part, -1)
-            self.touched.add(part.row)
         job.parts = ()
 
     def _gone(self, job: SimJob, state: str) -> None:

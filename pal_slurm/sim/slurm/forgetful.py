@@ -19,7 +19,6 @@ def forget(c: Controller, saved_s: float) -> None:
                 continue
             for part in job.last:
                 c.nodes[part.row].hold(part)
-                c.touched.add(part.row)
             c.pending.pop(job.record.id, None)
             c.running[job.record.id] = job
         job.starts += 1
