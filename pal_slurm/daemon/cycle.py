@@ -156,7 +156,7 @@ class Cycle:
         report.read_s = self.clock.monotonic() - begun
         passes = self._passes(report.read_s)
         snapshot = by_slurms_clock(snapshot, passes, self.clock.monotonic() - begun, report)
-        snapshot = self.movers.one_life(as_precise_as(self.rules, snapshot), fence)
+        snapshot = self.movers.lives.joined(as_precise_as(self.rules, snapshot), fence)
         self.entries.keep(snapshot)
         self.entries.restore(snapshot, self.books.ledger, self.leases)
         snapshot = told(snapshot, self.entries, self.books.ledger)

@@ -48,6 +48,8 @@ class Writer:
 
     def write(self, wishes: Sequence[Wish], round: Round) -> list[EditResult]:
         """As many as the budgets allow, in order; the rest is due again in the next cycle."""
+        if not wishes:
+            return []
         now = self.clock.monotonic()
         starts = [w.edit.kind in (EditKind.PIN, EditKind.PLAIN) for w in wishes]
         chosen = within(starts, self.starts.allowance(now), self.budget.allowance(now))

@@ -18,6 +18,7 @@ from pal_slurm.scores import alike, binned
 from pal_slurm.store import AppRepo, ScoreRepo, Store
 from pal_slurm.store.learned import AppFeatures, LearnedRepo
 from pal_slurm.store.retention import Keep
+from pal_slurm.store.state import revisions
 from pal_slurm.store.votes import VoteRepo
 
 DAY_S = 86_400.0
@@ -87,21 +88,24 @@ class KnowledgeKeeper:
     cluster: str = ""  # whose jobs' outcomes tell of GPU models
 
     def read(self, cluster: Cluster, now: float) -> Knowledge:
-        return Knowledge(self._scores(cluster, now), self.rated(cluster, now), self.config.pools.rules())
+        apps, scores = revisions(self.store, "apps", "scores")
+        return Knowledge(self._scores(cluster, now, scores), self._rated(cluster, now, apps), self.config.pools.rules())
 
     def forget(self) -> None:
         """The configuration changed: read all anew."""
         self._table = self._apps = self._rates = None
 
-    def _known_apps(self) -> Apps:
-        revision = AppRepo(self.store).revision()
+    def _known_apps(self, revision: int) -> Apps:
         if self._apps is None or self._apps[0] != revision:
             self._apps = revision, known_apps(self.store, self.config)
         return self._apps[1]
 
     def rated(self, cluster: Cluster, now: float) -> Apps:
         """With a speed on each GPU model, where there are several, and with what distance costs."""
-        apps, last = self._known_apps(), self._rates
+        return self._rated(cluster, now, AppRepo(self.store).revision())
+
+    def _rated(self, cluster: Cluster, now: float, revision: int) -> Apps:
+        apps, last = self._known_apps(revision), self._rates
         if last is None or last[0] is not apps or last[1] != cluster.models or not 0 <= now - last[2] < RATES_S:
             rated = apps
             if len(cluster.models) > 1:
@@ -110,8 +114,8 @@ class KnowledgeKeeper:
             self._rates = last = (apps, cluster.models, now, spanned)
         return last[3]
 
-    def _scores(self, cluster: Cluster, now: float) -> ScoreTable:
-        made_of = (ScoreRepo(self.store).revision(), cluster.node_names, cluster.width)
+    def _scores(self, cluster: Cluster, now: float, revision: int) -> ScoreTable:
+        made_of = (revision, cluster.node_names, cluster.width)
         if self._table is None or made_of != self._made_of or not 0 <= now - self._made_at < REFRESH_S:
             self._table = score_table(self.store, self.config, cluster, now)
             self._made_of, self._made_at = made_of, now

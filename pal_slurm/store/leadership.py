@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, insert, select, update
+from sqlalchemy import Connection, Select, bindparam, func, insert, select, update
 
 from pal_slurm.errors import NotLeader
 from pal_slurm.store.engine import Store
@@ -35,7 +35,9 @@ class Leadership:
         self._cluster = cluster
         mine = leader.c.cluster == cluster
         # Asked in each cycle: made once
-        self._now, self._prolong = select(leader).where(mine).with_for_update(), update(leader).where(mine)
+        self._now, self._take = select(leader).where(mine).with_for_update(), update(leader).where(mine)
+        ours = (leader.c.owner == bindparam("b_owner"), leader.c.fence == bindparam("b_fence"))
+        self._prolong = update(leader).where(mine, *ours)
 
     def acquire(
         self,
@@ -51,16 +53,17 @@ class Leadership:
         term may still last, as far as the asker knows; 0 and less: it is over.
         """
         with self._store.writing() as db:
+            if mine is not None and self._prolonged(db, mine, owner, now + ttl_s):
+                return Term(owner, mine.fence, now + ttl_s)
             held = self._held(db, self._now)
             if held is None:
                 return self._first(db, owner, now + ttl_s)
-            kept = mine is not None and (held.owner, held.fence) == (mine.owner, mine.fence)
-            if not kept and held.expires != RESIGNED and (left := left_s(held)) > 0:
+            if held.expires != RESIGNED and (left := left_s(held)) > 0:
                 raise NotLeader(
                     f"{held.owner} leads for another {left:.0f} s at most (fence {held.fence}); standing by"
                 )
-            term = Term(owner, held.fence if kept else held.fence + 1, now + ttl_s)
-            db.execute(self._prolong, {"owner": term.owner, "fence": term.fence, "expires": term.expires})
+            term = Term(owner, held.fence + 1, now + ttl_s)
+            db.execute(self._take, {"owner": term.owner, "fence": term.fence, "expires": term.expires})
             return term
 
     def release(self, term: Term) -> None:
@@ -72,6 +75,11 @@ class Leadership:
     def current(self) -> Term | None:
         with self._store.reading() as db:
             return self._held(db, select(leader).where(leader.c.cluster == self._cluster))
+
+    def _prolonged(self, db: Connection, mine: Term, owner: str, expires: float) -> bool:
+        """Whether the row was still ours: then it is written anew, and nothing else is asked."""
+        values = {"b_owner": mine.owner, "b_fence": mine.fence, "owner": owner, "expires": expires}
+        return bool(db.execute(self._prolong, values).rowcount)
 
     def _first(self, db: Connection, owner: str, expires: float) -> Term:
         """No row yet, or it was lost; a lost one must not let an old fence look new."""

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 
-from sqlalchemy import Connection, delete, insert, select, update
+from sqlalchemy import Connection, Select, delete, insert, or_, select, update
 
 from pal_slurm.store.engine import Store
 from pal_slurm.store.tables import state
 
 _PAUSE = "paused"
 _NIGHT = "night:"
+_REVISION = "revision:"
 _PAUSED = select(state).where(state.c.key == _PAUSE)  # asked in each cycle: made once
 
 
@@ -71,13 +73,28 @@ def first_use(store: Store, what: str, now: float) -> float:
 
 def revision(db: Connection, key: str) -> int:
     """How often what `key` names was changed."""
-    value = db.execute(select(state.c.value).where(state.c.key == f"revision:{key}")).scalar_one_or_none()
-    return int(value) if value is not None else 0
+    return _revisions(db, (key,))[0]
+
+
+def revisions(store: Store, *keys: str) -> tuple[int, ...]:
+    """Of several, asked at once."""
+    with store.reading() as db:
+        return _revisions(db, keys)
+
+
+def _revisions(db: Connection, keys: tuple[str, ...]) -> tuple[int, ...]:
+    found = {row.key: int(row.value) for row in db.execute(_asking(keys))}
+    return tuple(found.get(f"{_REVISION}{key}", 0) for key in keys)
+
+
+@cache
+def _asking(keys: tuple[str, ...]) -> Select[tuple[str, str]]:
+    return select(state.c.key, state.c.value).where(or_(*(state.c.key == f"{_REVISION}{key}" for key in keys)))
 
 
 def bump(db: Connection, key: str, now: float) -> None:
     """Locked until this is written: two that count at the same moment count two."""
-    name = f"revision:{key}"
+    name = f"{_REVISION}{key}"
     before = db.execute(select(state.c.value).where(state.c.key == name).with_for_update()).scalar_one_or_none()
     _put(db, name, str(int(before or 0) + 1), now)
 
@@ -90,7 +107,7 @@ def mark_nights(db: Connection, nights: Iterable[int], now: float) -> None:
 
 def marked_nights(db: Connection) -> dict[int, int]:
     """Night -> the number that it was marked with last."""
-    prefix = f"revision:{_NIGHT}"
+    prefix = f"{_REVISION}{_NIGHT}"
     rows = db.execute(select(state.c.key, state.c.value).where(state.c.key.like(f"{prefix}%")))
     return {int(key.removeprefix(prefix)): int(value) for key, value in rows}
 
@@ -98,7 +115,7 @@ def marked_nights(db: Connection) -> dict[int, int]:
 def unmark_nights(db: Connection, done: Mapping[int, int]) -> None:
     """Scores were made of these; a night that was marked again meanwhile stays marked."""
     for night, number in done.items():
-        key = f"revision:{_NIGHT}{night}"
+        key = f"{_REVISION}{_NIGHT}{night}"
         db.execute(delete(state).where(state.c.key == key, state.c.value == str(number)))
 
 

@@ -43,7 +43,7 @@ def test_a_job_that_asked_for_it_is_moved_and_keeps_its_name(home: House) -> Non
     assert move.ending is Ending.MOVED and move.dead_s is not None and move.dead_s <= 4
     assert kinds(home, job) == [EditKind.REQUEUE, EditKind.PIN]
     assert home.job(job).record.restarts == 1 and home.job(job).record.nice in (None, 0)
-    seen = next(j for j in home.pald.pald.cycle.movers.one_life(home.slurm.snapshot(), 1).running if j.id == job)
+    seen = next(j for j in home.pald.pald.cycle.movers.lives.joined(home.slurm.snapshot(), 1).running if j.id == job)
     assert seen.submit == move.submit and seen.since is not None and seen.since > move.submit
     assert home.pald.pald.cycle.books.ledger.watched() == []
 

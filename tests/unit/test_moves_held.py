@@ -227,5 +227,5 @@ def test_a_move_that_could_not_be_written_any_more_was_never_begun(make_house: M
     house.controller.requeue(job)
     house.live(200)
     assert house.state(job) == "RUNNING"
-    seen = next(j for j in cycle.movers.one_life(house.slurm.snapshot(), 1).running if j.id == job)
+    seen = next(j for j in cycle.movers.lives.joined(house.slurm.snapshot(), 1).running if j.id == job)
     assert seen.since is None, "its user requeued it: a new submit time is a new life"

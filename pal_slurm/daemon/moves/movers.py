@@ -16,6 +16,7 @@ from pal_slurm.daemon.beside.resuming import Resuming
 from pal_slurm.daemon.moves.budget import WEEK_S, losing, rules_of_moves
 from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.moves.fences import over
+from pal_slurm.daemon.moves.lives import Lives
 from pal_slurm.daemon.moves.machine import first_step, next_step
 from pal_slurm.daemon.moves.measuring import measured
 from pal_slurm.daemon.moves.place import bound_there, closed, holds
@@ -70,36 +71,14 @@ class Movers:
     homes: dict[int, Placement] = field(default_factory=dict)  # by job: where it goes instead of its target
     lifted_at: float = 0.0  # fences: who is pinned where one stood is looked at by Slurm only from then on
     _bound: dict[int, tuple[float, str]] = field(default_factory=dict)  # jobs that must stay: until when, and why
-    _fence: int = 0  # of the leadership as of which we know
-    _lives: dict[int, tuple[int, int]] | None = None  # by job that was ever moved: first submit, restarts before
+    lives: Lives = field(init=False)
 
-    # one job for ever
-
-    def one_life(self, snapshot: Snapshot, fence: int) -> Snapshot:
-        """The same, where a job that a move requeued keeps the submit time of its first run."""
-        if self._lives is None or fence != self._fence:  # another may have led, and moved jobs, since
-            self._lives, self._fence = {}, fence
-            for move in self.repo.since(0.0):
-                self._remember(move)
-        if not self._lives:
-            return snapshot
-        pending, running = (tuple(map(self._same, jobs)) for jobs in (snapshot.pending, snapshot.running))
-        return replace(snapshot, pending=pending, running=running)
-
-    def _remember(self, move: Move) -> None:
-        self._lives = {} if self._lives is None else self._lives
-        if (known := self._lives.get(move.job)) is None or known[0] != move.submit:
-            self._lives[move.job] = (move.submit, move.restarts)
-
-    def _same(self, job: Job) -> Job:
-        life = (self._lives or {}).get(job.id)
-        if life is None or job.restarts <= life[1] or job.submit <= life[0]:
-            return job
-        return replace(job, submit=life[0], since=job.submit)
+    def __post_init__(self) -> None:
+        self.lives = Lives(self.repo)
 
     def week(self, round: Round) -> list[Move]:
         """All of the last week; what some of them cost and brought may have been found out now."""
-        found = {move.operation: move for move in self.repo.since(round.now - WEEK_S)}
+        found = {move.operation: move for move in self.lives.asked(lambda: self.repo.since(round.now - WEEK_S))}
         if not round.report.shadow:
             made = measured(found.values(), round.snapshot.running, self.samples, round.now, self._pinned)
             new = {move.operation: move for move in made}
@@ -139,7 +118,7 @@ class Movers:
 
     def look(self) -> frozenset[int]:
         """What goes on, as the ledger has it; the operations."""
-        self.going = {move.job: move for move in self.repo.open()}
+        self.going = {move.job: move for move in self.lives.asked(self.repo.open)}
         return frozenset(move.operation for move in self.going.values())
 
     def tend(self, round: Round, rules: Rules, caps: Capabilities) -> None:
@@ -285,10 +264,10 @@ class Movers:
             begun.append(move)
         if len(wishes) > self.writer.budget.allowance(self.writer.clock.monotonic()):
             return  # of those that exchange their GPUs one alone is not to begin
+        self.lives.doubt()
         written = self.writer.write(wishes, round)
         for move in begun[: len(written)]:
             self.going[move.job] = move
-            self._remember(move)
 
 
 def _view(job: Job, round: Round) -> View:

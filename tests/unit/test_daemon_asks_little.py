@@ -1,0 +1,79 @@
+"""What a cycle asks of the database when nothing happens, and that nothing is missed for it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import pytest
+from sqlalchemy import Connection
+
+from pal_slurm.errors import StoreError
+from pal_slurm.model import Ending, Intent
+from pal_slurm.store import Store
+from tests.moving import QUICK_MOVES, Wanted, the_move, there
+from tests.simpald import House
+
+Make = Callable[..., House]
+
+
+@contextmanager
+def counted(store: Store) -> Iterator[Counter[str]]:
+    """Transactions by their kind."""
+    found: Counter[str] = Counter()
+    before = {"reading": store.reading, "writing": store.writing}
+
+    def counting(kind: str) -> object:
+        @contextmanager
+        def transaction() -> Iterator[Connection]:
+            found[kind] += 1
+            with before[kind]() as db:
+                yield db
+
+        return transaction
+
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in before:
+            patch.setattr(store, kind, counting(kind))
+        yield found
+
+
+@pytest.mark.parametrize("actuator", ["pin", "move"])
+def test_where_nothing_is_to_be_done_a_cycle_asks_three_things_and_prolongs_its_term(
+    make_house: Make, actuator: str
+) -> None:
+    house = make_house(count=1, actuator=actuator)
+    house.submit("--gres=gpu:4", runs=500.0)
+    house.submit("--gres=gpu:4", runs=500.0)
+    house.live(30)
+    seen: Counter[tuple[int, int]] = Counter()
+    for _ in range(10):
+        with counted(house.pald.pald.store) as asked:
+            house.pald.cycle()
+        seen[asked["reading"], asked["writing"]] += 1
+    assert seen.most_common(1)[0][0] == (3, 1)  # in some a lease is renewed, or what the policy remembers is kept
+
+
+def test_a_move_whose_commit_was_told_as_failed_is_seen_and_gone_on_with(make_house: Make) -> None:
+    house = make_house(**QUICK_MOVES)
+    job = house.submit("--comment=pal:move", "--gres=gpu:2", runs=5000.0)
+    house.live(5)
+    ledger = house.pald.pald.cycle.books.ledger
+    write = ledger.write
+
+    def forgotten(planned: Sequence[Intent]) -> list[Intent]:
+        written = write(planned)
+        if any(intent.move is not None for intent in planned):
+            ledger.write = write  # type: ignore[method-assign]
+            raise StoreError("database: the connection was lost")
+        return written
+
+    ledger.write = forgotten  # type: ignore[method-assign]
+    Wanted(house).move(job, there("n3", 1, 3))
+    house.live(2)
+    assert the_move(house, job).ending is None and house.where(job) != {"n3": (1, 3)}
+    house.live(600)
+    assert the_move(house, job).ending is not None
+    assert the_move(house, job).ending in (Ending.MOVED, Ending.STAYED)
+    assert ledger.watched() == [] and house.state(job) == "RUNNING"
