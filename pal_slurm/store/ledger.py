@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, Select, Table, bindparam, func, insert, select, update
+from sqlalchemy import BigInteger, Connection, Row, Select, Table, bindparam, func, insert, select, update
 
 from pal_slurm.errors import NotLeader
 from pal_slurm.model import (
@@ -46,7 +46,7 @@ MAX_SAID = 1000
 # Fields of an intent that are columns of another name or table
 NOT_SAME = ("id", "submit", "edit", "outcome", "said", "decision", "closed", "kind", "plan", "step", "move")
 _OF = operations.c
-_JOBS = bindparam("jobs", expanding=True)
+_JOBS = bindparam("jobs", type_=BigInteger, expanding=True)
 _INTENTS = select(
     steps, _OF.job, _OF.submit, _OF.task, _OF.kind.label("meant"), _OF.plan, _OF.decision, _OF.closed
 ).join(operations)  # fmt: skip
@@ -68,7 +68,7 @@ class Ledger:
         self._close = update(operations).where(self._mine, _OF.id == bindparam("b_of")).values(closed=True)
         self._undos = self._per_job(func.count(), steps.c.kind == EditKind.UNPIN.value)
         self._begins = select(_OF.job, _OF.submit, steps.c.until).select_from(steps).join(operations).where(
-            self._mine, _OF.job.in_(_JOBS), steps.c.until.in_(bindparam("begins", expanding=True))
+            self._mine, _OF.job.in_(_JOBS), steps.c.until.in_(bindparam("begins", type_=BigInteger, expanding=True))
         )  # fmt: skip
         self._leader = select(leader.c.fence, leader.c.owner).where(leader.c.cluster == cluster).with_for_update()
 
