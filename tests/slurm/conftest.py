@@ -1,9 +1,11 @@
 """Real clusters for tests.
 
 A test asks for `minicluster`, and runs once per release: on all, or on those that its marker names, on some of them
-only with `--slow` (`@pytest.mark.slurm("24.11", slow=("22.05", "26.05"))`). One cluster per release lives through the
-session and is as new for each test. `make_minicluster` starts others. `PAL_TEST_RELEASES="22.05 26.05"` asks for fewer
-releases; `counted.py` counts the tests, and fails the run when one is skipped in any other way.
+only with `--slow` (`@pytest.mark.slurm("24.11", slow=("22.05", "26.05"))`). What is about pald and not about a release
+runs on one of several, by turns, and on the others with `--slow` (`@pytest.mark.slurm(turns=("22.05", "26.05"))`;
+tests/turns.py). One cluster per release lives through the session and is as new for each test. `make_minicluster`
+starts others. `PAL_TEST_RELEASES="22.05 26.05"` asks for fewer releases; `counted.py` counts the tests, and fails the
+run when one is skipped in any other way.
 """
 
 import os
@@ -15,6 +17,7 @@ import pytest
 
 from tests.slurm.counted import NOT_ASKED, told
 from tests.slurm.minicluster import RELEASES, Minicluster, tool
+from tests.turns import turn
 
 
 def asked() -> list[str]:
@@ -31,8 +34,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "release" not in metafunc.fixturenames:
         return
     marker = metafunc.definition.get_closest_marker("slurm")
-    slow = list(marker.kwargs.get("slow", ())) if marker else []
-    wanted = [*marker.args, *slow] if marker and marker.args else list(RELEASES)
+    kinds = marker.kwargs if marker else {}
+    turns, slow = list(kinds.get("turns", ())), list(kinds.get("slow", ()))
+    wanted = [*marker.args, *turns, *slow] if marker and (marker.args or turns) else list(RELEASES)
+    able = [name for name in turns if name in asked()] or turns
+    slow += [name for name in turns if name != able[turn(len(able))]]
     unknown = set(wanted) - set(RELEASES)
     if unknown:
         raise pytest.UsageError(f"{metafunc.definition.nodeid}: no such release: {', '.join(unknown)}")

@@ -28,6 +28,7 @@ def slurm(minicluster: Minicluster) -> Iterator[CliSlurm]:
     assert children() <= before
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 def test_a_frozen_slurmctld_costs_a_deadline_and_then_all_is_well(slurm: CliSlurm, minicluster: Minicluster) -> None:
     job = minicluster.submit(LATER, "--gres=gpu:1")
     with minicluster.frozen():
@@ -37,6 +38,7 @@ def test_a_frozen_slurmctld_costs_a_deadline_and_then_all_is_well(slurm: CliSlur
     assert [j.id for j in slurm.snapshot().pending] == [job]
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 def test_a_slurmctld_that_freezes_in_the_middle_of_a_batch_leaves_no_edit_in_doubt_for_long(
     slurm: CliSlurm, minicluster: Minicluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -65,6 +67,7 @@ def test_a_slurmctld_that_freezes_in_the_middle_of_a_batch_leaves_no_edit_in_dou
     assert {result.outcome for result in again} == {Outcome.DONE}, again
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 def test_a_restarted_slurmctld_is_the_same_slurm(slurm: CliSlurm, minicluster: Minicluster) -> None:
     job = minicluster.submit(LATER, "--gres=gpu:2")
     before = slurm.jobs([job])[job]
@@ -76,6 +79,7 @@ def test_a_restarted_slurmctld_is_the_same_slurm(slurm: CliSlurm, minicluster: M
     assert slurm.apply([Renew(job, until=until + 50)])[0].outcome is Outcome.DONE
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 def test_without_a_slurmctld_there_is_a_sentence_and_no_result_is_invented(
     slurm: CliSlurm, minicluster: Minicluster
 ) -> None:
@@ -101,6 +105,7 @@ def test_a_broken_slurm_conf_is_told_in_slurms_own_words(slurm: CliSlurm, minicl
     assert slurm.snapshot().cluster.n_nodes == 8
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 def test_commands_that_are_not_there_or_not_slurms_are_told(minicluster: Minicluster, tmp_path: Path) -> None:
     with pytest.raises(SlurmUnavailable, match=r"can't run .*squeue.*bin_dir"):
         CliSlurm(tmp_path / "nowhere").snapshot()
@@ -135,6 +140,7 @@ def test_a_slurmctld_of_another_release_is_told(
         wait_for(partial(told, ask), "the version is named")
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 def test_a_sites_own_squeue_settings_change_nothing(minicluster: Minicluster, monkeypatch: pytest.MonkeyPatch) -> None:
     job = minicluster.submit(LATER, "-a", "1-3", "--gres=gpu:1")
     for name, value in {

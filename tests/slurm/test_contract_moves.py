@@ -224,15 +224,16 @@ def pinned(
     nodes: tuple[str, ...],
     slots: tuple[int, ...] | None,
     *options: str,
-    wrap: str = "sleep 300",
+    wrap: str = "",
 ) -> tuple[int, Job]:
     """A job that runs there, and its record before it was pinned."""
-    job = minicluster.submit(LATER, *(options or ("--gres=gpu:2",)), wrap=wrap)
+    job = minicluster.submit(LATER, *(options or ("--gres=gpu:2",)), wrap=wrap or "sleep 300")
     before = slurm.jobs([job])[job]
     result = one(slurm, Pin(job, nodes=nodes, slots=slots, original=before.request))
     assert result.outcome is Outcome.DONE, result.said
     minicluster.wait_state(job, "RUNNING")
-    time.sleep(1.0)  # a shell has set its traps
+    if wrap:
+        time.sleep(1.0)  # the shell has set its traps
     return job, before
 
 

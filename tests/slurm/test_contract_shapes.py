@@ -85,22 +85,23 @@ class Shapes:
         done = pin(slurm, before, "n6", (1, 3))
         assert done.outcome is Outcome.PARTIAL and "tasks are 1, and were 2" in done.said
 
-    @pytest.mark.parametrize("form", ["per task", "CPUs per GPU", "in total"])
     def test_after_a_restart_of_slurmctld_pins_are_made_and_taken_back_as_before(
-        self, slurm: Slurm, minicluster: Minicluster, form: str
+        self, slurm: Slurm, minicluster: Minicluster
     ) -> None:
-        options = {**BY_NODES, "in total": ("-n2", "--gpus=2")}[form]
-        job = minicluster.submit(LATER, *options)
+        forms = {**BY_NODES, "in total": ("-n2", "--gpus=2")}
+        jobs = {form: minicluster.submit(LATER, *forms[form]) for form in ("per task", "CPUs per GPU", "in total")}
         minicluster.restart()
         minicluster.drain("n6")
-        before = slurm.jobs([job])[job]
-        assert pin(slurm, before, "n6", None).outcome is Outcome.DONE
-        undone = one(slurm, Unpin(job, until=int(time.time()) + 900, original=before.request))
-        assert undone.outcome is Outcome.DONE, undone.said
-        assert pin(slurm, before, "n5", None).outcome is Outcome.DONE
-        minicluster.wait_state(job, "RUNNING")
-        found = slurm.jobs([job])[job]
-        assert (found.nodes, found.ntasks) == (("n5",), before.ntasks)
+        for form, job in jobs.items():
+            before = slurm.jobs([job])[job]
+            assert pin(slurm, before, "n6", None).outcome is Outcome.DONE, form
+            undone = one(slurm, Unpin(job, until=int(time.time()) + 900, original=before.request))
+            assert undone.outcome is Outcome.DONE, (form, undone.said)
+            assert pin(slurm, before, "n5", None).outcome is Outcome.DONE, form
+            minicluster.wait_state(job, "RUNNING")
+            found = slurm.jobs([job])[job]
+            assert (found.nodes, found.ntasks) == (("n5",), before.ntasks), form
+            minicluster.client("scancel", str(job))
 
 
 class TestShapesThroughCli(ThroughCli, Shapes):

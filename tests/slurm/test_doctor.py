@@ -81,6 +81,7 @@ FILES = [
 ]
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 @pytest.mark.parametrize(("file", "old", "new", "check", "said"), FILES, ids=[f"{f[0]}: {f[4]}" for f in FILES])
 def test_a_file_that_is_wrong_is_told_and_nothing_else(
     doctor: Doctor, file: str, old: str, new: str, check: str, said: str
@@ -110,6 +111,7 @@ def test_a_slurmctld_that_runs_without_a_setting_is_told_twice_over_and_the_line
     assert doctor.mends().keys() == before.keys()
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 def test_a_slurmctld_that_is_gone_or_hangs_is_told(doctor: Doctor) -> None:
     with doctor.cluster.stopped():
         assert any(check == "Slurm" for check, _ in doctor.mends())
@@ -118,6 +120,7 @@ def test_a_slurmctld_that_is_gone_or_hangs_is_told(doctor: Doctor) -> None:
     assert not any(check == "Slurm" for check, _ in doctor.mends())
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 def test_a_site_s_own_job_submit_calls_ours_by_the_lines_that_are_given(doctor: Doctor) -> None:
     cluster = doctor.cluster
     ours, own = cluster.etc / "job_submit.lua", "function slurm_job_submit(job, partitions, uid)\n{}\nend\n"

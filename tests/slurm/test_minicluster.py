@@ -77,6 +77,7 @@ def test_an_ordinary_user_can_submit_and_run(minicluster: Minicluster) -> None:
     assert minicluster.fields(job)["UserId"].startswith("nobody(")
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 def test_the_wrappers_work_for_a_user_who_may_not_enter_namespaces(minicluster: Minicluster) -> None:
     as_nobody = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"]
     argv = [*as_nobody, str(minicluster.bin / "srun"), "-N2", "id", "-un"]
@@ -84,6 +85,7 @@ def test_the_wrappers_work_for_a_user_who_may_not_enter_namespaces(minicluster: 
     assert done.stdout.split() == ["nobody", "nobody"], done.stderr
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 def test_daemons_listen_on_loopback_only(minicluster: Minicluster) -> None:
     port = json.loads((minicluster.dir / "facts.json").read_text())["base_port"]
     wanted = {f"{p:04X}" for p in range(port, port + 4 + len(minicluster.nodes))}
@@ -94,6 +96,7 @@ def test_daemons_listen_on_loopback_only(minicluster: Minicluster) -> None:
     assert not [w for w in wide if w[3] == "0A" and w[1].split(":")[1] in wanted]
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 def test_nodes_have_racks_models_and_slots(minicluster: Minicluster) -> None:
     node = minicluster.client("scontrol", "show", "node", "n1", "-o").split()
     fields = dict(word.split("=", 1) for word in node if "=" in word)
@@ -102,6 +105,7 @@ def test_nodes_have_racks_models_and_slots(minicluster: Minicluster) -> None:
     assert "rack1" in minicluster.client("scontrol", "show", "topology")
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 def test_slurmctld_can_be_frozen_killed_and_started_again(minicluster: Minicluster) -> None:
     job = minicluster.submit("--gres=gpu:1")
     minicluster.wait_state(job, "RUNNING")
@@ -117,6 +121,7 @@ def test_slurmctld_can_be_frozen_killed_and_started_again(minicluster: Miniclust
     assert minicluster.state(job) == "RUNNING"
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 def test_reset_repairs_what_a_test_broke(minicluster: Minicluster) -> None:
     minicluster.submit("--gres=gpu:1", user="nobody")
     minicluster.drain("n2")

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from tests.slurm.minicluster import PROJECT, Minicluster, wait_for
 from tests.slurm.test_palwork import start_again, wait_for_step
 from tests.slurm.worklog import WorkLog
+
+pytestmark = pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 
 PAL_RUN = f"env PYTHONPATH={PROJECT} PYTHONDONTWRITEBYTECODE=1 python3 -m pal_slurm.probe.running"
 

@@ -105,7 +105,7 @@ def test_ugly_jobs_get_what_they_get_without_pald_and_no_slow_node(site: Miniclu
             assert not expand(fields["NodeList"]) & SLOW and fields["ReqNodeList"] == "(null)", fields
 
 
-@pytest.mark.slurm("26.05", "22.05", slow=("24.11",))
+@pytest.mark.slurm(turns=("22.05", "26.05"), slow=("24.11",))
 def test_with_pald_its_database_and_slurmctld_gone_and_back_every_list_is_given_back(
     site: Minicluster, tmp_path: Path
 ) -> None:

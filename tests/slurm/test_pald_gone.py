@@ -12,7 +12,7 @@ from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Journal, Pald, lua_settings, mark_of, pin_by_hand
 
 
-@pytest.mark.slurm("22.05", "26.05", slow=("24.11",))
+@pytest.mark.slurm(turns=("22.05", "26.05"), slow=("24.11",))
 def test_pald_gone_for_good_the_dead_mans_timer_starts_every_job(minicluster: Minicluster, tmp_path: Path) -> None:
     """50 jobs wait under leases, 3 are pinned where they can't start, and one that was pinned lost its node."""
     lua_settings(minicluster, lease="600")  # none of these ends by itself
@@ -87,7 +87,7 @@ def done(cluster: Minicluster) -> set[int]:
     return {int(word) for word in cluster.client("squeue", "-h", "-t", "CD", "-o", "%A").split()}
 
 
-@pytest.mark.slurm("22.05", "26.05", slow=("24.11",))
+@pytest.mark.slurm(turns=("22.05", "26.05"), slow=("24.11",))
 def test_a_pinned_job_that_lost_its_node_is_placed_anew(minicluster: Minicluster, tmp_path: Path) -> None:
     with Pald(minicluster, tmp_path) as pald:
         job = run_on_n8(pald)

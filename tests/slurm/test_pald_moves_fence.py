@@ -35,7 +35,7 @@ def reservations(minicluster: Minicluster) -> str:
     return minicluster.client("scontrol", "show", "reservation", "-o")
 
 
-@pytest.mark.slurm("26.05", "24.11", slow=("22.05",))
+@pytest.mark.slurm(turns=("24.11", "26.05"), slow=("22.05",))
 def test_two_exchange_their_gpus_and_the_one_that_waits_without_a_lease_gets_none_of_them(
     minicluster: Minicluster, tmp_path: Path
 ) -> None:

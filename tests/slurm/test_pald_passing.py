@@ -25,7 +25,7 @@ def said(cluster: Minicluster) -> str:
 
 def opened(cluster: Minicluster, what: str = "all") -> None:
     """Wait for a publication that lua believes, whenever it gave a lease last: it says so of a snapshot from now on."""
-    since = time.time() + 3
+    since = time.time() + 2  # SETTLED in job_submit.lua, which counts whole seconds
 
     def open_now() -> bool:
         found = re.search(rf"\npass {what} (\d+) (\d+)\n", said(cluster))
@@ -54,7 +54,7 @@ def start_of(cluster: Minicluster, job: int) -> str:
 
 def a_lease_ago() -> None:
     """Until a publication of now is young enough, whatever lua did last."""
-    until = time.time() + 4
+    until = time.time() + 2  # as in `opened`
     wait_for(lambda: time.time() > until, "job_submit.lua's last lease lies behind")
 
 
@@ -76,7 +76,7 @@ def publication(cluster: Minicluster) -> Iterator[Callable[..., None]]:
         path.unlink(missing_ok=True)
 
 
-@pytest.mark.slurm("26.05", "24.11", slow=("22.05",))
+@pytest.mark.slurm(turns=("24.11", "26.05"), slow=("22.05",))
 def test_jobs_that_pass_cost_no_edit_and_start_in_slurms_own_order(minicluster: Minicluster, tmp_path: Path) -> None:
     with Pald(minicluster, tmp_path, LET_THROUGH) as pald:
         pald.start()
@@ -167,7 +167,7 @@ def test_with_scores_a_job_passes_only_to_gpus_that_are_as_good_as_ours(
         assert {i.edit.job for i in pald.ledger()} == {second}
 
 
-@pytest.mark.slurm("24.11", "26.05", slow=("22.05",))
+@pytest.mark.slurm(turns=("24.11", "26.05"), slow=("22.05",))
 def test_a_job_that_passed_and_can_not_start_is_taken_up_again(minicluster: Minicluster, tmp_path: Path) -> None:
     with plain(minicluster):
         blocker = minicluster.submit("-N8", "--gpus-per-node=4", *LONG)
@@ -191,7 +191,7 @@ def test_a_job_that_passed_and_can_not_start_is_taken_up_again(minicluster: Mini
         assert minicluster.gpu_indices(job) != {"n1": "0"}
 
 
-@pytest.mark.slurm("22.05", "26.05", slow=("24.11",))
+@pytest.mark.slurm(turns=("22.05", "26.05"), slow=("24.11",))
 def test_a_stale_torn_or_odd_publication_lets_nobody_pass(minicluster: Minicluster) -> None:
     with publication(minicluster) as publish:
         a_lease_ago()

@@ -71,7 +71,7 @@ WORDS = {
 }
 
 
-@pytest.mark.slurm("22.05", "26.05", slow=("24.11",))
+@pytest.mark.slurm(turns=("22.05", "26.05"), slow=("24.11",))
 def test_every_job_ends_where_the_users_own_words_allow(varied: Minicluster, tmp_path: Path) -> None:
     """Scores say that n1 is best for everything; the users say otherwise."""
     varied.reset()
@@ -178,7 +178,7 @@ def snapshot(cluster: Minicluster) -> Snapshot:
         return slurm.snapshot()
 
 
-@pytest.mark.slurm("22.05", "26.05", slow=("24.11",))
+@pytest.mark.slurm(turns=("22.05", "26.05"), slow=("24.11",))
 def test_each_task_of_an_array_is_placed_on_its_own(minicluster: Minicluster, tmp_path: Path) -> None:
     with Pald(minicluster, tmp_path) as pald:
         pald.start()

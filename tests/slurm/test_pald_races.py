@@ -69,7 +69,7 @@ def check(cluster: Minicluster, journal: Journal, tally: Counter[Outcome]) -> No
 BACKENDS = {"22.05": "cli", "24.11": "cli", "26.05": "pyslurm"}
 
 
-@pytest.mark.slurm("22.05", "26.05", slow=("24.11",))
+@pytest.mark.slurm(turns=("22.05", "26.05"), slow=("24.11",))
 def test_150_edits_against_leases_that_end_touch_no_running_job(minicluster: Minicluster) -> None:
     journal = Journal(minicluster)
     tally = race(minicluster, 150, BACKENDS[minicluster.release])

@@ -109,7 +109,7 @@ def test_with_shards_in_use_every_line_gets_what_it_asks_for_with_pald_and_witho
             assert cluster.run("sbatch", never, "--wrap", "true").returncode != 0, never
 
 
-@pytest.mark.slurm("26.05", "24.11")
+@pytest.mark.slurm(turns=("24.11", "26.05"))
 def test_a_job_that_needs_a_shared_gpu_waits_until_the_last_of_those_who_share_it_has_ended(
     release: str, make_minicluster: Callable[..., Minicluster], tmp_path: Path
 ) -> None:

@@ -74,7 +74,7 @@ def test_a_job_that_is_not_ours_keeps_its_turn(minicluster: Minicluster, tmp_pat
         assert pald.intents(theirs) == []
 
 
-@pytest.mark.slurm("22.05", "26.05", slow=("24.11",))
+@pytest.mark.slurm(turns=("22.05", "26.05"), slow=("24.11",))
 def test_a_head_kept_waiting_past_its_planned_start_is_released_plain_and_slurm_reserves_for_it(
     minicluster: Minicluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -104,7 +104,7 @@ def test_a_head_kept_waiting_past_its_planned_start_is_released_plain_and_slurm_
         daemon.close()
 
 
-@pytest.mark.slurm("26.05", "24.11", slow=("22.05",))
+@pytest.mark.slurm(turns=("24.11", "26.05"), slow=("22.05",))
 @pytest.mark.parametrize("way", ["a begin time", "no lease at all"])
 def test_a_stream_of_jobs_that_takes_no_turn_does_not_starve_a_big_one(
     minicluster: Minicluster, tmp_path: Path, way: str

@@ -11,6 +11,8 @@ import pytest
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.worklog import WorkLog
 
+pytestmark = pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
+
 
 class Report(TypedDict):
     """The line that palwork prints."""

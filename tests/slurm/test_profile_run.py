@@ -120,6 +120,7 @@ def test_scores_of_64_gpus_are_in_the_order_of_the_truth_and_every_outlier_is_na
     assert named == slow
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 def test_only_idle_nodes_are_measured_and_a_users_job_is_not_touched(minicluster: Minicluster, tmp_path: Path) -> None:
     over = minicluster.dir / "log" / f"over-{tmp_path.name}"
     job = minicluster.submit("-w", "n3", "--gpus=1", wrap=f"while [ ! -e {over} ]; do sleep 0.1; done")
@@ -133,6 +134,7 @@ def test_only_idle_nodes_are_measured_and_a_users_job_is_not_touched(minicluster
     over.touch()
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 def test_what_is_done_is_not_done_again(minicluster: Minicluster, tmp_path: Path) -> None:
     work = Profiled(minicluster, tmp_path, rounds=1)
     work.profile("--nodes", "n[1-2]")
@@ -204,6 +206,7 @@ def test_a_card_that_moved_keeps_its_history(make_minicluster: Callable[..., Min
     assert after["n3", 1]["A.runs"] == before["n3", 1]["A.runs"]
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 def test_outside_its_window_nothing_is_done(minicluster: Minicluster, tmp_path: Path) -> None:
     work = Profiled(minicluster, tmp_path)
     hour = time.localtime().tm_hour

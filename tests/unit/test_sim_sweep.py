@@ -26,6 +26,7 @@ comm: [flat, 1/1/1.5/3]
 loads: [0.5, 0.9]
 seeds: 3
 """
+LONGER = GRID.replace("jobs=60", "jobs=150")  # one is killed before it is done
 PALCTL = [sys.executable, "-c", "from pal_slurm.cli.palctl import main; main()"]
 
 
@@ -76,10 +77,18 @@ def descendants(pid: int) -> Iterator[int]:
         yield from descendants(child)
 
 
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """What a sweep of `LONGER` gives that nobody kills."""
+    path = tmp_path_factory.mktemp("whole") / "grid.yaml"
+    path.write_text(LONGER)
+    assert sweep(path, "--processes", "1").exit_code == 0
+    return path.with_suffix(".csv").read_bytes()
+
+
 @pytest.mark.parametrize("whom", ["all", "a worker", "the sweep"])
-def test_killed_and_started_again_it_gives_the_same_file(grid: Path, whom: str) -> None:
-    grid.write_text(GRID.replace("jobs=60", "jobs=400"))
-    assert sweep(grid, "--out", grid.parent / "whole.csv", "--processes", "1").exit_code == 0
+def test_killed_and_started_again_it_gives_the_same_file(grid: Path, whole: bytes, whom: str) -> None:
+    grid.write_text(LONGER)
     words = [*PALCTL, "sweep", str(grid), "--processes", "2"]
     begun = subprocess.Popen(words, start_new_session=True, stdout=subprocess.DEVNULL)
     kept = grid.parent / "grid.csv.runs"
@@ -103,7 +112,7 @@ def test_killed_and_started_again_it_gives_the_same_file(grid: Path, whom: str) 
         os.kill(workers[-1], signal.SIGKILL)
         assert begun.wait(120) == 0
     assert len(list(kept.glob("*.json"))) == 24
-    assert grid.with_suffix(".csv").read_bytes() == (grid.parent / "whole.csv").read_bytes()
+    assert grid.with_suffix(".csv").read_bytes() == whole
 
 
 def test_runs_of_another_sweep_are_not_taken_for_this_one(grid: Path) -> None:

@@ -11,11 +11,12 @@ import os
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
 
-from tests.slurm.shapes.compare import THIRDS, Verdict, a_third, compare
+from tests.slurm.shapes.compare import THIRDS, Verdict, a_third, backends_of, compare
 from tests.slurm.shapes.options import RELEASES
 from tests.slurm.shapes.page import page
 
@@ -27,12 +28,12 @@ class Batch(msgspec.Struct):
     verdicts: list[Verdict]
 
 
-def run(release: str, third: int) -> Batch:
+def run(release: str, third: int, backends: Sequence[str]) -> Batch:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="pal-shapes-", ignore_cleanup_errors=True) as home:
         Path(home).chmod(0o755)
         rows = a_third(release, third)
-        found = compare(release, rows, Path(home), f"shapes{os.getpid()}-{third}-{release}")
+        found = compare(release, rows, Path(home), f"shapes{os.getpid()}-{third}-{release}", backends)
     return Batch(release, third, time.monotonic() - began, found)
 
 
@@ -49,7 +50,7 @@ def main() -> int:
         for third in range(THIRDS):
             if (release, third) in have:
                 continue
-            batch = run(release, third)
+            batch = run(release, third, backends_of(release))
             batches.append(batch)
             print(f"{release}, third {third}: {len(batch.verdicts)} verdicts in {batch.seconds:.0f} s", file=sys.stderr)
             if options.keep:

@@ -1,24 +1,22 @@
 """With pald and without: what differs, how pald treated it. In: rows, a release. Out: a Verdict per row and backend.
 
-`THIRDS`: CI runs a third of the rows, the one that PAL_SHAPES_THIRD names (0, 1, 2), by default the number of commits
-modulo 3, so that they take turns.
+CI runs a third (`THIRDS`) of the rows through one backend, by turns (tests/turns.py).
 """
 
 from __future__ import annotations
 
-import os
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pal_slurm.model import NOT_SENT, EditKind, Intent, Outcome
-from tests.slurm.minicluster import PROJECT, Minicluster
+from tests.slurm.minicluster import Minicluster
 from tests.slurm.pald import Pald, pin_of, plain
 from tests.slurm.shapes.got import Got, Task
 from tests.slurm.shapes.rows import Row, rows_for
 from tests.slurm.shapes.run import NODES, cluster_for, run_all
+from tests.turns import turn
 
 THIRDS = 3
 # Named exceptions: a row that bears one may differ so, and in nothing else.
@@ -51,42 +49,37 @@ def backends_of(release: str) -> tuple[str, ...]:
     return ("pyslurm", "cli") if release == "26.05" else ("cli",)
 
 
-def third() -> int:
-    """Whose turn it is: PAL_SHAPES_THIRD, or the number of commits."""
-    said = os.environ.get("PAL_SHAPES_THIRD", "")
-    if not said:
-        asked = subprocess.run(
-            ["git", "rev-list", "--count", "HEAD"], cwd=PROJECT, capture_output=True, text=True, check=False
-        )
-        said = asked.stdout.strip() or "0"
-    return int(said) % THIRDS
+def backend_of_turn(release: str) -> str:
+    """All thirds through one, then all through the other."""
+    ways = backends_of(release)
+    return ways[turn(THIRDS * len(ways)) // THIRDS]
 
 
 def a_third(release: str, which: int) -> list[Row]:
     return rows_for(release)[which::THIRDS]
 
 
-def compare(release: str, rows: Sequence[Row], home: Path, name: str) -> list[Verdict]:
+def compare(release: str, rows: Sequence[Row], home: Path, name: str, backends: Sequence[str]) -> list[Verdict]:
     """What differs is run once more: a fault of pald's does so again, what a busy machine made late does not."""
     (home / "once").mkdir()
     (home / "again").mkdir()
-    verdicts = list(_compare(release, rows, home / "once", name))
+    verdicts = list(_compare(release, rows, home / "once", name, backends))
     wrong = {verdict.row for verdict in verdicts if verdict.differs}
     for verdict in verdicts:
         if verdict.differs:
             print(f"run once more: {verdict.backend}: {verdict.row}: {verdict.differs}", file=sys.stderr)
     rest = [row for row in rows if row.name in wrong]
-    second = {(v.row, v.backend): v for v in _compare(release, rest, home / "again", name)} if rest else {}
+    second = {(v.row, v.backend): v for v in _compare(release, rest, home / "again", name, backends)} if rest else {}
     return [replace(second.get((v.row, v.backend), v), again=v.row in wrong) for v in verdicts]
 
 
-def _compare(release: str, rows: Sequence[Row], home: Path, name: str) -> Iterator[Verdict]:
+def _compare(release: str, rows: Sequence[Row], home: Path, name: str, backends: Sequence[str]) -> Iterator[Verdict]:
     """Each row without pald, then beside one with each backend, on one cluster."""
     cluster = cluster_for(rows, name, release)
     try:
         with plain(cluster):
             alone = run_all(cluster, rows, home / "alone")
-        for backend in backends_of(release):
+        for backend in backends:
             with Pald(cluster, home / backend, {"cluster.backend": backend}) as pald:
                 pald.start()
                 pald.scores(uneven(cluster), classes=("A", "B", "C"))

@@ -22,8 +22,8 @@ limit Slurm's own passes choose with --time-min, and the names of nodes and devi
 choose, and the scores are such that it chooses others than Slurm alone would.
 
 `{COMMAND}` runs all of it and writes this page;
-`tests/slurm/test_pald_shapes.py` runs a third in CI, by turns (`PAL_SHAPES_THIRD=0`, `1` or `2` asks for one), and all
-with `--slow`.
+`tests/slurm/test_pald_shapes.py` runs a third through one backend in CI, by turns (`PAL_TEST_TURN=0` to `5` asks for
+one), and all with `--slow`.
 """
 _KEY = """
 Placed by `slots`: pald chose nodes and devices; by `nodes`: the nodes; `plain`: pald let Slurm choose; `none`: pald
