@@ -1,4 +1,4 @@
---[[ job_submit.lua: what pal-slurm does inside slurmctld, at submission and never later.
+--[[ job_submit.lua: what pal-slurm does inside slurmctld, at submission; later it only says no.
 
 In: the request of one job, the settings of pal_lua.conf (which lies beside this file), the clock.
 Out: the same request with
@@ -6,8 +6,9 @@ Out: the same request with
   2. GPU models written as node features, where the cluster names its devices by slot (slots = yes),
   3. a lease: a begin time a little ahead, and a mark in the AdminComment that says it is ours and
      keeps the original request; where pald says that nothing better can come for the job, the begin time is now.
-Whatever goes wrong in here, the job is submitted as if this file were not there. One request is refused: parts of
-GPUs of two types in one job, for Slurm never gives those back.
+Whatever goes wrong in here, the job is submitted as if this file were not there. Two requests are refused, also where
+they are edited in later: parts of GPUs of two types in one job, for Slurm never gives those back; and, where the site
+says that parts are pald's to give (shards = pald), shards at all.
 
 It runs under slurmctld's locks: no waiting, no subprocess, no directory. It is written in the common part of
 Lua 5.1 to 5.4, because Debian's Slurm 22.05 embeds 5.1. Numbers that are not set are 0 or NO_VAL, texts are nil.
@@ -104,6 +105,7 @@ end
 local READERS = {
 	enabled = function(v) return ({ yes = true, no = false })[v] end,
 	slots = function(v) return ({ yes = true, no = false })[v] end,
+	shards = function(v) return (v == "users" or v == "pald") and v or nil end,
 	partitions = set_of,
 	models = set_of,
 	preempt_qos = set_of,
@@ -120,7 +122,7 @@ local READERS = {
 
 -- "key = value" lines; returns the settings, or nil and a sentence.
 function pal.parse_settings(text)
-	local s = { enabled = true, slots = false, partitions = {}, models = {}, preempt_qos = {} }
+	local s = { enabled = true, slots = false, shards = "users", partitions = {}, models = {}, preempt_qos = {} }
 	local number = 0
 	for line in (text .. "\n"):gmatch("(.-)\r?\n") do
 		number = number + 1
@@ -267,6 +269,18 @@ function pal.two_shared_types(job)
 		end
 	end
 	return nil
+end
+
+function pal.wants_shards(job)
+	for _, field in ipairs(TRES_FIELDS) do
+		for _, item in ipairs(split(job[field])) do
+			local rest = item:gsub("^gres[:/]", ""):match("^shard(.*)$")
+			if rest and (rest == "" or rest:match("^[:=]")) and not rest:match("[:=]0+$") then
+				return true
+			end
+		end
+	end
+	return false
 end
 
 -- The lease ---------------------------------------------------------------------------------------------------------
@@ -627,14 +641,46 @@ local function lease(job, s, partitions, set)
 	end
 end
 
+-- Why a request can't be had; nil where it can. `pald_s`: it asks for shards, and those are pald's to give.
+function pal.refusal(job, pald_s)
+	local leaks = pal.two_shared_types(job)
+	if leaks then
+		return ("pal: %s of two GPU types in one job: Slurm would not give them back; ask for one type, or for none"):format(leaks)
+	end
+	if pald_s then
+		return "pal: shards are given out by pal-slurm here: ask for a whole GPU (--gres=gpu:1), and say pal:share in the"
+			.. " comment (--comment=pal:share) if the job may share it"
+	end
+	return nil
+end
+
+-- An edit: what it says, and of the rest what the job had. Who owns the job asks; pald and admins edit what they like.
+local function modify(job, record, partitions, uid)
+	local s = current_settings()
+	local touched = false
+	for _, field in ipairs(TRES_FIELDS) do
+		touched = touched or (job[field] or "") ~= ""
+	end
+	if not (s and s.enabled and touched) then
+		return nil
+	end
+	local whole = {}
+	for _, field in ipairs(TRES_FIELDS) do
+		whole[field] = job[field] or record[field]
+	end
+	local own = uid ~= 0 and uid == record.user_id
+	return pal.refusal(whole, own and s.shards == "pald" and pal.wants_shards(job)
+		and managed({ partition = job.partition or record.partition }, s, partitions))
+end
+
 local function submit(job, partitions, set, set_environment)
 	local s = current_settings()
 	if not s or not s.enabled then
 		return
 	end
-	local leaks = pal.two_shared_types(job)
-	if leaks then
-		return leaks
+	local no = pal.refusal(job, pal.wants_shards(job) and s.shards == "pald" and managed(job, s, partitions))
+	if no then
+		return no
 	end
 	tag(job, set)
 	if managed(job, s, partitions) then
@@ -662,8 +708,7 @@ function slurm_job_submit(job, partitions, submit_uid)
 	end
 	local fine, fault = pcall(submit, job, partitions, set, set_environment)
 	if fine and fault then
-		slurm.log_user("%s", ("pal: %s of two GPU types in one job: Slurm would not give them back; "):format(fault)
-			.. "ask for one type, or for none")
+		slurm.log_user("%s", fault)
 		return slurm.ERROR
 	end
 	if not fine then
@@ -675,8 +720,16 @@ function slurm_job_submit(job, partitions, submit_uid)
 	return slurm.SUCCESS
 end
 
--- A user's own later edits always win (promise P2), and AdminComment is closed to users, so there is nothing to guard.
+-- A user's own later edits win (promise P2), and AdminComment is closed to users: only what hurts others is refused.
 function slurm_job_modify(job, record, partitions, modify_uid)
+	local fine, fault = pcall(modify, job, record, partitions, modify_uid)
+	if fine and fault then
+		slurm.log_user("%s", fault)
+		return slurm.ERROR
+	end
+	if not fine then
+		pcall(log, "an edit is let through: " .. tostring(fault))
+	end
 	return slurm.SUCCESS
 end
 

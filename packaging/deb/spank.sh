@@ -15,6 +15,7 @@ spank_of() { # ROOT
     install -D -m 644 -t "$stage/usr/lib/$(dpkg-architecture -qDEB_HOST_MULTIARCH)/slurm-wlm" "$work/spank-$release/build/pal.so"
     strip --strip-unneeded "$stage"/usr/lib/*/slurm-wlm/pal.so
     install -m 644 -t "$stage/usr/share/pal-slurm-spank" spank/job_submit.lua spank/cli_filter.lua etc/slurm/*.conf
+    install -m 755 -t "$stage/usr/share/pal-slurm-spank" spank/pal_task_prolog
     copyright "$stage" "$name"
     chmod -R u=rwX,go=rX "$stage"
     control "$stage" "$name" "$version~$(debian_of "$root")" "$arch" <<EOF

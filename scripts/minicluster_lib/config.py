@@ -2,6 +2,7 @@
 
 from . import hollow
 from .layout import Layout
+from .pal import TASK_PROLOG
 from .ports import Ports
 from .spec import Spec
 
@@ -12,11 +13,20 @@ _QUICK = "batch_sched_delay=0,sched_interval=2,bf_interval=2,bf_continue"
 
 
 def _gres(spec: Spec, node: int) -> str:
+    gpus = f"gpu:{spec.gpus}"
     if spec.gres == "slots":
-        return ",".join(f"gpu:{slot}:1" for slot in spec.slots)
-    if spec.gres == "typed":
-        return f"gpu:{spec.model_of(node)}:{spec.gpus}"
-    return f"gpu:{spec.gpus}"
+        gpus = ",".join(f"gpu:{slot}:1" for slot in spec.slots)
+    elif spec.gres == "typed":
+        gpus = f"gpu:{spec.model_of(node)}:{spec.gpus}"
+    return f"{gpus},shard:{spec.shards * spec.gpus}" if spec.shards else gpus
+
+
+def _shared(spec: Spec, layout: Layout) -> list[str]:
+    """GPUs, and where they have parts what lets steps use these."""
+    if not spec.shards:
+        return ["GresTypes=gpu"]
+    prolog = layout.etc / TASK_PROLOG
+    return ["GresTypes=gpu,shard", *([f"TaskProlog={prolog}"] if prolog.exists() else [])]
 
 
 def _node_lines(spec: Spec, ports: Ports) -> list[str]:
@@ -42,7 +52,7 @@ def _accounting(spec: Spec, ports: Ports, layout: Layout) -> list[str]:
         "PriorityWeightFairshare=1000",
         "PriorityWeightQOS=10000",
         "PriorityMaxAge=1-0",
-        "AccountingStorageTRES=gres/gpu",
+        f"AccountingStorageTRES=gres/gpu{',gres/shard' if spec.shards else ''}",
         "AccountingStorageType=accounting_storage/slurmdbd",
         "AccountingStorageHost=localhost",
         f"AccountingStoragePort={ports.slurmdbd}",
@@ -88,7 +98,7 @@ def slurm_conf(spec: Spec, ports: Ports, layout: Layout) -> str:
         f"SchedulerParameters={scheduler}",
         "PriorityFlags=ACCRUE_ALWAYS",
         f"PlugStackConfig={layout.etc}/plugstack.conf",
-        "GresTypes=gpu",
+        *_shared(spec, layout),
         *_accounting(spec, ports, layout),
         *(line for file, line in _LUA.items() if (layout.etc / file).exists()),
     ]

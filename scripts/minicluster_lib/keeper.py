@@ -107,6 +107,8 @@ class Keeper:
         for node in self.spec.node_names:
             self.children.spawn(daemons.slurmd(self.layout, node))
         self._wait_idle()
+        if self.spec.shards:
+            self._start_anew()
         if self.spec.hollow:
             self._start_hollow()
         if self.spec.dbd:
@@ -207,6 +209,13 @@ class Keeper:
         except subprocess.TimeoutExpired:
             return {}
         return dict(line.split(None, 1) for line in done.stdout.splitlines() if " " in line)
+
+    def _start_anew(self) -> None:
+        """Until slurmctld has begun with what the nodes told it, it gives out GPUs of which shards are in use."""
+        self.children.stop("slurmctld", signal.SIGTERM)
+        self.children.spawn(daemons.slurmctld(self.layout))
+        self._wait("slurmctld", lambda: daemons.listening(self.ports.slurmctld))
+        self._wait_idle()
 
     def _start_hollow(self) -> None:
         self._say({"say": f"{self.spec.hollow} hollow nodes register, which takes a minute per 10,000"})

@@ -1,7 +1,7 @@
 """pal-slurm's own part of a cluster: the SPANK plugin and job_submit.lua, with the settings that suit the cluster.
 
 In: the project's spank/ directory. Out: DIR/lib/pal.so and, in DIR/etc, job_submit.lua, cli_filter.lua
-(on slots), pal_lua.conf, pal_classes.conf and plugstack.conf.
+(on slots), pal_task_prolog (with shards), pal_lua.conf, pal_classes.conf and plugstack.conf.
 The plugin is compiled inside the release's root, once per content of spank/ and release, and kept in the cache.
 """
 
@@ -17,6 +17,7 @@ from .layout import PROJECT, Layout, cache
 from .spec import Spec
 
 _SOURCES = PROJECT / "spank"
+TASK_PROLOG = "pal_task_prolog"
 CLASSES = {"resnet": "A", "vgg19": "A", "bert": "B", "lstm": "B", "pagerank": "C"}
 
 
@@ -27,6 +28,8 @@ def prepare(layout: Layout, spec: Spec) -> None:
     shutil.copytree(_SOURCES, layout.build, ignore=shutil.ignore_patterns("build", "*.so", "*.o"))
     layout.lib.mkdir()
     shutil.copy(_SOURCES / "job_submit.lua", layout.etc)
+    if spec.shards:
+        shutil.copy(_SOURCES / TASK_PROLOG, layout.etc)
     if spec.gres == "slots" and spec.gpus:
         shutil.copy(_SOURCES / "cli_filter.lua", layout.etc)
     classes = layout.etc / "pal_classes.conf"
@@ -39,6 +42,7 @@ def prepare(layout: Layout, spec: Spec) -> None:
         "models": ",".join(models),
         "alive_file": str(layout.run / "pald.alive"),
         "wake_file": str(layout.run / "pald.wake"),
+        **({"shards": "pald"} if spec.shards and spec.pald else {}),
     }
     (layout.etc / "pal_lua.conf").write_text("".join(f"{key} = {value}\n" for key, value in settings.items()))
 

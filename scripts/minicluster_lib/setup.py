@@ -75,6 +75,10 @@ def make(
     if spec.dbd:
         database.make(layout, ports)
     (layout.dir / "speeds.json").write_text(json.dumps(speeds, indent=1))
+    if spec.shards:
+        (layout.dir / "pairs.json").write_text(json.dumps(spec.pairs, indent=1))
+        (layout.run / "together").mkdir()
+        (layout.run / "together").chmod(0o1777)  # whoever's jobs they are
     wrappers.install(layout, root, cache())
     users.make(layout, spec)
     pald.prepare(layout, spec, speeds, ports)

@@ -14,6 +14,7 @@ PROFILES = ("perfect", "none", "measured")
 MAX_NODES = 512
 MAX_GPUS = 16
 MAX_HOLLOW = 20_000
+MAX_SHARDS = 64
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,31}")
 _PATIENCE = re.compile(r"[a-z]+(\([0-9]+(,[0-9]+)*\))?")
 _COMM = re.compile(r"[0-9.]+/[0-9.]+/[0-9.]+")
@@ -47,6 +48,8 @@ class Spec:
     page: bool = False
     pal_yaml: str = ""  # more sections of it
     hollow: int = 0
+    shards: int = 0  # of each GPU
+    pairs: dict[str, dict[str, float]] = field(default_factory=dict)  # application, the one beside it: a factor
 
     def __post_init__(self) -> None:
         checks = [
@@ -55,6 +58,9 @@ class Spec:
             (1 <= self.nodes <= MAX_NODES, f"--nodes {self.nodes}: must be 1 to {MAX_NODES}"),
             (0 <= self.gpus <= MAX_GPUS, f"--gpus {self.gpus}: must be 0 to {MAX_GPUS} per node"),
             (0 <= self.hollow <= MAX_HOLLOW, f"--hollow {self.hollow}: must be 0 to {MAX_HOLLOW}"),
+            (0 <= self.shards <= MAX_SHARDS, f"--shards {self.shards}: must be 0 to {MAX_SHARDS} per GPU"),
+            (self.shards or not self.pairs, "--pairs is what sharing costs: add --shards"),
+            (self.gpus or not self.shards, "--shards are parts of GPUs: there are none with --gpus 0"),
             (self.gres in GRES_KINDS, f"--gres {self.gres!r}: choose one of {', '.join(GRES_KINDS)}"),
             (self.rack_size >= 1, f"--rack-size {self.rack_size}: must be at least 1"),
             (self.actuator in ACTUATORS, f"--actuator {self.actuator!r}: choose one of {', '.join(ACTUATORS)}"),
@@ -111,6 +117,22 @@ class Spec:
     def from_json(cls, text: str) -> "Spec":
         fields: dict[str, Any] = json.loads(text)
         return cls(**fields)
+
+
+def costs_of_pairs(text: str) -> dict[str, dict[str, float]]:
+    """`a+b=1.4/1.2`: a takes 1.4 times as long beside b, and b 1.2 times beside a."""
+    found: dict[str, dict[str, float]] = {}
+    for apps, costs in pairs(text, "--pairs").items():
+        one, plus, other = apps.partition("+")
+        try:
+            first, second = map(float, costs.split("/"))
+        except ValueError:
+            first = second = 0.0
+        if not (plus and _WORD.fullmatch(one) and _WORD.fullmatch(other) and 1 <= min(first, second) <= 100):
+            raise MiniclusterError(f"--pairs: {apps}={costs} is not of the form APP+OTHER=1.4/1.2")
+        found.setdefault(one, {})[other] = first
+        found.setdefault(other, {})[one] = second
+    return found
 
 
 def pairs(text: str, option: str) -> dict[str, str]:

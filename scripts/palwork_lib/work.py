@@ -14,6 +14,7 @@ from typing import Any
 
 from palwork_lib.saving import Checkpoint
 from palwork_lib.slurm import devices, job, of_slurm
+from palwork_lib.together import Together
 
 PATIENCE_S = 30.0  # the first copy waits so long for the others to have saved, before it asks for the requeue
 ANSWERS = {
@@ -41,8 +42,8 @@ class Ended(BaseException):
 class Work:
     """The steps of one copy. Signals are blocked and taken between two sleeps, so none comes amid a save."""
 
-    def __init__(self, options: argparse.Namespace, step_time: float) -> None:
-        self.options, self.step_time = options, step_time
+    def __init__(self, options: argparse.Namespace, step_time: float, together: Together) -> None:
+        self.options, self.step_time, self.together = options, step_time, together
         self.copy, copies = int(of_slurm("PROCID", "0")), int(of_slurm("STEP_NUM_TASKS", "1"))
         self.answers = {signal.SIGTERM: "stop", **dict(options.on)}
         self.checkpoint = Checkpoint(options.checkpoint, self.copy, copies) if options.checkpoint else None
@@ -72,10 +73,13 @@ class Work:
             self.rest(self.options.load_time if self.first else 0.0)
             self.log("resumed" if self.first else "began", checkpoint=found)
         self.begun, self.paused = time.monotonic(), 0.0
+        until = 0.0
         while self.done < self.options.steps:
-            self.rest((self.done + 1 - self.first) * self.step_time)
+            beside = self.together.factor()
+            until += self.step_time * beside
+            self.rest(until)
             self.done += 1
-            self.log("step")
+            self.log("step", **({"beside": beside} if beside != 1.0 else {}))
             if self.due():
                 with self.pause():
                     self.save()

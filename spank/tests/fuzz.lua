@@ -1,13 +1,14 @@
 --[[ Drawn jobs for job_submit.lua: every field at every type, odd texts, fields that refuse to be written, odd settings.
 In: the directory of a copy of job_submit.lua (arg[1], writable), seconds of CPU (arg[2]), a seed (arg[3]). Out: a line of what
 was tried; exit status 1 and the job in words when a callback raised, a lease is too long, a mark can be misread, a comment is too
-long, or a job that was left alone is not as it was. ]]
+long, a job that was left alone is not as it was, or one is refused that asks for no parts of GPUs. ]]
 
 local dir, seconds, seed = arg[1], tonumber(arg[2] or 2), tonumber(arg[3] or 1)
 math.randomseed(seed)
 local faults
 slurm = {
 	SUCCESS = 0,
+	ERROR = -1,
 	log_info = function(_, text) faults = text:find("left alone: ", 1, true) and text or faults end,
 	log_user = function() end,
 }
@@ -17,6 +18,7 @@ local TEXTS = {
 	"gpu:99999999999999999999", "a100", "a|b", "[a*2&b*4]", "app:x", "app:", "pal:move", "pal:move=USR1@60!", "pal:off", "n1,n[2-3]",
 	"gpu,cpu", ",", ";{}", "pal1{b=1}", "\0", "\n", "%s%d%n", "\255\254", "é", "_SLURM_SPANK_OPTION_pal_pal_app=bert",
 	"_SLURM_SPANK_OPTION_pal_pal_move=(null)", "_SLURM_SPANK_OPTION_pal_pal_move=B:USR2@9", "PAL_KEEP_OFF=1", "#!/bin/sh\n#SBATCH --dead=1\n",
+	"gres/shard:1", "shard:g0:1", "gres:shard:g1", "mps:a100:50", "gres/mps:v100=5", "shard:2K", "shard:",
 	("x"):rep(513), ("y "):rep(600), ("gpu:1,"):rep(200), ("("):rep(300), "yes", "0", "-1", "1e308",
 }
 local NUMBERS = { 0, 1, 2, 3, -1, 0.5, 65534, 4294967293, 4294967294, 4294967295, 1e18, -1e300, 1 / 0, -1 / 0, 0 / 0, 2 ^ 53 }
@@ -30,7 +32,7 @@ local FIELDS = {
 local SETTINGS = {
 	"partitions = gpu", "partitions =", "lease = 20", "lease = 600", "lease = 601", "slots = yes", "models = a100,v100", "enabled = yes",
 	"enabled = no", "alive_file = " .. dir .. "/alive", "wake_file = " .. dir .. "/alive", "preempt_qos = high", "tell = wait", "# x",
-	"nonsense", "\255 = 1", "tell = {}", "lease = 99999999999999999999",
+	"shards = pald", "shards = users", "shards = x", "nonsense", "\255 = 1", "tell = {}", "lease = 99999999999999999999",
 }
 
 local function any(list) return list[math.random(#list)] end
@@ -138,10 +140,20 @@ local function wrong(before, after, now)
 	if not same(after.comment, before.comment) and #after.comment > 1024 then return "a comment of " .. #after.comment end
 end
 
+local function asks_for_parts(held)
+	for _, field in ipairs({ "tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket" }) do
+		local asked = held[field]
+		if type(asked) == "string" and (asked:find("shard", 1, true) or asked:find("mps", 1, true)) then
+			return true
+		end
+	end
+	return false
+end
+
 local PARTITIONS = { { gpu = { flag_default = 1 }, cpu = { flag_default = 0 } }, {}, { gpu = {} }, { gpu = { flag_default = "1" } } }
 settings()
 dofile(dir .. "/job_submit.lua")
-local runs, leases, alone = 0, 0, 0
+local runs, leases, alone, refused = 0, 0, 0, 0
 while os.clock() < seconds do
 	if runs % 50 == 0 then
 		settings()
@@ -151,14 +163,16 @@ while os.clock() < seconds do
 	local given = math.random() < 0.1 and stubborn(held, any(FIELDS)) or held
 	faults = nil
 	local fine, said = pcall(slurm_job_submit, given, any(PARTITIONS), any({ 0, 1000 }))
-	local bad = not fine and said or said ~= slurm.SUCCESS and "it refused the job" or wrong(before, held, now)
-	fine, said = pcall(slurm_job_modify, given, {}, {}, 0)
-	bad = bad or (not fine and said) or (said ~= slurm.SUCCESS and "it refused an update") or nil
+	local bad = not fine and said or wrong(before, held, now)
+		or said ~= slurm.SUCCESS and not asks_for_parts(before) and "it refused the job"
+	refused = refused + (said == slurm.ERROR and 1 or 0)
+	fine, said = pcall(slurm_job_modify, given, any({ {}, before }), any(PARTITIONS), any({ 0, 1000 }))
+	bad = bad or (not fine and said) or (said ~= slurm.SUCCESS and not asks_for_parts(held) and "it refused an update") or nil
 	if bad then
 		print(("not ok: %s\nseed %d, job %d: %s\nafter: %s\n%s"):format(bad, seed, runs, told(before), told(held), faults or ""))
 		os.exit(1)
 	end
 	runs, leases, alone = runs + 1, leases + (same(held.begin_time, before.begin_time) and 0 or 1), alone + (faults and 1 or 0)
 end
-print(("%d jobs: %d leased, %d left alone after a fault"):format(runs, leases, alone))
-os.exit(runs > 0 and leases > 0 and alone > 0 and 0 or 1)
+print(("%d jobs: %d leased, %d left alone after a fault, %d refused"):format(runs, leases, alone, refused))
+os.exit(runs > 0 and leases > 0 and alone > 0 and refused > 0 and 0 or 1)

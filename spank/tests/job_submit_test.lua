@@ -259,6 +259,77 @@ function cases.parts_of_two_gpu_types_in_one_job_are_refused_and_the_user_told_w
 	end
 end
 
+local FIELDS = { "tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket" }
+local SHARDS = { "gres/shard:2", "gres:shard:1", "shard", "gres/shard", "shard=1", "gres/shard:g1:1", "shard:g1", "shard:2K",
+	"license:x,gres/shard:1", "cpu=1,gres/shard:g1=1", "gres/gpu:1,gres/shard:1" }
+local NO_SHARDS = { "", "gres/gpu:2", "gres/gpu:shard:1", "license:shard:1", "gres/shards:1", "gres/mps:50", "gres/shard:0", "gres/shard=00" }
+
+function cases.where_shards_are_pald_s_who_asks_for_some_is_refused_and_told_what_to_say_instead()
+	fresh(STANDARD .. "shards = pald\n")
+	for _, field in ipairs(FIELDS) do
+		for _, text in ipairs(SHARDS) do
+			told = {}
+			local j = job({ tres_per_node = "", [field] = text, comment = "mine" })
+			if slurm_job_submit(j, PARTITIONS, 1000) ~= slurm.ERROR then
+				error("let in: " .. field .. " " .. text)
+			end
+			same(j.comment .. #told, "mine1")
+			assert(told[1]:find("%-%-gres=gpu:1") and told[1]:find("%-%-comment=pal:share"), told[1])
+		end
+		for _, text in ipairs(NO_SHARDS) do
+			submit({ tres_per_node = "", [field] = text })
+		end
+	end
+	assert(leased(submit({ comment = "pal:share" })), "it asks for a GPU, as it should")
+	submit({ partition = "cpu", tres_per_node = "gres/shard:g1:1" }) -- nobody's business here
+	for _, settings in ipairs({ "", "shards = users\n", "shards =\n", "shards = pald\nenabled = no\n" }) do
+		fresh(STANDARD .. settings)
+		submit({ tres_per_node = "gres/shard:g1:1" })
+	end
+end
+
+function cases.every_type_in_every_field_of_a_request_is_no_reason_to_refuse_a_job()
+	fresh(STANDARD .. "shards = pald\n")
+	for _, field in ipairs(FIELDS) do
+		for _, odd in ipairs({ 7, -1, 0 / 0, 2 ^ 64, true, false, {}, { "shard" }, print, io.stdout, ("shard"):rep(3), "\0shard:1" }) do
+			same(slurm_job_submit(job({ [field] = odd }), PARTITIONS, 1000), slurm.SUCCESS)
+			same(slurm_job_modify({ [field] = odd }, { user_id = 1000 }, PARTITIONS, 1000), slurm.SUCCESS)
+			same(slurm_job_modify({ tres_per_node = "gres/gpu:1" }, { [field] = odd }, PARTITIONS, 1000), slurm.SUCCESS)
+		end
+	end
+	for _, odd in ipairs({ false, 7, "x", print }) do
+		same(slurm_job_modify(odd or nil, odd or nil, odd or nil, odd or nil), slurm.SUCCESS)
+	end
+end
+
+local function modified(edit, record, uid)
+	told = {}
+	return slurm_job_modify(edit, record or { user_id = 1000 }, PARTITIONS, uid or 1000) == slurm.SUCCESS and #told == 0
+end
+
+function cases.a_users_edit_is_refused_where_his_request_would_have_been()
+	for _, field in ipairs(FIELDS) do
+		for _, text in ipairs(SHARDS) do
+			fresh(STANDARD .. "shards = pald\n")
+			assert(not modified({ [field] = text }), text)
+			assert(modified({ [field] = text }, nil, 0) and modified({ [field] = text }, nil, 990), "pald's own: " .. text)
+			assert(modified({ [field] = text }, { user_id = 1000, partition = "cpu" }), text)
+			fresh()
+			assert(modified({ [field] = text }), text)
+		end
+		for _, text in ipairs(NO_SHARDS) do
+			assert(modified({ [field] = text }, { user_id = 1000, tres_per_node = "gres/shard:g1:1" }), text)
+		end
+	end
+	local two = { tres_per_node = "gres/shard:g0:1,gres/shard:g1:1" }
+	assert(not modified(two) and not modified(two, nil, 0))
+	local has_one = { user_id = 1000, tres_per_node = "gres/shard:g0:1" }
+	assert(not modified({ tres_per_task = "gres/shard:g1:1" }, has_one, 0))
+	assert(modified({ tres_per_node = "", tres_per_task = "gres/shard:g1:1" }, has_one, 0), "in place of the other")
+	assert(modified({ tres_per_node = "gres/shard:g1:1" }, has_one, 0), "moved")
+	assert(modified({ begin_time = 5 }, { user_id = 1000, tres_per_node = "gres/shard:g0:1,gres/shard:g1:1" }))
+end
+
 function cases.only_managed_partitions_count()
 	fresh()
 	assert(leased(submit({ partition = "cpu,gpu" })))
@@ -654,7 +725,7 @@ end
 
 function cases.bad_settings_leave_jobs_alone_or_keep_the_former_ones()
 	for _, text in ipairs({ "leese = 20\n", "lease = 0\n", "lease = 601\n", "lease = -5\n", "lease = 1e2\n", "slots = maybe\n",
-			"alive_file = relative\n", "just words\n", "= 3\n", "\255\n" }) do
+			"alive_file = relative\n", "shards = yes\n", "shards = palds\n", "just words\n", "= 3\n", "\255\n" }) do
 		fresh(text)
 		if leased(submit()) then
 			error("leased with: " .. text)

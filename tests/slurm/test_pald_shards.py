@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -43,21 +42,7 @@ NEVER = ("--gres=gpu:1,shard:1", "--gres=shard:g0:1,shard:g1:1", "--gres=shard:g
 
 def with_shards(make: Callable[..., Minicluster]) -> Minicluster:
     """Two nodes with four GPUs of two shards each."""
-    cluster = make("--nodes", str(NODES), "--gpus", "4", "--set", "GresTypes=gpu,shard")
-    conf = cluster.etc / "slurm.conf"
-    conf.write_text(re.sub(r"(?m)^(NodeName=n\S+ .*Gres=\S+)", r"\1,shard:8", conf.read_text()))
-    for daemon in ("slurmctld", *cluster.nodes):
-        cluster.restart(daemon)
-    wait_for(lambda: all(_shares(cluster, node) for node in cluster.nodes), "the nodes are idle and have shards")
-    # Until slurmctld has begun anew with what the nodes told it, it gives out GPUs of which shards are in use.
-    cluster.restart()
-    wait_for(lambda: all(_shares(cluster, node) for node in cluster.nodes), "the nodes are idle again")
-    return cluster
-
-
-def _shares(cluster: Minicluster, node: str) -> bool:
-    told = cluster.run("scontrol", "-o", "show", "node", node).stdout
-    return "shard" in told and "State=IDLE " in told
+    return make("--nodes", str(NODES), "--gpus", "4", "--shards", "2")
 
 
 def occupied(cluster: Minicluster) -> list[int]:

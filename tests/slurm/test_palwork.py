@@ -182,3 +182,35 @@ def test_what_was_torn_or_is_never_read_begins_at_zero(minicluster: Minicluster,
 def test_without_gpus_it_runs_at_the_base_pace(minicluster: Minicluster) -> None:
     (report,) = work(minicluster)
     assert (report["gpus"], report["true_step_time"]) == ([], 0.05)
+
+
+@pytest.mark.slurm("26.05")
+def test_two_on_one_fake_gpu_slow_each_other_by_what_their_pair_costs(
+    make_minicluster: Callable[..., Minicluster], tmp_path: Path
+) -> None:
+    cluster = make_minicluster("--nodes", "1", "--gpus", "2", "--shards", "2", "--pairs", "resnet+bert=1.4/1.2")
+
+    def begun(app: str, gres: str) -> tuple[int, WorkLog]:
+        log = WorkLog(tmp_path / f"{app}{len(list(tmp_path.iterdir()))}")
+        line = f"exec palwork --app {app} --base 0.05 --steps 4000 --log {log.path}"
+        job = cluster.submit(f"--gres={gres}", "--mem=100", wrap=line)
+        wait_for_step(log, 2, copy=None)
+        return job, log
+
+    def beside(log: WorkLog) -> float:
+        """Of its newest step."""
+        return float(log.lines("step")[-1].get("beside", 1.0))
+
+    first, resnet = begun("resnet", "shard:g1:1")
+    _, elsewhere = begun("lstm", "shard:g0:1")
+    assert (beside(resnet), beside(elsewhere)) == (1.0, 1.0)
+    second, bert = begun("bert", "shard:g1:1")
+    wait_for(lambda: beside(resnet) == 1.4, "resnet feels it")
+    assert (beside(bert), beside(elsewhere)) == (1.2, 1.0)
+    cluster.client("scancel", "--signal=KILL", "--full", str(second))  # it can clear nothing away
+    wait_for(lambda: beside(resnet) == 1.0, "resnet is alone again")
+    _, other = begun("lstm", "shard:g1:1")
+    wait_for(lambda: beside(resnet) == 2.0, "nobody told of that pair: they take turns")
+    assert beside(other) == 2.0
+    cluster.client("scancel", str(first))
+    wait_for(lambda: beside(other) == 1.0, "alone")

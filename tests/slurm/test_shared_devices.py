@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import numpy as np
@@ -26,13 +25,8 @@ SLEEP = ("-t", "5", "--mem=100", "--wrap", "sleep 600")
 def test_gpus_that_are_held_or_shared_are_not_free(
     gres: str, asked: tuple[str, ...], free: list[int] | None, make_minicluster: Callable[..., Minicluster]
 ) -> None:
-    cluster = make_minicluster("--nodes", "1", "--gpus", "4", "--gres", gres, "--set", "GresTypes=gpu,shard")
-    if any("shard" in text for text in asked):
-        conf = cluster.etc / "slurm.conf"
-        conf.write_text(re.sub(r"(?m)^(NodeName=n1 .*Gres=\S+)", r"\1,shard:8", conf.read_text()))
-        cluster.restart()
-        cluster.restart("n1")
-        wait_for(lambda: _is_sharing(cluster), "n1 is idle and has shards")
+    shards = ("--shards", "2") if any("shard" in text for text in asked) else ()
+    cluster = make_minicluster("--nodes", "1", "--gpus", "4", "--gres", gres, *shards)
     for text in asked:
         cluster.client("sbatch", f"--gres={text}", *SLEEP)
     running = ("squeue", "-h", "-t", "R", "-o", "%i")
@@ -42,8 +36,3 @@ def test_gpus_that_are_held_or_shared_are_not_free(
         assert found == free
     else:  # a shard without type may share its device with the other shards
         assert len(found) in (1, 2)
-
-
-def _is_sharing(cluster: Minicluster) -> bool:
-    told = cluster.run("scontrol", "-o", "show", "node", "n1").stdout
-    return "shard" in told and "State=IDLE " in told

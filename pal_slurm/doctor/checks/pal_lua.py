@@ -18,7 +18,8 @@ MOST_TOLD = 120
 _SWITCH = ("enabled", "slots")
 _FILES = ("alive_file", "wake_file")
 _LISTS = ("partitions", "models", "preempt_qos")
-KEYS = (*_SWITCH, *_FILES, *_LISTS, "lease", "tell")
+_WHOSE = ("users", "pald")  # shards
+KEYS = (*_SWITCH, *_FILES, *_LISTS, "lease", "tell", "shards")
 
 
 def look(site: Site) -> Iterator[Advice]:
@@ -49,6 +50,8 @@ def _lines(text: str, path: str) -> Iterator[Advice]:
 def _may_be(key: str, value: str) -> bool:
     if key in _SWITCH:
         return value in ("yes", "no")
+    if key == "shards":
+        return value in _WHOSE
     if key in _FILES:
         return value.startswith("/")
     if key == "tell":  # no braces: those are the mark's
@@ -59,6 +62,8 @@ def _may_be(key: str, value: str) -> bool:
 def _example(key: str) -> str:
     if key in _SWITCH:
         return f"{key} = yes"
+    if key == "shards":
+        return "shards = pald    # or users"
     if key == "tell":
         return f"tell = waits for pal-slurm    # at most {MOST_TOLD} ASCII characters, no braces"
     return f"lease = 20    # seconds, 1 to {MOST_LEASE_S}" if key == "lease" else f"{key} = /run/pal-slurm/{key[:-5]}"
