@@ -418,6 +418,9 @@ function pal.mark(job, lease_end, own)
 	if ((job.comment or "") .. " "):find("^pal:move[ =]") or ((job.comment or "") .. " "):find(" pal:move[ =]") then
 		add("m", "1") -- it asked to be moved: a comment that no longer says so was changed since
 	end
+	if (" " .. (job.comment or "") .. " "):find(" pal:share ", 1, true) then
+		add("h", "1") -- the same of having its GPU together with another job
+	end
 	return "pal1{" .. table.concat(parts, ";") .. "}"
 end
 

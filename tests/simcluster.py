@@ -37,10 +37,10 @@ QUICK = SlurmSetup(
 )
 
 
-def nodes(count: int, gpus: int, features: str = "a100,rack1") -> list[Node]:
+def nodes(count: int, gpus: int, features: str = "a100,rack1", shards: int = 0) -> list[Node]:
     """As the mini-cluster makes them."""
     cores = max(4, 8 * gpus // 2)
-    return [Node(f"n{i + 1}", gpus, 2 * cores, 8000 * cores, features) for i in range(count)]
+    return [Node(f"n{i + 1}", gpus, 2 * cores, 8000 * cores, features, shards=shards) for i in range(count)]
 
 
 def manners(script: str) -> Manners:

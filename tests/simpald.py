@@ -87,6 +87,7 @@ class House:
         release: str = "26.05",
         setup: SlurmSetup = SETUP,
         knowledge: Knowledge | None = None,
+        shards: int = 0,
         **keys: object,
     ) -> None:
         """`template`: a migrated database; migrating takes longer than most of these tests."""
@@ -95,7 +96,7 @@ class House:
         shutil.copy(template, home / "pal.sqlite")
         names = [f"n{i + 1}" for i in range(count)]
         setup = replace(setup, release=f"{release}.5")
-        self.controller = Controller(nodes(count, 4), {"gpu": names}, setup, START)
+        self.controller = Controller(nodes(count, 4, shards=shards), {"gpu": names}, setup, START)
         self.watch = Watched(lambda: self.controller.now)
         self.slurm = SimSlurm(self.controller, trouble=self.watch)
         self.release = release
@@ -155,7 +156,7 @@ class House:
     def where(self, number: int) -> dict[str, tuple[int, ...]]:
         """Node -> slots of a running job."""
         job = self.job(number).job()
-        return dict(zip(job.nodes, job.gpus, strict=True))
+        return dict(zip(job.nodes, job.holds, strict=True))
 
     def waited(self, number: int) -> float:
         return self.job(number).started - START

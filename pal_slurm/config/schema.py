@@ -1,7 +1,7 @@
 """Every key of pal.yaml: type, default, unit and one line of why. In: nothing. Out: `Config` and its sections.
 
-The only place, with `apps.py`, `moves.py`, `pools.py` and `page.py`, where a key is described: the checker, `palctl
-config explain`, the sample file and its tests all read these annotations.
+The only place, with `apps.py`, `moves.py`, `pools.py`, `sharing.py` and `page.py`, where a key is described: the
+checker, `palctl config explain`, the sample file and its tests all read these annotations.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from pal_slurm.config.page import PageSection, UsersSection
 from pal_slurm.config.pools import PoolsSection
 from pal_slurm.config.profile import ProfileSection
 from pal_slurm.config.section import Section, why
+from pal_slurm.config.sharing import SharingSection
 from pal_slurm.model import App, Apps
 
 
@@ -232,6 +233,7 @@ class Config(Section, frozen=True):
     budget: Annotated[BudgetSection, why("How much of slurmctld's time pald may take.")] = BudgetSection()
     moves: Annotated[MovesSection, why("Which running jobs may be moved to better GPUs.")] = MovesSection()
     pools: Annotated[PoolsSection, why("Which GPU models a job may have, where there are several.")] = PoolsSection()
+    sharing: Annotated[SharingSection, why("Two jobs on one GPU.")] = SharingSection()
     exclude: Annotated[ExcludeSection, why("Where `actuator: exclude` keeps jobs off.")] = ExcludeSection()
     leader: Annotated[LeaderSection, why("Only one pald writes.")] = LeaderSection()
     classes: Annotated[ClassesSection, why("Families of applications with the same sensitivity.")] = ClassesSection()
@@ -257,6 +259,10 @@ class Config(Section, frozen=True):
     def moves_jobs(self) -> bool:
         """Whether running jobs may be moved at all."""
         return self.actuator == "move" and self.moves.mode != "off" and self.policy.moving != "none"
+
+    def shares_gpus(self) -> bool:
+        """Whether two jobs may have one GPU at all."""
+        return self.sharing.enabled and self.actuator in ("pin", "move")
 
     def lock_file(self) -> str:
         return self.leader.lock_file or f"{self.state_dir}/pald.lock"

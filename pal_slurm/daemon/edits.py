@@ -21,7 +21,7 @@ def start(decision: Decision, job: Job) -> Pin | Plain:
     if decision.action is Action.PLAIN or decision.placement is None:
         return Plain(number, task, seen=job)
     where = decision.placement
-    return Pin(number, task, where.nodes, where.slots, where.partition, job.request, seen=job)
+    return Pin(number, task, where.nodes, where.slots, where.partition, job.request, where.shard, seen=job)
 
 
 def give_back(job: Job, until: int | None, original: Request | None = None, *, between: bool = False) -> Unpin:

@@ -21,7 +21,7 @@ Pins = Mapping[JobRef, tuple[Placement, float | None]]  # what was asked for, Sl
 
 def _known(job: Job) -> bool:
     """Its devices on every node are told; a job that completes on a node which stopped answering has none any more."""
-    return bool(job.gpus) and all(job.gpus)
+    return bool(job.holds) and all(job.holds)
 
 
 def devices(placement: Placement) -> dict[str, tuple[int, ...]]:
@@ -67,7 +67,7 @@ class Observer:
     def _outcome(self, job: Job, cluster: Cluster, knowledge: Knowledge, pins: Pins) -> JobOutcome:
         app = knowledge.apps.get(job.hint.app, job.user)
         asked, slurm_step_time = pins.get(job.key, (None, None))
-        got = Placement(job.nodes, job.gpus, exact=False)
+        got = Placement(job.nodes, job.holds, exact=False)
         sat = set(got.nodes) <= set(cluster.node_index)
         same = None if asked is None else devices(asked) == devices(got)
         return JobOutcome(
@@ -76,7 +76,7 @@ class Observer:
             start=job.start or 0,
             cls=app.cls,
             nodes=job.nodes,
-            gpus=job.gpus,
+            gpus=job.holds,
             task=job.array_task,
             app=job.hint.app,
             as_pinned=same,

@@ -76,7 +76,10 @@ class Past:
         sent = (i for i in mine if not i.said.startswith(NOT_SENT))
         if pins := [(i.edit, i.outcome) for i in sent if isinstance(i.edit, Pin)]:
             # One that was refused may have come through late, but whole: with its nodes alone, its user chose alike.
-            return any(job.asks_for(p.nodes, p.slots or () if said is Outcome.REFUSED else ()) for p, said in pins)
+            return any(
+                job.asks_for(p.nodes, p.slots or () if said is Outcome.REFUSED else (), shard=p.shard)
+                for p, said in pins
+            )
         if any(i.edit.kind in (EditKind.PIN, EditKind.PLAIN, EditKind.RENEW, EditKind.LEASE) for i in mine):
             return False  # we know it well, and never pinned it
         if job.slots:

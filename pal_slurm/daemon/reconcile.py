@@ -112,7 +112,7 @@ def judge_exclusion(intent: Intent, edit: Exclude, job: Job) -> Transition:
 
 
 def judge_pin(intent: Intent, pin: Pin, job: Job, view: View) -> Transition:
-    stands = job.asks_for(pin.nodes, pin.slots or ())
+    stands = job.asks_for(pin.nodes, pin.slots or (), shard=pin.shard)
     if not settled(intent):
         if stands and intent.outcome is not Outcome.PARTIAL and not job.is_leased(view.now):
             return Transition(intent, Fate.STANDS, job)
@@ -125,8 +125,8 @@ def judge_pin(intent: Intent, pin: Pin, job: Job, view: View) -> Transition:
         return Transition(intent, Fate.UNDO, job, "a pin that was cut short")
     if not stands:
         return Transition(intent, Fate.THEIRS, job, f"its node list is now {job.required_nodes or 'empty'}")
-    if job.own_begin(view.now) is not None:
-        return Transition(intent, Fate.UNDO, job, "somebody gave it a later begin time")
+    if said := _user_says(pin, job, view.now):
+        return Transition(intent, Fate.UNDO, job, said)
     back = Fate.SURRENDER if view.undos.get(job.key, 0) + 1 >= MOST_UNDOS else Fate.UNDO
     if job.why in NOT_OURS:
         return Transition(intent, Fate.SURRENDER, job, job.reason)
@@ -138,6 +138,13 @@ def judge_pin(intent: Intent, pin: Pin, job: Job, view: View) -> Transition:
     if _had_its_passes(intent, job, view):
         return Transition(intent, back, job, f"not started in {PASSES} passes of Slurm's scheduler ({job.reason})")
     return Transition(intent, Fate.WAITING, job)
+
+
+def _user_says(pin: Pin, job: Job, now: float) -> str:
+    """What somebody has said since, and the pin does not fit any more."""
+    if job.own_begin(now) is not None:
+        return "somebody gave it a later begin time"
+    return "its user took pal:share back" if pin.shard and not job.shares else ""
 
 
 def _had_its_passes(intent: Intent, job: Job, view: View) -> bool:

@@ -18,6 +18,7 @@ from pal_slurm.guard.constraints import (
     check_types,
     check_words,
 )
+from pal_slurm.guard.parts import check_part
 from pal_slurm.guard.room import NodeRoom
 from pal_slurm.guard.running import check_movable, ring_of
 from pal_slurm.guard.verdict import Cause, No, Permit, Refusal, Rules, Verdict
@@ -194,7 +195,9 @@ class _Batch:
         check_words(job, placement)
         rows = self._check_nodes(placement)
         self._check_shape(job.shape, placement)
-        self._check_gpus(rows, placement)
+        beside = check_part(job, placement, self.snapshot, self.rules, self.gpus_taken) if placement.shard else None
+        if beside is None:
+            self._check_gpus(rows, placement)
         self._check_slots(rows, placement)
         check_partition(job, placement, cluster)
         check_features(job, placement, cluster)

@@ -22,7 +22,7 @@ def check_words(job: Job, placement: Placement) -> None:
         raise No(Cause.HANDS_OFF, "it asks for its GPUs in two ways, or per socket")
     if any(SLOT.search(text) for text in words):
         raise No(Cause.HANDS_OFF, "its user named slots himself")
-    if placement.exact and (ways[2] or (job.shape is not None and not job.shape.by_slot)):
+    if placement.exact and not placement.shard and (ways[2] or (job.shape is not None and not job.shape.by_slot)):
         raise No(Cause.NO_SLOTS, "by slot, it would not keep its CPUs or the GPUs of its tasks")
 
 

@@ -42,6 +42,7 @@ class Rules:
     exact_slots: bool = True  # this release takes typed slot requests
     margin_s: float = 3.0  # a lease that ends within this time may start the job before our edit arrives
     moves: MoveRules | None = None  # None: nobody is moved
+    parts: bool = False  # two jobs may have one GPU: the site wants it, and this release can be asked for parts
 
 
 class Cause(StrEnum):
@@ -76,6 +77,9 @@ class Cause(StrEnum):
     NO_SUCH_GPU = "no-such-gpu"
     GPU_TAKEN = "gpu-taken"
     SHAPE = "shape"
+    NO_PARTS = "no-parts"
+    NOT_ALIKE = "not-alike"
+    NO_ROOM_BESIDE = "no-room-beside"
     NO_SLOTS = "no-slots"
     UNEQUAL_SLOTS = "unequal-slots"
     SLOT_RACE = "slot-race"

@@ -52,6 +52,8 @@ class Cluster:
         default_factory=dict
     )  # partition -> model, in small letters -> what a GPU bills
     slots: bool = False  # each device has a GRES type of its own (g0, g1 ...): exact pins can be asked for
+    parts: IntArray | None = None  # (N, S) as how many shards a GPU may be given out; None: no GPU can be shared
+    parts_free: IntArray | None = None  # (N, S) of these, those that nobody has
     node_index: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:

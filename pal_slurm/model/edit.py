@@ -44,6 +44,7 @@ class Pin(_OfOneJob):
     slots: tuple[int, ...] | None = None  # None: node precision, GRES stays as it is
     partition: str | None = None
     original: Request | None = None  # what an undo has to restore
+    shard: bool = False  # its one GPU is asked for as a part of it: another may have it too
     kind: Literal[EditKind.PIN] = field(default=EditKind.PIN, init=False)
 
 

@@ -107,6 +107,7 @@ class Lease:
     interactive: bool = False  # of srun or salloc
     requeue: bool | None = None  # --requeue or --no-requeue, where its user said one
     asked_to_move: bool = False  # pal:move at submission: its comment may have been changed since
+    asked_to_share: bool = False  # the same of pal:share
     prefer: str = ""  # --prefer: features that it would rather have
 
 
@@ -149,6 +150,8 @@ class Job:
     gpu_job: bool = False
     request: Request = Request()  # as it stands now
     slots: tuple[int, ...] = ()  # that this request names
+    shard: bool = False  # it names them as parts, which others may have too: a pin of ours
+    by_part: bool = False  # one GPU on one node, which could be asked for as a part of one with nothing else changed
     types: tuple[str, ...] = ()  # of GRES that its user named: GPU models
     required_nodes: str = ""
     excluded_nodes: str = ""  # as it was written, where that can be known
@@ -222,6 +225,13 @@ class Job:
         return self.is_leased(now) and (self.own_begin(now) is None or self.eligible not in (None, self.own_begin(now)))
 
     @property
+    def shares(self) -> bool:
+        """Its user said at submission, and says still, that it may have its GPU together with another; and it can."""
+        said = self.hint.share and not self.hint.off and self.lease is not None and self.lease.asked_to_share
+        alone = self.exclusive or self.het or self.reservation or self.array_limit is not None
+        return said and self.by_part and not alone
+
+    @property
     def prefers(self) -> str:
         """Features that its user would rather have: Slurm looks there first, and never waits for them."""
         return self.lease.prefer if self.lease is not None else ""
@@ -240,6 +250,8 @@ class Job:
             return None
         return Pinned(expand_hosts(self.required_nodes) or frozenset(), self.slots)
 
-    def asks_for(self, nodes: Sequence[str], slots: Sequence[int]) -> bool:
+    def asks_for(self, nodes: Sequence[str], slots: Sequence[int], *, shard: bool = False) -> bool:
         """Nodes and slots both: Slurm's updates are not atomic, one without the other is a torn edit."""
+        if slots and shard is not self.shard:
+            return False
         return expand_hosts(self.required_nodes) == frozenset(nodes) and set(slots) <= set(self.slots)

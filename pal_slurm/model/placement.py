@@ -16,6 +16,7 @@ class Placement:
     gpus: tuple[tuple[int, ...], ...]
     exact: bool
     partition: str | None = None  # for a job that named several
+    shard: bool = False  # of its one GPU it asks for a part: another job may have it too
 
     @property
     def n_gpus(self) -> int:
@@ -59,6 +60,7 @@ class Reason(StrEnum):
     PAST_PLANNED_START = "past-planned-start"  # jobs we don't lease keep it waiting: Slurm's backfill shall reserve
     OVERTAKEN = "overtaken"  # jobs we don't lease wait beside it, or start while it waits: Slurm shall reserve
     LEASE_RAN_OUT = "lease-ran-out"  # Slurm may start it, and can't for now: it is leased again
+    SHARES = "shares"  # nothing is free, and both do more on the GPU of another of its owner's jobs than that one alone
     BETTER_GPUS = "better-gpus"  # a running job: free ones, or those of one that takes its own, are worth the move
     MAKES_ROOM = "makes-room"  # a running job: where it runs a job that waits can start
     SLOWER_NODES = "slower-nodes"  # they would be slower for it than the middle of those that it may have
@@ -75,6 +77,15 @@ class MoveTerms:
     step_before: float | None = None  # by the one equation
     partner: int | None = None  # the running job whose GPUs it takes: that one goes too, and so on in a ring
     makes_room_for: int | None = None
+
+
+class Together(NamedTuple):
+    """A job that is put on the GPU of one that runs."""
+
+    job: int  # whose GPU it was
+    factor: float  # on the step time of the one that comes
+    others: float  # on that of the one that is there
+    gain: float  # what both do more than the one by itself, in jobs alone on their best GPUs
 
 
 class PoolCost(NamedTuple):
@@ -105,10 +116,11 @@ class Decision:
     until: float | None = None  # when one that waits will probably start, or takes what it is offered, if that is known
     terms: MoveTerms | None = None  # of MOVE and STOP
     weighed: tuple[PoolCost, ...] = ()  # where GPU models differ
+    together: Together | None = None  # with whom it has its GPU
 
     def ranked(self, rank: int) -> Decision:
         """The same at its place in the order."""
         return Decision(
             self.job, self.task, self.action, self.reason, self.placement, self.step_time, self.slurm_step_time, rank,
-            self.slurm_placement, self.until, self.terms, self.weighed,
+            self.slurm_placement, self.until, self.terms, self.weighed, self.together,
         )  # fmt: skip

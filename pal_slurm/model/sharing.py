@@ -7,9 +7,10 @@ costs without end, so nobody is put there.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from functools import cached_property
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -29,7 +30,27 @@ class Sharers(NamedTuple):
     model: str
 
 
-@dataclass(frozen=True, slots=True)
+class KnownPairs(Protocol):
+    """What is known of pairs."""
+
+    def factor(self, one: JobKind, other: JobKind, model: str) -> float:
+        """On the step time of the first beside the second."""
+
+    def sure(self, one: JobKind, other: JobKind, model: str) -> bool:
+        """Measured, and not estimated."""
+
+
+class PairsOfUser(KnownPairs, Protocol):
+    def partners(self, one: JobKind, model: str) -> Collection[JobKind]:
+        """Beside whom anything is known of it."""
+
+
+class PairsByUser(Protocol):
+    def of(self, user: str) -> PairsOfUser:
+        """As they count for his jobs: nobody else's reports make them wrong (P12)."""
+
+
+@dataclass(frozen=True)
 class Sharing:
     """Factors on the step time of `one`: 1.25 is a quarter longer; infinity: there is no memory for both."""
 
@@ -47,6 +68,23 @@ class Sharing:
 
     def factor(self, one: JobKind, other: JobKind, model: str) -> float:
         return self.beside.get(Sharers(one, other, model), math.inf)
+
+    def sure(self, one: JobKind, other: JobKind, model: str) -> bool:
+        return Sharers(one, other, model) in self.beside and Sharers(other, one, model) in self.beside
+
+    def partners(self, one: JobKind, model: str) -> Collection[JobKind]:
+        return self._partners.get((one, model), ())
+
+    def of(self, user: str) -> Sharing:
+        """What is told counts for everybody."""
+        return self
+
+    @cached_property
+    def _partners(self) -> Mapping[tuple[JobKind, str], tuple[JobKind, ...]]:
+        found: dict[tuple[JobKind, str], tuple[JobKind, ...]] = {}
+        for one, other, model in sorted(self.beside):
+            found[one, model] = (*found.get((one, model), ()), other)
+        return found
 
 
 NOBODY_SHARES = Sharing()

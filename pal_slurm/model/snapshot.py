@@ -9,6 +9,7 @@ from pal_slurm.model.cluster import Cluster
 from pal_slurm.model.job import Job
 from pal_slurm.model.pools import NO_RULES, PoolRules
 from pal_slurm.model.scores import ScoreTable
+from pal_slurm.model.sharing import NOBODY_SHARES, PairsByUser
 from pal_slurm.words import digits
 
 FENCE = "pal-move-"
@@ -53,3 +54,4 @@ class Knowledge:
     scores: ScoreTable
     apps: Apps = Apps()
     pools: PoolRules = NO_RULES
+    pairs: PairsByUser = NOBODY_SHARES  # what it costs two jobs to have one GPU

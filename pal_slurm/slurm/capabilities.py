@@ -12,6 +12,7 @@ from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.slurm.port import Capabilities
 
 OLDEST = (22, 5, 0)
+PARTS = (23, 11, 5)  # before, a GPU and a shard of it could be given out at once (its changelog); tried from 24.11 on
 SAME_SECOND = (26, 5, 0)  # before, the old node refuses such a start, and the job fails; 25.05 and 25.11 weren't tried
 
 
@@ -60,4 +61,5 @@ def capabilities_of(release: str) -> Capabilities:
         cross_field=row.cross_field,
         tres_separator=f"{row.tres_separator}gpu",
         same_second=number >= SAME_SECOND,
+        parts=number >= PARTS,
     )

@@ -32,6 +32,20 @@ def taken(used: str, kinds: Sequence[gres.Gpus], held: Collection[int] = ()) -> 
     return found
 
 
+def shards_of(configured: str, used: str, kinds: Sequence[gres.Gpus], free: Collection[int]) -> list[tuple[int, int]]:
+    """Of each GPU of a node: as how many shards it may be given out, and how many of them nobody has.
+
+    `free`: devices that nobody has any of. Of one that is taken otherwise than by shards nothing is free.
+    """
+    there = {item.type: item.n for item in gres.items_in(configured, ("shard",))}
+    gone = {item.type: item.n for item in gres.items_in(used, ("shard",))}
+    found = []
+    for place, kind in enumerate(kinds):  # one GPU of each type: that is what slots are
+        many, taken = there.get(kind.type, 0), gone.get(kind.type, 0)
+        found.append((many, max(0, many - taken) if taken or place in free else 0))
+    return found
+
+
 def parts_of(detail: str) -> tuple[int, ...]:
     """The devices of one node of which a running job has a part: `shard:1(0/2,1/2)`, on 22.05 `shard:1(IDX:1)`."""
     found = {index for item in gres.items_in(detail, SHARED) for index in _shared(item, ())}

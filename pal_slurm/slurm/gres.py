@@ -79,9 +79,14 @@ def indices_of(text: str) -> tuple[int, ...]:
 
 
 def slots_in(*texts: str) -> tuple[int, ...]:
-    """The slots that a request names: users don't, so it is a pin of ours."""
-    types = {item.type for text in texts for item in gpus_in(text)}
+    """The slots that a request names, whole or as parts: users don't, so it is a pin of ours."""
+    types = {item.type for text in texts for item in items_in(text, ("gpu", "shard"))}
     return tuple(sorted(int(kind[1:]) for kind in types if _SLOT.fullmatch(kind)))
+
+
+def part_of_slot(*texts: str) -> bool:
+    """Whether a request names parts of GPUs by slot."""
+    return any(_SLOT.fullmatch(item.type) for text in texts for item in items_in(text, ("shard",)))
 
 
 def types_in(*texts: str) -> tuple[str, ...]:
@@ -95,8 +100,8 @@ def names_slots(*texts: str) -> bool:
 
 
 def beside(text: str) -> str:
-    """What a TRES text asks for beside GPUs."""
-    return ",".join(item for item in _SPLIT.split(text) if item and not gpus_in(item))
+    """What a TRES text asks for beside GPUs, and parts of one that were named by slot."""
+    return ",".join(item for item in _SPLIT.split(text) if item and not (gpus_in(item) or part_of_slot(item)))
 
 
 def amount_per_gpu(text: str) -> int:
@@ -110,12 +115,13 @@ def ask_for(slots: tuple[int, ...], of_each: int, separator: str) -> str:
 
 
 def same(asked: str, found: str) -> bool:
-    """Whether two texts ask for the same GPUs, however they are written."""
+    """Whether two texts ask for the same GPUs, or parts of them, however they are written."""
     return _normal(asked) == _normal(found)
 
 
-def _normal(text: str) -> dict[str, int]:
-    counts: dict[str, int] = {}
-    for item in gpus_in(text):
-        counts[item.type] = counts.get(item.type, 0) + item.n
+def _normal(text: str) -> dict[tuple[str, str], int]:
+    counts: dict[tuple[str, str], int] = {}
+    for name in ("gpu", "shard"):
+        for item in items_in(text, (name,)):
+            counts[name, item.type] = counts.get((name, item.type), 0) + item.n
     return {kind: count for kind, count in counts.items() if count}

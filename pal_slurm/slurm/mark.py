@@ -51,5 +51,6 @@ def _made(text: str) -> Lease | None:
         interactive=fields.get("i") == "1",
         requeue={"0": False, "1": True}.get(fields.get("q", "")),
         asked_to_move=fields.get("m") == "1",
+        asked_to_share=fields.get("h") == "1",
         prefer=fields.get("F", ""),
     )

@@ -133,6 +133,7 @@ def to_cluster(
             name = _model(features[row], item.type, slots, site)
             model[row, column : column + item.n] = models.setdefault(name, len(models))
             column += item.n
+    parts, parts_free = _shards(nodes, kinds, free) if slots else (None, None)
     ok = np.array([_may_start(node.state) for node in nodes], dtype=np.bool_)
     ok &= ~_closed(names, reservations, now)
     cpus = np.array([node.cpus for node in nodes], dtype=np.int32)
@@ -154,9 +155,27 @@ def to_cluster(
         gpu_model=model,
         models=tuple(models) or ("gpu",),
         slots=slots,
+        parts=parts,
+        parts_free=parts_free,
         above=tuple(racks[1:]),
         linked=_linked(names, widths, shape, site.linked),
     )
+
+
+def _shards(
+    nodes: Sequence[NodeRecord], kinds: Sequence[tuple[gres.Gpus, ...]], free: BoolArray
+) -> tuple[IntArray | None, IntArray | None]:
+    """As how many shards each GPU may be given out, and how many are free; nothing where nobody can share."""
+    if not any("shard" in node.gres for node in nodes):
+        return None, None
+    there, open_ = np.zeros(free.shape, dtype=np.int16), np.zeros(free.shape, dtype=np.int16)
+    for row, node in enumerate(nodes):
+        if "shard" not in node.gres:
+            continue
+        whole = set(np.flatnonzero(free[row]).tolist())
+        for slot, (many, left) in enumerate(devices.shards_of(node.gres, node.gres_used, kinds[row], whole)):
+            there[row, slot], open_[row, slot] = many, left
+    return there, open_
 
 
 def _linked(

@@ -23,6 +23,7 @@ class Capabilities:
     exact_slots: bool  # typed slot requests work at all
     cross_field: bool  # a per-node request must be pinned by a per-job one and the reverse (before 23.02.6)
     tres_separator: str  # "gres:gpu" or "gres/gpu"
+    parts: bool = False  # a part of a GPU can be asked for in its place, and taken back (23.11.5 on)
     same_second: bool = False  # a job may start in the very second in which its last run ended (26.05)
 
 
@@ -35,6 +36,7 @@ class SchedulerSetup:
     accrue_always: bool  # a job that waits under a lease gathers age priority, or there is none to gather
     scheduler_parameters: str
     plugins: str  # JobSubmitPlugins
+    task_prolog: str = ""  # TaskProlog
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,6 +117,8 @@ def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
         gpu_job=asked.gpus,
         request=asked.request,
         slots=asked.slots,
+        shard=asked.shard,
+        by_part=asked.by_part and record.het_id is None and record.batch != 0,
         types=asked.types,
         required_nodes=record.required_nodes,
         excluded_nodes=record.excluded_nodes,

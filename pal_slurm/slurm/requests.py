@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import lru_cache
 from typing import NamedTuple
 
 from pal_slurm.model import Request, Shape
 from pal_slurm.slurm import gres
+
+_CPUS = re.compile(r"(?:cpu[:=][0-9]+)?")
 
 
 class Demand(NamedTuple):
@@ -43,6 +46,8 @@ class Asked(NamedTuple):
     gpus: bool  # any at all
     slots: tuple[int, ...]
     types: tuple[str, ...]  # GPU models
+    shard: bool  # it names parts of GPUs by slot
+    by_part: bool  # its one GPU could be asked for as a part
 
 
 @lru_cache(maxsize=8192)
@@ -55,9 +60,11 @@ def asked_of(demand: Demand) -> Asked:
     made = _as_made(request, demand)
     counts = _counts(made)
     shape = _shape(made, counts, demand) if any(counts) else None
+    types = gres.types_in(*_texts(made))
     return Asked(
-        request, shape, shape or _roughly(request), any(counts), gres.slots_in(*texts[:2]), gres.types_in(*_texts(made))
-    )
+        request, shape, shape or _roughly(request), any(counts), gres.slots_in(*texts[:2]), types,
+        gres.part_of_slot(*texts), shape is not None and not types and _by_part(made, shape, demand),
+    )  # fmt: skip
 
 
 def _texts(request: Request) -> tuple[str, str, str, str]:
@@ -108,6 +115,16 @@ def _shape(request: Request, counts: list[int], demand: Demand) -> Shape | None:
         # for the slots on a node of its allocation beside the --gpus-per-node of its user, which Slurm refuses.
         by_slot=not (of_task or (demand.cpus_per_gpu and max(each, total) > 1) or (demand.interactive and each)),
     )
+
+
+def _by_part(made: Request, shape: Shape, demand: Demand) -> bool:
+    """Whether a part of one GPU can stand where its one GPU stands, and nothing else is asked for otherwise."""
+    if shape.least_gpus != 1 or shape.max_nodes != 1 or demand.interactive or demand.own_nodes:
+        return False
+    if demand.mem_per_gpu or demand.cpus_per_gpu or (gres.count_of(made.per_task) and (demand.ntasks or 1) != 1):
+        return False
+    others = (gres.beside(text) for text in (made.per_node, made.per_job, made.per_socket))
+    return not any(others) and _CPUS.fullmatch(gres.beside(made.per_task)) is not None
 
 
 def _as_made(request: Request, demand: Demand) -> Request:

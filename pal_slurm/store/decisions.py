@@ -55,6 +55,7 @@ class Why:
     same: str = ""  # the GPU model that its pal:same holds it to; `-`: it said so, and may have any now
     same_up: bool = True  # some of that model can be used
     share: bool = False  # it says pal:share
+    alone: str = ""  # and has its GPUs to itself all the same: why
 
     @property
     def ref(self) -> JobRef:

@@ -251,6 +251,7 @@ def _step(intent: Intent) -> dict[str, object]:
     nodes = edit.nodes if isinstance(edit, Fence | Exclude) else pin.nodes
     end = edit.until if isinstance(edit, Fence) else until(edit)
     what = {"kind": edit.kind.value, "nodes": nodes, "slots": pin.slots, "partition": pin.partition, "until": end}
+    what["shard"] = pin.shard or None
     outcome = None if intent.outcome is None else intent.outcome.value
     told = {"number": intent.step, "outcome": outcome, "said": intent.said[:MAX_SAID]}
     return values(intent, *NOT_SAME) | what | told | {"original": original, "nice": nice, "signal": signal}
@@ -275,7 +276,7 @@ def _intent(row: Row[Any]) -> Intent:
 def _edit(row: Row[Any]) -> Edit:
     match EditKind(row.kind):
         case EditKind.PIN:
-            return Pin(row.job, row.task, row.nodes, row.slots, row.partition, row.original)
+            return Pin(row.job, row.task, row.nodes, row.slots, row.partition, row.original, bool(row.shard))
         case EditKind.PLAIN:
             return Plain(row.job, row.task)
         case EditKind.RENEW:

@@ -28,7 +28,7 @@ from sqlalchemy.schema import SchemaItem
 from pal_slurm.model import Decision, EditKind, Request
 from pal_slurm.store.rows import Json
 
-HEAD = "0006"  # the newest migration; a test holds it against Alembic's own answer
+HEAD = "0007"  # the newest migration; a test holds it against Alembic's own answer
 
 metadata = MetaData(
     naming_convention={
@@ -245,6 +245,7 @@ steps = new_table(
     Column("passes_backfill", BigInteger, nullable=False),
     Column("nice", BigInteger),
     Column("signal", String(8)),
+    Column("shard", Boolean),  # a pin that asks for a part of its GPU
     UniqueConstraint("operation", "number"),
     sqlite_autoincrement=True,
 )

@@ -9,25 +9,15 @@ Equals are counted and not named, so the program has a column for each two kinds
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 
-from pal_slurm.model import Job, JobKind
+from pal_slurm.model import Job, JobKind, KnownPairs
 from pal_slurm.policy.solving import INFINITY, Columns, LinearProgram, NoAnswer, packed
 
 GAIN = 0.1  # of a job alone on its best GPUs: less is not worth who gets in whose way
 MOST_S = 1.0  # for the solver
-
-
-class KnownPairs(Protocol):
-    """What is known of pairs."""
-
-    def factor(self, one: JobKind, other: JobKind, model: str) -> float:
-        """On the step time of the first beside the second."""
-
-    def sure(self, one: JobKind, other: JobKind, model: str) -> bool:
-        """Measured, and not estimated."""
 
 
 class Sharer(NamedTuple):

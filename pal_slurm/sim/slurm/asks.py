@@ -22,6 +22,7 @@ class Want:
     each: int = 0  # GPUs on each node, whichever
     total: int = 0  # GPUs in all, whichever
     slots: int = 0  # bits that each node must give
+    shards: int = 0  # the same of GPUs of which a part will do
     never: bool = False  # no node has what it asks for by name, or not as it asks for it
     cpus: int = 1  # in all
     cpus_each: int = 1
@@ -38,10 +39,12 @@ class Want:
         slots = self.slots or lowest(free.slots, gpus)
         if slots & ~free.slots or (gpus and not slots):
             return None
+        if self.shards & ~free.open:
+            return None
         n = slots.bit_count()
         cpus = max(self.cpus_each, -(-self.cpus // nodes), self.cpus_per_gpu * n)
         mem = max(self.mem_each, self.mem_per_cpu * cpus, self.mem_per_gpu * n)
-        return Part(row, slots, cpus, mem) if cpus <= free.cpus and mem <= free.mem_mb else None
+        return Part(row, slots, cpus, mem, self.shards) if cpus <= free.cpus and mem <= free.mem_mb else None
 
 
 def ask_of(record: JobRecord) -> Want:
@@ -58,14 +61,17 @@ def ask_of(record: JobRecord) -> Want:
         total = 0
     if not most:
         most = max(least, min(total, tasks) if total else tasks)
+    parts = [item.type for item in gres.items_in(record.per_node, ("shard",))]
     per_gpu_mem = gres.amount_per_gpu(record.mem_per_gpu)
     return Want(
         least=least,
-        most=least if each or typed else max(least, most),
+        most=least if each or typed or parts else max(least, most),
         each=each,
         total=total,
         slots=sum(1 << slot for slot in named if slot >= 0),
-        never=-1 in named or any(n != 1 for n in share.values()),
+        shards=sum(1 << int(kind[1:]) for kind in parts if kind[:1] == "g"),
+        # Parts in total are taken at their word, and never found.
+        never=-1 in named or any(n != 1 for n in share.values()) or "shard" in record.per_job,
         cpus=max(record.cpus or 1, tasks * (record.cpus_per_task or 1)),
         cpus_each=max(record.min_cpus_per_node or 1, (record.ntasks_per_node or 1) * (record.cpus_per_task or 1)),
         cpus_per_gpu=gres.amount_per_gpu(record.cpus_per_gpu),

@@ -43,7 +43,7 @@ class SimSlurm:
     def setup(self) -> SchedulerSetup:
         said = self.controller.setup
         shrink = "disable_job_shrink" in said.parameters.split(",")
-        return SchedulerSetup(said.cluster, shrink, True, said.parameters, said.plugins)
+        return SchedulerSetup(said.cluster, shrink, True, said.parameters, said.plugins, said.task_prolog)
 
     def snapshot(self) -> Snapshot:
         c = self.controller
@@ -165,8 +165,13 @@ class SimSlurm:
 
 def _with_rows(cluster: Cluster, nodes: Sequence[Node], rows: Sequence[int]) -> Cluster:
     slots, cpus, memory = cluster.gpu_free.copy(), cluster.cpus_free.copy(), cluster.mem_free_mb.copy()
+    parts = None if cluster.parts_free is None else cluster.parts_free.copy()
     for row in rows:
-        free = nodes[row].free
+        node, free = nodes[row], nodes[row].free
         slots[row] = [free.slots >> slot & 1 for slot in range(cluster.width)]
         cpus[row], memory[row] = max(free.cpus, 0), max(free.mem_mb, 0)
-    return replace(cluster, gpu_free=slots, cpus_free=cpus, mem_free_mb=memory)
+        if parts is not None:
+            parts[row] = [
+                0 if node.busy >> slot & 1 else node.shards - node.shared[slot] for slot in range(cluster.width)
+            ]
+    return replace(cluster, gpu_free=slots, cpus_free=cpus, mem_free_mb=memory, parts_free=parts)

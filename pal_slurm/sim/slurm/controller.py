@@ -16,7 +16,7 @@ from itertools import count
 from pal_slurm.sim.slurm import passes
 from pal_slurm.sim.slurm.forgetful import forget
 from pal_slurm.sim.slurm.jobs import Lasts, SimJob
-from pal_slurm.sim.slurm.machine import Node, Part, detail
+from pal_slurm.sim.slurm.machine import Node, Part, detail_of
 from pal_slurm.sim.slurm.manners import PLAIN_MANNERS, Manners
 from pal_slurm.sim.slurm.setup import SlurmSetup
 from pal_slurm.slurm.capabilities import parse_release
@@ -156,7 +156,8 @@ class Controller:
         for part in parts:
             self.nodes[part.row].hold(part)
         names = [self.nodes[part.row].name for part in parts]
-        details = [detail(part.slots) for part in parts] if any(part.slots for part in parts) else [""] * len(parts)
+        gpus = any(part.slots or part.shards for part in parts)
+        details = [detail_of(part, self.nodes[part.row]) if gpus else "" for part in parts]
         job.begins(self.now, parts, fold(names), details, partition)
         del self.pending[job.record.id]
         self.running[job.record.id] = job

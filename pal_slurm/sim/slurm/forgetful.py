@@ -15,7 +15,8 @@ def forget(c: Controller, saved_s: float) -> None:
             continue
         if not job.back:  # its nodes were done with it; should it run again, that is forgotten too
             c.free(job)
-            if any(part.slots & ~c.nodes[part.row].free.slots for part in job.last):
+            frees = {part: c.nodes[part.row].free for part in job.last}
+            if any(part.slots & ~free.slots or part.shards & ~free.open for part, free in frees.items()):
                 continue
             for part in job.last:
                 c.nodes[part.row].hold(part)

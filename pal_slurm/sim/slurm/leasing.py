@@ -62,4 +62,6 @@ def mark(job: SimJob, end: int, own: int | None) -> str | None:
         parts.append(f"q={job.said_requeue:d}")
     if _ASKS.search(record.comment or ""):
         parts.append("m=1")
+    if " pal:share " in f" {record.comment or ''} ":
+        parts.append("h=1")
     return "pal1{" + ";".join(parts) + "}"

@@ -5,7 +5,8 @@ Slots are bits of a number: bit 2 of `busy` is slot g2.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import NamedTuple
@@ -21,6 +22,7 @@ class Part(NamedTuple):
     slots: int  # bits
     cpus: int
     mem_mb: int
+    shards: int = 0  # bits: of each of these GPUs a part
 
 
 class Free(NamedTuple):
@@ -29,6 +31,7 @@ class Free(NamedTuple):
     slots: int  # bits
     cpus: int
     mem_mb: int
+    open: int = 0  # bits: of these a part can be had
 
 
 @dataclass(slots=True, eq=False)
@@ -42,6 +45,8 @@ class Node:
     busy: int = 0
     cpus_used: int = 0
     mem_used: int = 0
+    shards: int = 0  # parts of each GPU; 0: none can be had
+    shared: Counter[int] = field(default_factory=Counter)  # of these, those that are taken, by slot
     _record: NodeRecord | None = field(default=None, repr=False)
 
     @property
@@ -50,15 +55,18 @@ class Node:
 
     @property
     def whole(self) -> Free:
-        return Free((1 << self.gpus) - 1, self.cpus, self.mem_mb)
+        every = (1 << self.gpus) - 1
+        return Free(every, self.cpus, self.mem_mb, every if self.shards else 0)
 
     @property
     def free(self) -> Free:
-        return Free(~self.busy & ((1 << self.gpus) - 1), self.cpus - self.cpus_used, self.mem_mb - self.mem_used)
+        slots, open_ = left(self, self.busy, self.shared)
+        return Free(slots, self.cpus - self.cpus_used, self.mem_mb - self.mem_used, open_)
 
     def hold(self, part: Part, sign: int = 1) -> None:
         """`sign` -1: give it back."""
         self.busy ^= part.slots
+        self.shared.update(dict.fromkeys(bits(part.shards), sign))
         self.cpus_used += sign * part.cpus
         self.mem_used += sign * part.mem_mb
         self._record = None
@@ -72,14 +80,30 @@ class Node:
             used = "ALLOCATED" if self.cpus_used >= self.cpus else "MIXED" if self.cpus_used else "IDLE"
             self._record = NodeRecord(
                 self.name, f"{used}+{self.state}" if self.state else used, self.cpus, self.cpus_used, self.mem_mb,
-                self.mem_used, self.features, _configured(self.gpus), _used(self.gpus, self.busy),
+                self.mem_used, self.features, _configured(self.gpus, self.shards),
+                _used(self.gpus, self.busy) + self._used_parts(),
             )  # fmt: skip
         return self._record
 
+    def _used_parts(self) -> str:
+        if not self.shards:
+            return ""
+        held = ((slot, self.shared[slot]) for slot in range(self.gpus))
+        return "".join(f",shard:g{s}:{n}({'-' if self.busy >> s & 1 else n}/{self.shards})" for s, n in held)
+
+
+def left(node: Node, busy: int, shared: Mapping[int, int]) -> tuple[int, int]:
+    """Bits: GPUs that nobody has any of; and those of which a part can be had."""
+    free = ~busy & ((1 << node.gpus) - 1)
+    parted = sum(1 << slot for slot, n in shared.items() if n > 0)
+    full = sum(1 << slot for slot, n in shared.items() if n >= node.shards)
+    return free & ~parted, free & ~full if node.shards else 0
+
 
 @lru_cache(maxsize=64)
-def _configured(gpus: int) -> str:
-    return ",".join(f"gpu:g{slot}:1" for slot in range(gpus))
+def _configured(gpus: int, shards: int) -> str:
+    whole = ",".join(f"gpu:g{slot}:1" for slot in range(gpus))
+    return whole + "".join(f",shard:g{slot}:{shards}" for slot in range(gpus) if shards)
 
 
 @lru_cache(maxsize=1024)
@@ -92,6 +116,14 @@ def _used(gpus: int, busy: int) -> str:
 def detail(slots: int) -> str:
     """The GRES that a running job has on one node."""
     return ",".join(f"gpu:g{slot}:1(IDX:{slot})" for slot in bits(slots))
+
+
+def detail_of(part: Part, node: Node) -> str:
+    """The same, where it may have a part of one only."""
+    if not part.shards:
+        return detail(part.slots)
+    of_each = ",".join(f"{part.shards >> slot & 1}/{node.shards}" for slot in range(node.gpus))
+    return f"shard:{part.shards.bit_count()}({of_each})"
 
 
 def bits(slots: int) -> Iterator[int]:

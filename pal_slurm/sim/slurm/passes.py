@@ -8,13 +8,14 @@ no smaller thing), and those behind start where no plan is hurt.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from pal_slurm.sim.slurm.allowed import rows_for
 from pal_slurm.sim.slurm.asks import choose
 from pal_slurm.sim.slurm.jobs import SimJob
-from pal_slurm.sim.slurm.machine import Free, Part
+from pal_slurm.sim.slurm.machine import Free, Part, bits, left
 from pal_slurm.slurm.nodeset import fold
 
 if TYPE_CHECKING:
@@ -144,11 +145,14 @@ class PassPlan:
         return None
 
     def _free(self, row: int, start: float, end: float) -> Free:
-        slots, cpus, mem = self._c.nodes[row].whole
+        node = self._c.nodes[row]
+        busy, shared, (_, cpus, mem, _) = 0, Counter[int](), node.whole
         for taken in self._rows[row]:
             if taken.start < end and taken.end > start:
-                slots, cpus, mem = slots & ~taken.part.slots, cpus - taken.part.cpus, mem - taken.part.mem_mb
-        return Free(slots, cpus, mem)
+                busy, cpus, mem = busy | taken.part.slots, cpus - taken.part.cpus, mem - taken.part.mem_mb
+                shared.update(bits(taken.part.shards))
+        slots, open_ = left(node, busy, shared)
+        return Free(slots, cpus, mem, open_)
 
 
 def backfill(c: Controller) -> None:
@@ -168,7 +172,7 @@ def backfill(c: Controller) -> None:
                 c.start(task(), parts, partition)
                 plan.take(c.now, c.now + job.limit_s, parts)
                 continue
-            whole = tuple(Part(part.row, *c.nodes[part.row].whole) for part in parts)
+            whole = tuple(Part(part.row, *c.nodes[part.row].whole[:3]) for part in parts)
             plan.take(at, at + job.limit_s, whole)
             job.record.start = int(at)
             job.record.planned_nodes = fold(c.nodes[part.row].name for part in parts)

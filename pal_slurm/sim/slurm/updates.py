@@ -26,6 +26,7 @@ _FIELDS = {"tres_per_node": "per_node", "tres_per_job": "per_job", "tres_per_tas
 }
 NO_SUCH, NOT_PENDING = "Invalid job id specified", "Job is no longer pending execution"
 MIXED = "Invalid GRES specification (with and without type identification)"
+NO_PARTS = "Invalid generic resource (gres) specification"
 HALF = "Unspecified error"
 
 
@@ -134,6 +135,8 @@ def _steps(c: Controller, job: SimJob, asked: Rewrite) -> Iterator[_Step]:
         if name in _FIELDS:
             able = capabilities_of(c.setup.release)
             mixed = "" if able.restore_untyped else _mixed(job, _FIELDS[name], text)
+            if "shard" in text and not able.parts:
+                mixed = NO_PARTS
             yield _Step(
                 mixed, put(_FIELDS[name], text if able.repin else _merged(getattr(record, _FIELDS[name]), text))
             )

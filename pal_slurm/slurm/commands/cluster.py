@@ -137,6 +137,7 @@ def to_setup(settings: dict[str, str]) -> SchedulerSetup:
         accrue_always=settings.get("PriorityType") == "priority/basic" or "ACCRUE_ALWAYS" in flags.split(","),
         scheduler_parameters=parameters,
         plugins=_text(settings.get("JobSubmitPlugins")),
+        task_prolog=_text(settings.get("TaskProlog")),
     )
 
 

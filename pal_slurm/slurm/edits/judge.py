@@ -53,7 +53,7 @@ def _of_running(edit: OfRunning, asked: Rewrite, before: Job, after: Job, said: 
 def _runs_as_pinned(edit: Pin, job: Job) -> bool:
     slots = edit.slots
     return set(job.nodes) == set(edit.nodes) and (
-        slots is None or all(gpus == tuple(sorted(slots)) for gpus in job.gpus)
+        slots is None or all(gpus == tuple(sorted(slots)) for gpus in (job.parts if edit.shard else job.gpus))
     )
 
 

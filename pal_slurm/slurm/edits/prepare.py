@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
-from pal_slurm.model import NOT_SENT, Edit, EditResult, Job, JobState, OfRunning, Outcome, Renew, Renice, Unpin
+from pal_slurm.model import NOT_SENT, Edit, EditResult, Job, JobState, OfRunning, Outcome, Pin, Renew, Renice, Unpin
 from pal_slurm.slurm.edits.rewrite import CantEdit, Rewrite, rewrite
 from pal_slurm.slurm.port import Capabilities
 
@@ -73,6 +73,8 @@ def _prepare(
         return stop
     if edit.seen is not None and not edit.seen.said_alike(job):
         return EditResult(edit, Outcome.REFUSED, f"{NOT_SENT}somebody edited it since it was looked at", job)
+    if isinstance(edit, Pin) and edit.shard and not job.shares:
+        return EditResult(edit, Outcome.REFUSED, f"{NOT_SENT}it does not say pal:share any more", job)
     asked = rewrite(edit, job, caps)
     if isinstance(asked, CantEdit):
         return EditResult(edit, Outcome.REFUSED, asked.why, job)

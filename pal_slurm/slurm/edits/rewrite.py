@@ -115,7 +115,7 @@ def _pin(edit: Pin, job: Job, caps: Capabilities) -> Rewrite | CantEdit:
     moved = pinned_before and asks_for_slots(job.request) and not asks_for_slots(original_of(edit, job))
     if job.shape is None and not moved:
         return CantEdit("its request can't be pinned and stay what it is")
-    if edit.slots is not None and job.shape is not None and not job.shape.by_slot:
+    if edit.slots is not None and not edit.shard and job.shape is not None and not job.shape.by_slot:
         return CantEdit("its request can't name slots and stay what it is")
     bad = next((name for name in edit.nodes if not _NODE.fullmatch(name)), None)
     if not edit.nodes or bad is not None:
@@ -128,7 +128,7 @@ def _pin(edit: Pin, job: Job, caps: Capabilities) -> Rewrite | CantEdit:
             return CantEdit(f"not a partition name: {edit.partition!r}")
         texts["partition"] = edit.partition
     if edit.slots is not None:
-        typed = _typed(edit, job, caps)
+        typed = _part(edit, job, caps) if edit.shard else _typed(edit, job, caps)
         if isinstance(typed, CantEdit):
             return typed
         texts |= typed
@@ -162,6 +162,24 @@ def _typed(edit: Pin, job: Job, caps: Capabilities) -> dict[str, str] | CantEdit
         return typed | {"tres_per_node": gres.beside(original.per_node)} if caps.cross_field else typed
     typed = {"tres_per_node": _with(original.per_node, node)}
     return typed | {"tres_per_job": gres.beside(original.per_job)} if caps.cross_field else typed
+
+
+def _part(edit: Pin, job: Job, caps: Capabilities) -> dict[str, str] | CantEdit:
+    """The GRES fields that ask for a part of this one GPU. Per node: what asks for a part in total never starts."""
+    slots, original = edit.slots or (), original_of(edit, job)
+    if not (caps.parts and caps.restore_untyped):
+        return CantEdit(f"Slurm {caps.release} can't be asked for a part of a GPU that it can take back")
+    if len(slots) != 1 or len(edit.nodes) != 1 or not 0 <= slots[0] < 1000:
+        return CantEdit(f"not one GPU of one node: {slots}")
+    if not job.by_part:
+        return CantEdit("its request can't be asked for as a part of a GPU and stay what it is")
+    texts = {"tres_per_node": f"{caps.tres_separator.removesuffix('gpu')}shard:g{slots[0]}:1"}
+    if job.request.per_job:
+        texts["tres_per_job"] = ""
+    if job.request.per_task:
+        # An empty text would leave it as it is.
+        texts["tres_per_task"] = gres.beside(original.per_task) or "cpu=1"
+    return texts
 
 
 def _unpin(edit: Unpin | Requeue, job: Job, caps: Capabilities, begin: int) -> Rewrite | CantEdit:

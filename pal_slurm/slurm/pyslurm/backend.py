@@ -18,7 +18,7 @@ from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Edit, EditResult, Job, JobState, OfRunning, Snapshot
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.commands.bound import bound
-from pal_slurm.slurm.commands.cluster import billing_weights, read_topology
+from pal_slurm.slurm.commands.cluster import billing_weights, read_config, read_topology, to_setup
 from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.slurm.commands.write import lift, started_often
 from pal_slurm.slurm.commands.write import send as by_command
@@ -87,7 +87,15 @@ class PyslurmSlurm:
             accrue_always=told.priority_type == "priority/basic" or "ACCRUE_ALWAYS" in told.priority_flags,
             scheduler_parameters=",".join(told.scheduler),
             plugins=told.plugins,
+            task_prolog=self._task_prolog(),
         )
+
+    def _task_prolog(self) -> str:
+        """Which pyslurm does not tell; none where no command answers."""
+        try:
+            return to_setup(read_config(self._commands.read("scontrol", ("show", "config")))).task_prolog
+        except SlurmUnavailable:
+            return ""
 
     def snapshot(self) -> Snapshot:
         machine: list[Machine] = []
@@ -118,7 +126,7 @@ class PyslurmSlurm:
         return apply(edits, self, EDITS_PER_CALL)
 
     def able(self) -> tuple[Capabilities, bool]:
-        return self.capabilities(), self.setup().disable_job_shrink
+        return self.capabilities(), "disable_job_shrink" in self._told().scheduler
 
     def bound(self, jobs: Sequence[int]) -> dict[int, str]:
         return bound(self._commands, jobs)
