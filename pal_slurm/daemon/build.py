@@ -40,7 +40,7 @@ from pal_slurm.learning.telling import app_rows
 from pal_slurm.policy import Composition, compose
 from pal_slurm.report.answering import UserAnswers
 from pal_slurm.slurm.commands.shares import fair_shares
-from pal_slurm.slurm.port import SchedulerSetup, Slurm
+from pal_slurm.slurm.port import Capabilities, SchedulerSetup, Slurm
 from pal_slurm.store import (
     DecisionRepo,
     Leadership,
@@ -95,8 +95,17 @@ class Pald:
             self.faults.note,
             self.cycle.movers.note,
             self.cycle.books.entitling.note,
+            self._no_sharing,
         )
         return tuple(filter(None, said))
+
+    @property
+    def _no_sharing(self) -> str:
+        """Why nobody shares a GPU where the site wants it."""
+        if not self.config.sharing.enabled or self.cycle.rules.parts:
+            return ""
+        why = why_no_sharing(self.config, self.slurm.capabilities(), self.setup, self.cycle.rules.exact_slots)
+        return f"no two jobs get one GPU: {why}"
 
     def show(self, report: CycleReport, now: float) -> None:
         """What this cycle saw, for others to see."""
@@ -257,4 +266,19 @@ def rules_of(config: Config, slurm: Slurm, setup: SchedulerSetup) -> Rules:
     """Devices are named only where the release can also take the names back; the site may ask for nodes only."""
     caps = slurm.capabilities()
     exact = caps.exact_slots and (config.precision == "slots" or (config.precision == "auto" and caps.restore_untyped))
-    return Rules(setup.disable_job_shrink, exact, config.lease.margin_s)
+    return Rules(
+        setup.disable_job_shrink, exact, config.lease.margin_s, parts=not why_no_sharing(config, caps, setup, exact)
+    )
+
+
+def why_no_sharing(config: Config, caps: Capabilities, setup: SchedulerSetup, exact: bool) -> str:
+    """Why no two jobs may have one GPU; nothing where they may."""
+    if not config.shares_gpus():
+        return "sharing.enabled is false in pal.yaml" if not config.sharing.enabled else "pald pins no jobs"
+    if not caps.parts:
+        return f"Slurm {caps.release} can't be asked for a part of a GPU in its place (from 23.11.5 on it can)"
+    if not exact:
+        return "pins name nodes only (precision in pal.yaml)"
+    if not setup.task_prolog:
+        return "slurm.conf names no TaskProlog: without pal's own, steps in such jobs fail"
+    return ""

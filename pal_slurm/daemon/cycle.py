@@ -210,13 +210,12 @@ class Cycle:
         self.rivals.take_in(view, ran_out)
         known = Circumstances(
             released=round.expected, rivals=watched(self.rivals, view.cluster), lapsed=ran_out,
-            outside=outside(pending, self.config), refused=self._starts.refused(view),
+            outside=outside(pending, self.config), refused=self._starts.refused(view), shares=self.rules.parts,
             of_limit=self.books.observer.of_limit, due=self.books.due(self.composition, round, self.clock.monotonic()),
         )  # fmt: skip
         memory = self.books.memory.of(round.fence, round.now)
-        made = planned(
-            view, lambda seen: plan(seen, round.knowledge, self.composition, known, memory), self.entries, self.faults
-        )
+        planning = lambda seen: plan(seen, round.knowledge, self.composition, known, memory)  # noqa: E731
+        made = planned(view, planning, self.entries, self.faults)
         self.books.memory.keep(made.memory, round.fence, round.now)
         of_running = [d for d in made.decisions if d.action in OF_RUNNING] + self._proposals(round, made.decisions)
         waiting = [d for d in made.decisions if d.action not in OF_RUNNING]
@@ -247,7 +246,8 @@ class Cycle:
         return []
 
     def _tell(self, decisions: Sequence[Decision], round: Round) -> None:
-        self.books.decisions.record(list(news(decisions, round, self.entries, self.config.actuator)))
+        told = news(decisions, round, self.entries, self.config.actuator, parts=self.rules.parts)
+        self.books.decisions.record(list(told))
 
     @property
     def _starts(self) -> Starts:

@@ -17,7 +17,10 @@ from pal_slurm.store import Why
 MOST_WAITING = 500  # of those that wait, the first so many in the order are explained
 
 
-def news(decisions: Sequence[Decision], round: Round, entries: Entries, actuator: str) -> Iterator[Why]:
+def news(
+    decisions: Sequence[Decision], round: Round, entries: Entries, actuator: str, *, parts: bool = False
+) -> Iterator[Why]:
+    """`parts`: two jobs may have one GPU here."""
     jobs = {job.id: job for job in round.view.pending}
     for decision in decisions:
         job = jobs[decision.job]
@@ -33,4 +36,4 @@ def news(decisions: Sequence[Decision], round: Round, entries: Entries, actuator
         if not waits or before != says:
             due = None if round.due is None else round.due.told(job, round.now)
             up = not job.hint.same or is_up(job, round.view.cluster)
-            yield why_of(decision, job, round.view, round.knowledge, actuator, due, same_up=up)
+            yield why_of(decision, job, round.view, round.knowledge, actuator, due, same_up=up, parts=parts)

@@ -54,7 +54,8 @@ class Horizon:
             if row is None:
                 continue  # a node that has left the configuration while its last job runs
             for slot in slots:
-                self._gpu_at[row, slot] = self._last_of(row, slot, end) if job.parts else end
+                shared = job.parts or placement.shard
+                self._gpu_at[row, slot] = self._last_of(row, slot, end) if shared else end
             if self._stale is not None:
                 self._stale.add(row)
             if end < math.inf:

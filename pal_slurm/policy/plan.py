@@ -46,6 +46,7 @@ class Circumstances:
     progress: Callable[[Job, float], Progress] = never_ran  # at a moment
     alone: bool = False  # no Slurm beside us that starts jobs otherwise than they are asked for: the bare simulator
     due: DueNow | None = None  # what each job is owed, where an entitlement counts
+    shares: bool = False  # two jobs may have one GPU
 
     def ordered(self, composition: Composition, now: float) -> Composition:
         """Who is owed most comes first; the order says who does among equals."""

@@ -21,6 +21,7 @@ from pal_slurm.policy.firstfit import first_fit
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.line import Group, InLine, Key, TurnedDown, Waiting
 from pal_slurm.policy.needs import Need
+from pal_slurm.policy.neighbours import Neighbours
 from pal_slurm.policy.oddjobs import OddJobs
 from pal_slurm.policy.offers import Offers
 from pal_slurm.policy.plan import STARTS, Plan, nobody
@@ -29,9 +30,6 @@ from pal_slurm.policy.ranking import Ranking
 
 if TYPE_CHECKING:
     from pal_slurm.policy.planner import Planner
-
-
-Following = Callable[[Key], InLine | None]
 
 
 class Walk:
@@ -46,7 +44,7 @@ class Walk:
         self.starts: list[Decision] = []
         self.told: dict[int, list[Decision]] = {}  # by job, who was looked at
         self.closed = False  # strict: behind the first job that waits, nobody starts
-        self.odd = OddJobs(self)
+        self.odd, self.neighbours = OddJobs(self), Neighbours(self)
         placer = self.composition.placement
         self._ranking = placer if isinstance(placer, Ranking) else None  # what one is offered, all of its kind are
         self._free = self.floor.total()  # at most
@@ -73,6 +71,7 @@ class Walk:
                 self._ask(who, place)
             else:
                 self.odd.decide(who)
+        self.neighbours.seat()
         return self._plan()
 
     def _look_again(self) -> None:
@@ -96,7 +95,7 @@ class Walk:
         within_s = self.easy.soonest - self.now if group in self._short else math.inf
         return self._but_odd(group, lambda after: group.next(after, within_s))
 
-    def _but_odd(self, group: Group, following: Following) -> InLine | None:
+    def _but_odd(self, group: Group, following: Callable[[Key], InLine | None]) -> InLine | None:
         """Heads that are to be let go are decided one by one."""
         place, overdue = following(self._at), self.odd.overdue
         while overdue and place is not None and place.job.id in overdue:
@@ -230,7 +229,7 @@ class Walk:
         self, job: Job, app: App, where: Placement, action: Action, why: Reason, state: Floor, task: int | None = None,
         weighed: tuple[PoolCost, ...] = (),
     ) -> None:  # fmt: skip
-        decision = Decision(job.id, task, action, why, where if action is Action.START else None)
+        decision = Decision(job.id, task, action, why, self.neighbours.first(action, job, app, where))
         if not self.facts.alone:
             decision = self._beside_slurms(decision, job, app, where, state, weighed)
         self.take(job.id if task is None else (job.id, task), job, where)
@@ -286,10 +285,10 @@ class Walk:
             if told is not None:
                 yield from (decision.ranked(rank) for decision in told)
             elif group is not None:
-                why, until = self._why_waits(group, place)
+                why, until = self.why_waits(group, place)
                 yield Decision(job, None, Action.WAIT, why, rank=rank, until=until)
 
-    def _why_waits(self, group: Group, place: InLine) -> tuple[Reason, float | None]:
+    def why_waits(self, group: Group, place: InLine) -> tuple[Reason, float | None]:
         for key, reason in reversed(self._why.get(group, ())):
             if key <= place.key:
                 return reason, None

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from pal_slurm.model import JobRef, Placement
+from pal_slurm.report.sharing import beside
 from pal_slurm.report.text import Value
 from pal_slurm.report.why import where
 from pal_slurm.store import JobOutcome, Why
 
 FIELDS = (
     "job", "task", "app", "class", "gpus", "action", "reason", "where", "step_time", "slurm_step_time", "gain",
-    "moves", "as_pinned", "start", "end", "submit", "decided_at", "actuator",
+    "moves", "beside", "beside_cost", "beside_gain", "beside_gpu_s", "as_pinned", "start", "end", "submit",
+    "decided_at", "actuator",
 )  # fmt: skip
 DEFAULT = (
     "job", "task", "app", "class", "gpus", "action", "reason", "where", "step_time", "slurm_step_time", "gain",
@@ -26,6 +28,8 @@ def job_rows(decided: Sequence[Why], got: Sequence[JobOutcome], most: int) -> li
         rows[why.ref] = _decided(why)
     for outcome in sorted(got, key=lambda o: o.start):
         rows.setdefault(outcome.ref, _blank(outcome)).update(_got(outcome))
+    for why in decided:
+        rows[why.ref] |= beside(why, got)
     return sorted(rows.values(), key=lambda row: (row["submit"], row["job"], row["task"] or 0), reverse=True)[:most]
 
 

@@ -125,7 +125,7 @@ def edit_words(intent: Intent) -> str:
     what = _TOLD[edit.kind]
     if isinstance(edit, Pin):
         slots = "" if edit.slots is None else ":" + ",".join(f"g{s}" for s in edit.slots)
-        what = f"{what} {fold(edit.nodes)}{slots}"
+        what = f"{what} {'a part of ' if edit.shard else ''}{fold(edit.nodes)}{slots}"
     if isinstance(edit, Exclude):
         what = f"{what} {fold(edit.nodes)}"
     if isinstance(edit, Fence):

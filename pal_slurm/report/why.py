@@ -27,6 +27,7 @@ from pal_slurm.model import (
     Snapshot,
     factors,
 )
+from pal_slurm.report.sharing import alone, shares
 from pal_slurm.report.text import fold, shown
 from pal_slurm.store import Weighed, Why
 
@@ -65,7 +66,7 @@ def weigh(what: str, app: App, placement: Placement, cluster: Cluster, scores: S
 
 def why_of(
     decision: Decision, job: Job, snapshot: Snapshot, knowledge: Knowledge, actuator: str, due: Due | None = None,
-    *, same_up: bool = True,
+    *, same_up: bool = True, parts: bool = False,
 ) -> Why:  # fmt: skip
     """Everything that `sentences` needs later, when the snapshot is long gone."""
     app = knowledge.apps.get(job.hint.app, job.user)
@@ -90,6 +91,7 @@ def why_of(
         same=_same(job),
         same_up=same_up,
         share=job.hint.share,
+        alone=alone(job, snapshot, parts=parts) if job.hint.share else "",
     )
 
 
@@ -135,6 +137,7 @@ REASONS = {
     Reason.MAKES_ROOM: "Where it runs a job that waits could start, and it can run elsewhere.",
     Reason.SLOWER_NODES: "It runs slower on some nodes than on the others that it may have: those are excluded while "
     "it waits, and Slurm places it in its turn.",
+    Reason.SHARES: "No GPU is free for it, and beside a job of its owner's both together do more than that one alone.",
     Reason.FOREIGN: "It bears no lease of ours, so pald does not touch it.",
     Reason.HELD: "It is held.",
 }
@@ -145,7 +148,7 @@ def sentences(why: Why) -> Iterator[str]:
     yield _what_it_is(why)
     yield _verdict(why)
     yield REASONS[why.decision.reason]
-    yield from filter(None, (_held_to(why), SHARES if why.share else "", _owed(why.due)))
+    yield from filter(None, (_held_to(why), shares(why), _owed(why.due)))
     if why.decision.action is Action.WAIT:
         free, ahead = _were_free(why.free_gpus), _count(why.ahead, "job")
         yield f"{free} in its partitions when the plan began; {ahead} came before it."
@@ -233,9 +236,6 @@ def _owed(due: Due | None) -> str:
     ]
     told = f"{whose} {', '.join(parts) or ('nothing for now' if due.shares else 'what is not worked out yet')}"
     return f"{told}: {due.owed_s:.0f} s of its best GPUs by then; {shown(due.owner)} weighs {due.weight:.3g}."
-
-
-SHARES = "It says pal:share; it has its GPUs to itself all the same, for pald puts no two jobs on one GPU."
 
 
 def _held_to(why: Why) -> str:

@@ -97,6 +97,8 @@ class Known:
     def indifferent(self, job: Job) -> bool:
         """Wherever it starts, it runs alike: on one node, so that no span can be better than another."""
         shape = job.shape
+        if job.shares and self.config.shares_gpus():
+            return False  # the first of two on one GPU must start as we ask
         return self.alike and shape is not None and not job.het and (shape.max_nodes == 1 or shape.gpus == 1)
 
     def worth_leasing(self, lapsed: frozenset[int]) -> frozenset[int]:

@@ -1,0 +1,250 @@
+"""Two jobs on one GPU, in one plan. In: a walk, what is known of pairs. Out: who starts as a part; who beside whom.
+
+The first of a pair must itself have started as a part of its GPU, so whoever may share, and of whom a pair is known
+that gains, starts as one; until somebody comes it has the GPU to itself. Who waits for want of a GPU is then put beside
+one that runs: of the same owner, on the host that gains most, by the equation with the factors of the pair. Nobody else
+waits longer for it: while a job of another owner that could have the host's GPU is ahead, nobody is put there, for the
+host becomes slower; and no reservation on that node is moved.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
+
+from pal_slurm.model import (
+    Action,
+    App,
+    Decision,
+    Job,
+    JobKind,
+    PairsByUser,
+    PairsOfUser,
+    Placement,
+    Reason,
+    Together,
+    factors,
+    step_time,
+)
+from pal_slurm.policy.easy import limit
+from pal_slurm.policy.needs import Area
+from pal_slurm.policy.pools.claims import relative_rates
+from pal_slurm.policy.pools.pairing import GAIN, Sharer, gain, owner_of
+from pal_slurm.policy.turn import Turn
+
+if TYPE_CHECKING:
+    from pal_slurm.policy.line import Waiting
+    from pal_slurm.policy.walk import Walk
+
+WANT_ROOM = (Reason.NO_ROOM, Reason.BEHIND_HEAD)
+
+
+@dataclass(frozen=True, slots=True)
+class BothUsers:
+    """What two users' books say of a pair: the worse of both, so that neither can talk the other into it."""
+
+    one: PairsOfUser
+    other: PairsOfUser
+
+    def factor(self, one: JobKind, other: JobKind, model: str) -> float:
+        return max(self.one.factor(one, other, model), self.other.factor(one, other, model))
+
+    def sure(self, one: JobKind, other: JobKind, model: str) -> bool:
+        return self.one.sure(one, other, model) and self.other.sure(one, other, model)
+
+
+class Host(NamedTuple):
+    """A job that has a part of a GPU, and nobody has another."""
+
+    job: Job
+    app: App
+    row: int
+    slot: int
+    end: float
+
+
+class Neighbours:
+    def __init__(self, walk: Walk) -> None:
+        self._walk, self._planner, self._cluster = walk, walk.planner, walk.planner.cluster
+        self._pairs: PairsByUser = walk.planner.knowledge.pairs
+        self._worth: dict[tuple[str, str, int], bool] = {}
+        self._seated: set[int] = set()
+
+    def first(self, action: Action, job: Job, app: App, where: Placement) -> Placement | None:
+        """Where it starts, as a part of its GPU if somebody may be put beside it later; None: wherever Slurm likes."""
+        if action is not Action.START:
+            return None
+        parts = self._cluster.parts
+        if not self._walk.facts.shares or parts is None or not job.shares or job.hint.app is None or where.n_gpus != 1:
+            return where
+        row, slot = self._cluster.node_index[where.nodes[0]], where.gpus[0][0]
+        model = int(self._cluster.gpu_model[row, slot])
+        if parts[row, slot] < 2 or not self._is_worth(job, app, model):
+            return where
+        return replace(where, exact=True, shard=True)
+
+    def _is_worth(self, job: Job, app: App, model: int) -> bool:
+        """Whether any pair with such a job is known that gains."""
+        key = (job.user, job.hint.app or "", model)
+        if key not in self._worth:
+            known, kind = self._pairs.of(job.user), JobKind(job.hint.app or "", 1)
+            mine = self._sharer(job, app, model)
+            self._worth[key] = any(
+                gain(one, other, self._cluster.models, known) >= GAIN
+                for partner in known.partners(kind, self._cluster.models[model])
+                for theirs in [self._sharer(job, self._app(partner.app, job.user), model, partner)]
+                for one, other in ((mine, theirs), (theirs, mine))
+            )
+        return self._worth[key]
+
+    def _sharer(self, job: Job, app: App, model: int, kind: JobKind | None = None) -> Sharer:
+        """Nobody is parted once it runs, so all count as such that can't be moved: what is only guessed is no pair."""
+        rates = relative_rates(app, self._cluster.models)
+        kind = kind or JobKind(job.hint.app or "", 1)
+        return Sharer(job.id, kind, owner_of(job), rates, movable=False, pool=model)
+
+    def _app(self, name: str | None, user: str) -> App:
+        return self._planner.knowledge.apps.get(name, user)
+
+    def seat(self) -> None:
+        """After all others: who waits for want of a GPU."""
+        hosts: dict[str, list[Host]] = {}
+        for host in self._hosts():
+            hosts.setdefault(owner_of(host.job), []).append(host)
+        if self._walk.closed or not hosts:
+            return
+        for guest in sorted(self._planner.queue.waiting.values(), key=lambda entry: entry.place.key):
+            open_ = hosts.get(owner_of(guest.place.job))
+            if not open_ or guest.turn is not Turn.PLACE or not guest.place.job.shares:
+                continue
+            for task in self._tasks(guest):
+                seated = self._best(guest, open_)
+                if seated is None:
+                    break
+                host, together, area = seated
+                self._starts(guest, task, host, together, area)
+                open_.remove(host)
+
+    def _hosts(self) -> Iterator[Host]:
+        cluster, running = self._cluster, self._planner.running
+        if not self._walk.facts.shares or cluster.parts is None or cluster.parts_free is None:
+            return
+        coming = {spot for where in self._walk.facts.released.values() for spot in _spots(where)}
+        count = Counter(spot for _, where in running.values() for spot in _spots(where))
+        for job, where in running.values():
+            if not (job.shard and job.shares) or job.completing or job.suspended or where.n_gpus != 1:
+                continue
+            (spot,) = _spots(where)
+            row = cluster.node_index.get(spot[0])
+            if row is None or count[spot] != 1 or spot in coming or not cluster.node_ok[row]:
+                continue
+            many, left = cluster.parts[row, spot[1]], cluster.parts_free[row, spot[1]]
+            if many >= 2 and left == many - 1:
+                end = math.inf if job.end is None else float(job.end)
+                yield Host(job, self._app(job.hint.app, job.user), row, spot[1], end)
+
+    def _tasks(self, guest: Waiting) -> Collection[int | None]:
+        """Those that this plan lets wait for want of room."""
+        job, told = guest.place.job, self._walk.told.get(guest.place.job.id, ())
+        if job.id in self._walk.facts.released:
+            return ()
+        starts = {d.task for d in told if d.action is not Action.WAIT}
+        tasks: tuple[int | None, ...] = job.array_tasks or (job.array_task,)
+        left = [task for task in tasks if task not in starts]
+        return left if left and self._wants_room(guest) else ()
+
+    def _wants_room(self, guest: Waiting) -> bool:
+        told = [d.reason for d in self._walk.told.get(guest.place.job.id, ()) if d.action is Action.WAIT]
+        if not told and guest.group is not None:
+            told = [self._walk.why_waits(guest.group, guest.place)[0]]
+        return all(reason in WANT_ROOM for reason in told)
+
+    def _best(self, guest: Waiting, hosts: Collection[Host]) -> tuple[Host, Together, Area] | None:
+        """The host beside which most is done."""
+        found: list[tuple[float, int, Host, Together, Area]] = []
+        for number, host in enumerate(hosts):
+            together = self._together(guest, host)
+            area = None if together is None else self._room(guest, host)
+            if together is not None and area is not None:
+                found.append((-together.gain, number, host, together, area))
+        return min(found)[2:] if found else None
+
+    def _together(self, guest: Waiting, host: Host) -> Together | None:
+        cluster, job = self._cluster, guest.place.job
+        model = int(cluster.gpu_model[host.row, host.slot])
+        one, other = self._sharer(host.job, host.app, model), self._sharer(job, guest.app, model)
+        known = BothUsers(self._pairs.of(host.job.user), self._pairs.of(job.user))
+        more = gain(one, other, cluster.models, known)
+        if not (host.job.hint.app and job.hint.app) or more < GAIN:
+            return None
+        name = cluster.models[model]
+        return Together(
+            host.job.id, known.factor(other.kind, one.kind, name), known.factor(one.kind, other.kind, name), more
+        )
+
+    def _room(self, guest: Waiting, host: Host) -> Area | None:
+        """Where it would count as running; None: it may not run there, or somebody would wait longer for it."""
+        walk, job, row = self._walk, guest.place.job, host.row
+        need = walk.floor.needs.of(job)
+        if need is None or not need.ways:
+            return None
+        area = next((area for area in need.areas if area.mask is None or area.mask[row]), None)
+        _, _, cpus, mem_mb = need.ways[0]
+        kept = self._is_kept(job, row)
+        state = walk.easy.held if kept and walk.easy.held is not None else walk.floor
+        if area is None or not state.has_room(row, 0, cpus, mem_mb):
+            return None
+        if kept and walk.now + limit(job) > host.end:
+            return None  # the GPU would be given back later than he counts on for whom it is kept
+        return None if self._somebody_ahead(guest, row) else area
+
+    def _is_kept(self, job: Job, row: int) -> bool:
+        """Whether this node is kept for another, from before the end of that job on."""
+        name, end = self._cluster.node_names[row], self._walk.now + limit(job)
+        others = (r for r in self._walk.easy.reserved if r.job != job.id and r.job not in self._seated)
+        return any(name in r.nodes and (r.start < end or r.cleared is not None) for r in others)
+
+    def _somebody_ahead(self, guest: Waiting, row: int) -> bool:
+        """A job of another owner that could have a GPU of that node, and would have had it sooner."""
+        owner, cluster = owner_of(guest.place.job), self._cluster
+        for entry in self._planner.queue.waiting.values():
+            job = entry.place.job
+            competes = entry.turn in (Turn.PLACE, Turn.PLAIN, Turn.THEIRS) and job.gpu_job
+            if not competes or entry.place.key >= guest.place.key or owner_of(job) == owner:
+                continue
+            told = self._walk.told.get(job.id, ())
+            if told and all(d.action in (Action.START, Action.PLAIN) for d in told):
+                continue  # it starts
+            if not job.partitions or any(
+                cluster.partitions[name][row] for name in job.partitions if name in cluster.partitions
+            ):
+                return True
+        return False
+
+    def _starts(self, guest: Waiting, task: int | None, host: Host, together: Together, area: Area) -> None:
+        walk, job, cluster = self._walk, guest.place.job, self._cluster
+        name = cluster.node_names[host.row]
+        where = Placement((name,), ((host.slot,),), True, area.partition, True)
+        f = factors(guest.app, where, cluster, self._planner.knowledge.scores)
+        step = step_time(f.base, f.worst_score, f.comm, together.factor)
+        self._seated.add(job.id)
+        walk.floor.hold(job, where)
+        walk.easy.started(job, where)
+        who = job.id if task is None else (job.id, task)
+        walk.planner.horizon.occupy(who, job, where, walk.now + limit(job))
+        decision = Decision(job.id, task, Action.START, Reason.SHARES, where, step, together=together)
+        before = walk.told.pop(job.id, [])
+        waits = [d for d in before if d.action is Action.WAIT]
+        rest = len(job.array_tasks) - 1 - sum(d.action is not Action.WAIT for d in before)
+        for each in [d for d in before if d.action is not Action.WAIT]:
+            walk.told.setdefault(job.id, []).append(each)
+        walk.tell(decision)
+        if rest > 0:
+            walk.told[job.id] += waits[:1]
+
+
+def _spots(where: Placement) -> list[tuple[str, int]]:
+    return [(node, slot) for node, slots in zip(where.nodes, where.gpus, strict=True) for slot in slots]

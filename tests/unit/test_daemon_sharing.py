@@ -1,0 +1,251 @@
+"""Two jobs on one GPU, by pald's own cycle beside SimSlurm: who is put beside whom, and that nobody pays for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from pal_slurm.daemon.undo import ours, undo
+from pal_slurm.model import (
+    NOBODY_SHARES,
+    App,
+    Apps,
+    EditKind,
+    JobKind,
+    Knowledge,
+    Outcome,
+    Reason,
+    Sharers,
+    Sharing,
+)
+from tests.builders import scores
+from tests.simpald import SETUP, House
+
+SWEEP, LONER = JobKind("sweep", 1), JobKind("loner", 1)
+PAIRS = Sharing(
+    {
+        Sharers(SWEEP, SWEEP, "gpu"): 1.25,  # two do 1.6 of a job's work
+        Sharers(LONER, LONER, "gpu"): 2.0,  # two do no more than one
+    }
+)
+KNOWN = Knowledge(
+    scores(A=[[1.0] * 4]), Apps({name: App(name, "A", {"gpu": 1.0}) for name in ("sweep", "loner")}), pairs=PAIRS
+)
+SHARES = "--comment=app:sweep pal:share"
+ONE = ("--gres=gpu:1", "--mem=1000", "--time=60")
+
+
+@pytest.fixture
+def sharing(tmp_path: Path, sqlite_template: Path) -> Iterator[Callable[..., House]]:
+    """A node of four GPUs, each of two shards, with pald."""
+    made: list[House] = []
+
+    def make(*, count: int = 1, shards: int = 2, **keys: object) -> House:
+        home = tmp_path / f"h{len(made)}"
+        found = House(
+            home, sqlite_template, count=count, shards=shards, knowledge=keys.pop("knowledge", KNOWN),  # type: ignore[arg-type]
+            **{"sharing": {"enabled": True}, **keys},
+        )  # fmt: skip
+        made.append(found)
+        return found
+
+    yield make
+    for house in made:
+        house.kill()
+
+
+def full(house: House, shares: int = 4, runs: float = 3000.0, user: str = "u") -> list[int]:
+    """Jobs on all four GPUs, the first of which may share."""
+    jobs = [house.submit(*ONE, SHARES, runs=runs, user=user) for _ in range(shares)]
+    jobs += [house.submit(*ONE, runs=runs, user="w") for _ in range(4 - shares)]
+    house.live(15)
+    assert [house.state(job) for job in jobs] == ["RUNNING"] * 4
+    return jobs
+
+
+def asked(house: House, job: int) -> str:
+    return house.job(job).record.per_node
+
+
+def test_a_job_for_which_no_gpu_is_free_goes_beside_one_of_its_owner(sharing: Callable[..., House]) -> None:
+    house = sharing()
+    first = full(house)
+    second = house.submit(*ONE, SHARES)
+    house.live(15)
+    assert house.state(second) == "RUNNING"
+    assert house.where(second) in [house.where(job) for job in first]
+    assert {asked(house, job).split(":")[0] for job in (*first, second)} == {"gres/shard"}
+    (why,) = house.pald.pald.cycle.books.decisions.of_job(second)
+    assert why.decision.reason is Reason.SHARES and why.decision.together is not None
+    assert (why.decision.together.factor, why.decision.together.others) == (1.25, 1.25)
+    assert why.decision.step_time == pytest.approx(1.25)
+
+
+def test_there_are_never_more_than_two_on_a_gpu(sharing: Callable[..., House]) -> None:
+    house = sharing(shards=3)
+    jobs = [house.submit(*ONE, SHARES, runs=3000) for _ in range(10)]
+    house.live(60)
+    placed = [tuple(house.where(job).items()) for job in jobs if house.state(job) == "RUNNING"]
+    assert len(placed) == 8 and {placed.count(where) for where in placed} == {2}
+
+
+def test_who_says_nothing_and_whose_pair_gains_nothing_has_a_whole_gpu(sharing: Callable[..., House]) -> None:
+    house = sharing()
+    options = {"plain": "app:sweep", "loner": "app:loner pal:share", "nobody knows it": "app:new pal:share"}
+    jobs = [house.submit(*ONE, f"--comment={comment}", runs=3000) for comment in options.values()]
+    house.live(15)
+    assert all(asked(house, job).startswith("gres/gpu:g") for job in jobs)
+
+
+@pytest.mark.parametrize(
+    "form", [("--gres=gpu:1",), ("--gpus=1",), ("--gpus-per-task=1",), ("-N1", "--gpus-per-node=1")]
+)
+def test_each_way_to_ask_for_one_gpu_is_shared_and_given_back_as_it_was(
+    sharing: Callable[..., House], form: tuple[str, ...]
+) -> None:
+    house = sharing()
+    first = full(house)
+    second = house.submit(*form, "--mem=1000", "--time=60", SHARES)
+    made = house.job(second).job().request
+    house.live(15)
+    assert house.state(second) == "RUNNING" and house.where(second) in [house.where(job) for job in first]
+    assert house.job(second).record.per_job == ""
+    house.controller.requeue(second)
+    house.alone(5)
+    assert asked(house, second).startswith("gres/shard:g")  # Slurm keeps the pin
+    house.pald.cycle()
+    (unpin,) = house.intents(second, EditKind.UNPIN)
+    assert unpin.outcome is Outcome.DONE
+    stands = house.job(second).job().request
+    assert (stands.per_node, stands.per_job, stands.per_task) == (made.per_node, made.per_job, made.per_task)
+
+
+NOT_SHARED = {
+    "two GPUs": ("--gres=gpu:2",),
+    "the node to itself": ("--gres=gpu:1", "--exclusive"),
+    "an array with a limit": ("--gres=gpu:1", "-a", "0-3%2"),
+    "memory by GPU": ("--gpus=1", "--mem-per-gpu=1000"),
+    "CPUs by GPU": ("--gpus=1", "--cpus-per-gpu=2"),
+    "a model by name": ("--gres=gpu:a100:1",),
+    "its own node": ("--gres=gpu:1", "-w", "n1"),
+    "more memory than there is": ("--gres=gpu:1", "--mem=200000"),
+    "two tasks with one each": ("-n2", "--gpus-per-task=1"),
+    "one or two nodes": ("-N1-2", "--gres=gpu:1"),
+    "an account of others": ("--gres=gpu:1", "account"),
+    "hands off": ("--gres=gpu:1", "--comment=app:sweep pal:share pal:off"),
+}
+
+
+@pytest.mark.parametrize("options", NOT_SHARED.values(), ids=NOT_SHARED)
+def test_what_can_not_share_waits_for_a_gpu_of_its_own(sharing: Callable[..., House], options: tuple[str, ...]) -> None:
+    house = sharing()
+    full(house)
+    job = house.submit("--mem=1000", "--time=60", SHARES, *(o for o in options if o != "account"))
+    if "account" in options:
+        house.user_edits(job, account="others")
+    house.live(60)
+    assert house.state(job) == "PENDING"
+    assert not [update for update in house.pins(job) if "shard" in str(update.asked.texts)]
+
+
+def test_jobs_of_two_owners_are_never_on_one_gpu(sharing: Callable[..., House]) -> None:
+    house = sharing()
+    full(house, user="ann")
+    job = house.submit(*ONE, SHARES, user="bob")
+    house.live(60)
+    assert house.state(job) == "PENDING"
+
+
+def test_nobody_is_put_beside_another_while_a_job_of_another_owner_is_ahead(sharing: Callable[..., House]) -> None:
+    house = sharing()
+    first = full(house, user="ann")
+    ahead = house.submit("--gres=gpu:4", "--time=60", user="bob")
+    behind = house.submit(*ONE, SHARES, user="ann")
+    house.live(30)
+    assert house.state(ahead) == house.state(behind) == "PENDING"
+    house.controller.cancel(ahead)
+    house.live(15)
+    assert house.state(behind) == "RUNNING" and house.where(behind) in [house.where(job) for job in first]
+
+
+def test_a_whole_gpu_waits_for_both_who_share_it_and_starts_then(sharing: Callable[..., House]) -> None:
+    house = sharing()
+    full(house, shares=1, runs=1000)
+    beside = house.submit(*ONE, SHARES, runs=100)
+    house.live(15)
+    assert house.state(beside) == "RUNNING"
+    whole = house.submit("--gres=gpu:4", "--time=60", user="w")
+    house.live(700)
+    assert house.state(beside) == "COMPLETED" and house.state(whole) == "PENDING"
+    house.live(400)
+    assert house.state(whole) == "RUNNING"
+
+
+def test_tasks_of_an_array_go_beside_each_other(sharing: Callable[..., House]) -> None:
+    house = sharing()
+    array = house.submit(*ONE, SHARES, "-a", "1-8", runs=3000)
+    house.live(60)
+    running = [job for job in house.controller.running.values() if job.record.array_id == array]
+    where = [tuple(house.where(job.record.id).items()) for job in running]
+    assert len(where) == 8 and {where.count(each) for each in where} == {2}
+
+
+def test_who_takes_pal_share_back_before_the_start_gets_a_whole_gpu(sharing: Callable[..., House]) -> None:
+    house = sharing()
+    job = house.submit(*ONE, SHARES)
+    house.pald.cycle()
+    assert asked(house, job).startswith("gres/shard:g")
+    house.user_edits(job, comment="app:sweep")
+    house.pald.cycle()
+    assert asked(house, job) == "gres/gpu:1"
+    house.live(60)
+    assert house.state(job) == "RUNNING" and asked(house, job).startswith("gres/gpu")
+
+
+def test_who_says_pal_share_only_after_the_submission_has_a_whole_gpu(sharing: Callable[..., House]) -> None:
+    house = sharing()
+    job = house.submit(*ONE, "--comment=app:sweep")
+    house.user_edits(job, comment="app:sweep pal:share")
+    house.live(15)
+    assert house.state(job) == "RUNNING" and asked(house, job).startswith("gres/gpu:g")
+
+
+def test_undo_gives_the_whole_gpu_back_without_pald_and_its_database(sharing: Callable[..., House]) -> None:
+    house = sharing()
+    job = house.submit("--gpus=1", "--mem=1000", SHARES)
+    house.pald.cycle()
+    assert asked(house, job).startswith("gres/shard:g")
+    house.kill()
+    for file in house.home.iterdir():
+        file.unlink()
+    found = house.slurm.snapshot()
+    results = undo(house.slurm, ours(found), found.taken)
+    assert {result.outcome for result in results} == {Outcome.DONE}
+    record = house.job(job).record
+    assert (record.per_node, record.per_job, record.required_nodes) == ("", "gres/gpu:1", "")
+
+
+@pytest.mark.parametrize(
+    ("setup", "keys"),
+    [
+        ({}, {"sharing": {"enabled": False}}),
+        ({"task_prolog": ""}, {}),
+        ({"release": "22.05.8"}, {}),
+        ({}, {"precision": "node"}),
+        ({}, {"shards": 0}),
+        ({}, {"shards": 1}),
+        ({}, {"knowledge": replace(KNOWN, pairs=NOBODY_SHARES)}),
+    ],
+    ids=["off", "no task prolog", "22.05", "by nodes", "no shards", "one shard a GPU", "no pairs"],
+)
+def test_where_it_can_not_be_or_is_not_wanted_every_job_has_a_whole_gpu(
+    sharing: Callable[..., House], setup: dict[str, str], keys: dict[str, object]
+) -> None:
+    house = sharing(setup=replace(SETUP, **setup), release=setup.get("release", "26.05")[:5], **keys)  # type: ignore[arg-type]
+    jobs = [house.submit(*ONE, SHARES, runs=3000) for _ in range(5)]
+    house.live(60)
+    assert [house.state(job) for job in jobs] == ["RUNNING"] * 4 + ["PENDING"]
+    assert not [update for update in house.journal if "shard" in str(update.asked.texts)]
