@@ -107,6 +107,7 @@ class EditShown(Shown):
     slots: list[int] | UnsetType | None = UNSET
     partition: Maybe = UNSET
     original: Annotated[Request | UnsetType | None, Meta(description="What an undo has to restore")] = UNSET
+    shard: Annotated[bool | UnsetType, Meta(description="It asks for a part of one GPU")] = UNSET
     until: Annotated[Whole, Meta(description="Where its lease, or the reservation, ends; seconds since 1970")] = UNSET
     between: bool | UnsetType = UNSET
     nice: Whole = UNSET

@@ -149,6 +149,10 @@ class JobShown(Shown):
         UNSET
     )
     moves: Maybe = UNSET
+    beside: Annotated[Whole, Meta(description="The job on whose GPU it was put")] = UNSET
+    beside_cost: Annotated[Figure, Meta(description="0.2: a step takes it 20 % longer there than alone")] = UNSET
+    beside_gain: Annotated[Figure, Meta(description="What both do more than one, in jobs alone")] = UNSET
+    beside_gpu_s: Annotated[Figure, Meta(description="GPU seconds that this has won, once both have ended")] = UNSET
     as_pinned: bool | UnsetType | None = UNSET
     start: Moment = UNSET
     end: Moment = UNSET

@@ -79,7 +79,7 @@ class MoveTerms:
     makes_room_for: int | None = None
 
 
-class Together(NamedTuple):
+class Alongside(NamedTuple):
     """A job that is put on the GPU of one that runs."""
 
     job: int  # whose GPU it was
@@ -116,7 +116,7 @@ class Decision:
     until: float | None = None  # when one that waits will probably start, or takes what it is offered, if that is known
     terms: MoveTerms | None = None  # of MOVE and STOP
     weighed: tuple[PoolCost, ...] = ()  # where GPU models differ
-    together: Together | None = None  # with whom it has its GPU
+    together: Alongside | None = None  # with whom it has its GPU
 
     def ranked(self, rank: int) -> Decision:
         """The same at its place in the order."""

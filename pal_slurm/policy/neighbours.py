@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from pal_slurm.model import (
     Action,
+    Alongside,
     App,
     Decision,
     Job,
@@ -25,7 +26,6 @@ from pal_slurm.model import (
     PairsOfUser,
     Placement,
     Reason,
-    Together,
     factors,
     step_time,
 )
@@ -162,9 +162,9 @@ class Neighbours:
             told = [self._walk.why_waits(guest.group, guest.place)[0]]
         return all(reason in WANT_ROOM for reason in told)
 
-    def _best(self, guest: Waiting, hosts: Collection[Host]) -> tuple[Host, Together, Area] | None:
+    def _best(self, guest: Waiting, hosts: Collection[Host]) -> tuple[Host, Alongside, Area] | None:
         """The host beside which most is done."""
-        found: list[tuple[float, int, Host, Together, Area]] = []
+        found: list[tuple[float, int, Host, Alongside, Area]] = []
         for number, host in enumerate(hosts):
             together = self._together(guest, host)
             area = None if together is None else self._room(guest, host)
@@ -172,7 +172,7 @@ class Neighbours:
                 found.append((-together.gain, number, host, together, area))
         return min(found)[2:] if found else None
 
-    def _together(self, guest: Waiting, host: Host) -> Together | None:
+    def _together(self, guest: Waiting, host: Host) -> Alongside | None:
         cluster, job = self._cluster, guest.place.job
         model = int(cluster.gpu_model[host.row, host.slot])
         one, other = self._sharer(host.job, host.app, model), self._sharer(job, guest.app, model)
@@ -181,7 +181,7 @@ class Neighbours:
         if not (host.job.hint.app and job.hint.app) or more < GAIN:
             return None
         name = cluster.models[model]
-        return Together(
+        return Alongside(
             host.job.id, known.factor(other.kind, one.kind, name), known.factor(one.kind, other.kind, name), more
         )
 
@@ -224,7 +224,7 @@ class Neighbours:
                 return True
         return False
 
-    def _starts(self, guest: Waiting, task: int | None, host: Host, together: Together, area: Area) -> None:
+    def _starts(self, guest: Waiting, task: int | None, host: Host, together: Alongside, area: Area) -> None:
         walk, job, cluster = self._walk, guest.place.job, self._cluster
         name = cluster.node_names[host.row]
         where = Placement((name,), ((host.slot,),), True, area.partition, True)

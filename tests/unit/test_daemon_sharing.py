@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -43,12 +44,9 @@ def sharing(tmp_path: Path, sqlite_template: Path) -> Iterator[Callable[..., Hou
     """A node of four GPUs, each of two shards, with pald."""
     made: list[House] = []
 
-    def make(*, count: int = 1, shards: int = 2, **keys: object) -> House:
-        home = tmp_path / f"h{len(made)}"
-        found = House(
-            home, sqlite_template, count=count, shards=shards, knowledge=keys.pop("knowledge", KNOWN),  # type: ignore[arg-type]
-            **{"sharing": {"enabled": True}, **keys},
-        )  # fmt: skip
+    def make(**keys: Any) -> House:
+        keys = {"count": 1, "shards": 2, "knowledge": KNOWN, "sharing": {"enabled": True}, **keys}
+        found = House(tmp_path / f"h{len(made)}", sqlite_template, **keys)
         made.append(found)
         return found
 
@@ -242,9 +240,9 @@ def test_undo_gives_the_whole_gpu_back_without_pald_and_its_database(sharing: Ca
     ids=["off", "no task prolog", "22.05", "by nodes", "no shards", "one shard a GPU", "no pairs"],
 )
 def test_where_it_can_not_be_or_is_not_wanted_every_job_has_a_whole_gpu(
-    sharing: Callable[..., House], setup: dict[str, str], keys: dict[str, object]
+    sharing: Callable[..., House], setup: dict[str, Any], keys: dict[str, Any]
 ) -> None:
-    house = sharing(setup=replace(SETUP, **setup), release=setup.get("release", "26.05")[:5], **keys)  # type: ignore[arg-type]
+    house = sharing(setup=replace(SETUP, **setup), release=setup.get("release", "26.05")[:5], **keys)
     jobs = [house.submit(*ONE, SHARES, runs=3000) for _ in range(5)]
     house.live(60)
     assert [house.state(job) for job in jobs] == ["RUNNING"] * 4 + ["PENDING"]

@@ -16,7 +16,8 @@ def command(palctl: Palctl, most: int, as_json: bool, fields: str) -> None:
     """What was decided about each job, and what it got, newest first.
 
     GAIN: how much longer a step would take where Slurm itself would have put the job (0.2 is 20 %). MOVES: how it was
-    said that the job may be moved while it runs (asked, site, requeue), or why it may not.
+    said that the job may be moved while it runs (asked, site, requeue), or why it may not. Of jobs that were put on
+    the GPU of another, --output also knows beside (which one), beside_cost, beside_gain and beside_gpu_s.
     """
     from pal_slurm.report.jobs import DEFAULT, FIELDS, job_rows
     from pal_slurm.store import DecisionRepo, OutcomeRepo
