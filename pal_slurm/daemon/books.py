@@ -32,4 +32,5 @@ class Books:
 
     def due(self, composition: Composition, round: Round, monotonic: float) -> DueNow | None:
         """What each job is owed, as far as it is known."""
-        return self.entitling.due(composition.entitlement, round, self.observer.of_limit, monotonic)
+        debts = self.memory.of(round.fence, round.now).debts
+        return self.entitling.due(composition.entitlement, round, self.observer.of_limit, monotonic, debts)

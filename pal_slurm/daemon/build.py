@@ -94,7 +94,7 @@ class Pald:
             self.preempting.note,
             self.faults.note,
             self.cycle.movers.note,
-            self.cycle.books.entitling.note,
+            *self.cycle.books.entitling.notes,
             self._no_sharing,
         )
         return tuple(filter(None, said))
@@ -132,6 +132,7 @@ class Pald:
         self.preempting.enabled = config.lease.spare_preempting
         self.cycle.pace.share = config.budget.read_share
         self.cycle.books.knowledge.forget()
+        self.cycle.books.entitling.ask_anew()
         self.waker.wake_file = wake_file_of(config)
         self.showing.path = config.page.view(config.cycle.alive_file)
 

@@ -217,6 +217,7 @@ class Cycle:
         planning = lambda seen: plan(seen, round.knowledge, self.composition, known, memory)  # noqa: E731
         made = planned(view, planning, self.entries, self.faults)
         self.books.memory.keep(made.memory, round.fence, round.now)
+        round.report.untold = bool(self.books.entitling.untold)
         of_running = [d for d in made.decisions if d.action in OF_RUNNING] + self._proposals(round, made.decisions)
         waiting = [d for d in made.decisions if d.action not in OF_RUNNING]
         round.decisions = passing.ahead(waiting, self.entries.held_back(view.taken))

@@ -43,6 +43,7 @@ class CycleReport:
     put_off: int = 0  # due, and left for the next cycle by the write budget
     dropped_hints: int = 0
     unread: int = 0
+    untold: bool = False  # Slurm does not tell the weights of accounts, and an entitlement goes by them
     scores_known: float = 0.0  # share of the scores that are known and fresh
     would: Counter[str] = field(default_factory=Counter)  # shadow: actions it would have taken
     passing: tuple[str, ...] = ()  # what job_submit.lua may let pass without a lease, in alive.py's words

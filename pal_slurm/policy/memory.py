@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from pal_slurm.model import Job, JobRef, Reason
+from pal_slurm.policy.entitlement.debts import NO_DEBTS, Debts, debts_of
 from pal_slurm.policy.seams import Lessons, Promised
 
 VERSION = 2
@@ -41,6 +42,7 @@ class Memory:
     promised: Mapping[JobRef, Promised] = field(default_factory=dict)  # to those of them whose patience keeps its word
     lessons: Lessons = ()  # of the patience; another one can't read them
     learner: str = ""  # its name
+    debts: Debts = NO_DEBTS  # where jobs are owed something
 
     def declines_since(self, job: Job) -> float | None:
         """None: it has not declined yet. The time runs on while nothing at all is free for it."""
@@ -56,7 +58,7 @@ class Memory:
         declining = {key: since for key, since in self.declining.items() if since <= now}
         heads = {key: head for key, head in self.heads.items() if head.since <= now}
         promised = {key: promise for key, promise in self.promised.items() if key in declining}
-        return replace(self, declining=declining, heads=heads, promised=promised)
+        return replace(self, declining=declining, heads=heads, promised=promised, debts=self.debts.as_of(now))
 
     def plain(self) -> dict[str, object]:
         """For JSON."""
@@ -68,6 +70,7 @@ class Memory:
             "promised": [[*key[:2], p.until, p.badness, PROMISES.index(p.reason)] for key, p in self.promised.items()],
             "lessons": [list(row) for row in self.lessons],
             "learner": self.learner,
+            "debts": self.debts.plain(),
         }
 
 
@@ -91,7 +94,8 @@ def memory_of(plain: object) -> Memory:
         learner = plain.get("learner", "")
         if not isinstance(learner, str):
             raise TypeError("a learner has a name")
-        return Memory(None if begun is None else float(begun), declining, heads, promised, lessons, learner)
+        debts = debts_of(plain["debts"]) if "debts" in plain else NO_DEBTS
+        return Memory(None if begun is None else float(begun), declining, heads, promised, lessons, learner, debts)
     except (KeyError, IndexError, TypeError, ValueError, OverflowError):
         return NO_MEMORY
 

@@ -48,11 +48,12 @@ class Circumstances:
     due: DueNow | None = None  # what each job is owed, where an entitlement counts
     shares: bool = False  # two jobs may have one GPU
 
-    def ordered(self, composition: Composition, now: float) -> Composition:
+    def ordered(self, composition: Composition) -> Composition:
         """Who is owed most comes first; the order says who does among equals."""
         if self.due is None:
             return composition
-        return replace(composition, order=OwedFirst(self.due, composition.order, now))
+        base = composition.order
+        return replace(composition, order=OwedFirst(self.due.places(base, self.released), base))
 
 
 NOTHING_SPECIAL = Circumstances()

@@ -26,6 +26,7 @@ from pal_slurm.model import (
 )
 from pal_slurm.policy.composition import Composition
 from pal_slurm.policy.easy import limit
+from pal_slurm.policy.entitlement.debts import NO_DEBTS
 from pal_slurm.policy.ever import Ever
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.horizon import Horizon
@@ -53,7 +54,7 @@ class Planner:
         facts: Circumstances = NOTHING_SPECIAL,
         memory: Memory = NO_MEMORY,
     ) -> None:
-        self.composition, self.cluster, self.knowledge = facts.ordered(composition, now), cluster, knowledge
+        self.composition, self.cluster, self.knowledge = facts.ordered(composition), cluster, knowledge
         self.now, self.reservations, self.facts, self.memory = now, reservations, facts, memory
         self.running: dict[int, tuple[Job, Placement]] = {}
         self.tasks: Counter[int] = Counter()  # running tasks by array
@@ -234,7 +235,8 @@ class Planner:
         here = {entry.place.job.key for entry in self.queue.waiting.values()}
         declining = {key: since for key, since in self.declining.items() if key in here}
         promised = {key: promise for key, promise in self.promised.items() if key in here}
-        return Memory(self.memory.begun, declining, self.heads, promised, self.lessons, self._learner)
+        debts = NO_DEBTS if self.facts.due is None else self.facts.due.debts
+        return Memory(self.memory.begun, declining, self.heads, promised, self.lessons, self._learner, debts)
 
     def clear(self, job: Job, placement: Placement) -> None:
         """Nobody may have these GPUs in this plan."""

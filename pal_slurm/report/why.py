@@ -28,7 +28,7 @@ from pal_slurm.model import (
     factors,
 )
 from pal_slurm.report.sharing import alone, shares
-from pal_slurm.report.text import fold, shown
+from pal_slurm.report.text import clock, fold, shown
 from pal_slurm.store import Weighed, Why
 
 SOURCES = {
@@ -235,7 +235,12 @@ def _owed(due: Due | None) -> str:
         if share >= 0.005
     ]
     told = f"{whose} {', '.join(parts) or ('nothing for now' if due.shares else 'what is not worked out yet')}"
-    return f"{told}: {due.owed_s:.0f} s of its best GPUs by then; {shown(due.owner)} weighs {due.weight:.3g}."
+    told = f"{told}: {due.owed_s:.0f} s of its best GPUs by then; {shown(due.owner)} weighs {due.weight:.3g}"
+    if due.untold:
+        told += f" (as of {clock(due.asked)}: Slurm has not told since)" if due.asked else " (Slurm tells no weights)"
+    if due.gpus is None:
+        return f"{told}."
+    return f"{told}. {shown(due.user)} is owed {due.gpus:.3g} GPUs there and had {due.has}."
 
 
 def _held_to(why: Why) -> str:

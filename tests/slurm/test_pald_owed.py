@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import re
+import signal
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -53,6 +56,39 @@ def test_the_account_with_nine_tenths_of_the_shares_comes_before_one_that_asked_
         # Slurm may be late with the GPUs of a job that was cancelled: then the pin is taken back, and others try.
         others = [intent.id for job in small for intent in pald.intents(job, EditKind.PIN)]
         assert pald.intents(big, EditKind.PIN)[0].id < min(others, default=math.inf)
+        weighs = pald.palctl("why", str(big)).partition(" big weighs ")[2].split(".")[:2]
+        with cluster.stopped("slurmdbd"):
+            pald.send(signal.SIGHUP)
+            wait_for(lambda: "does not tell the weights of accounts; those of" in pald.palctl("status"), "pald says so")
+            late = cluster.submit(*ASKS, "-A", "big")
+            wait_for(lambda: "Slurm has not told since" in pald.palctl("why", str(late)), "and why says it too")
+            told = pald.palctl("why", str(late))
+            assert told.partition(" big weighs ")[2].startswith(".".join(weighs)[:4]), told  # as before
+        pald.send(signal.SIGHUP)
+        wait_for(lambda: "weights of accounts" not in pald.palctl("status"), "Slurm tells them again")
+
+
+@pytest.mark.slurm("26.05", slow=("24.11", "22.05"))
+def test_a_flood_of_forty_lets_a_newcomer_in_and_a_job_that_was_held_has_waited_for_nothing(
+    make_minicluster: Callable[..., Minicluster], tmp_path: Path
+) -> None:
+    cluster = make_minicluster("--models", "v100=1,h100=1", "--nodes", "2", "--gpus", "2", "--users", "ann,bob,eve")
+    with Pald(cluster, tmp_path, SETTINGS) as pald:
+        pald.start()
+        held, since = cluster.submit(*ASKS, "--hold", user="eve"), time.time()
+        flood = [cluster.submit(*ASKS, user="ann") for _ in range(40)]
+        for job in flood[:4]:
+            cluster.wait_state(job, "RUNNING", within=60)
+        few = [cluster.submit(*ASKS, user="bob") for _ in range(2)]
+        wait_for(lambda: "bob is owed" in pald.palctl("why", str(few[0])), "pald says what he is owed")
+        cluster.client("scancel", str(flood[0]))
+        cluster.wait_state(few[0], "RUNNING", within=60)  # before 36 that came sooner
+        assert {cluster.state(job) for job in (*flood[4:], few[1])} == {"PENDING"}
+        released = time.time()
+        cluster.client("scontrol", "release", str(held))
+        wait_for(lambda: "eve is owed" in pald.palctl("why", str(held)), "what she is owed")
+        debt = re.search(r"([0-9]+) s of its best GPUs", pald.palctl("why", str(held)))
+        assert debt is not None and float(debt[1]) <= time.time() - released + 2 < time.time() - since
 
 
 @pytest.mark.slurm("26.05", slow=("24.11", "22.05"))
@@ -70,6 +106,7 @@ def test_without_slurmdbd_accounts_count_the_same_and_jobs_start_as_ever(
             cluster.wait_state(job, "RUNNING", within=60)
         late = cluster.submit(*ASKS, "-A", "two", "--deadline=now+2hours")
         wait_for(lambda: "of its time on" in pald.palctl("why", str(late)), "pald says what it is owed")
-        assert "two weighs 1." in pald.palctl("why", str(late))
+        assert "two weighs 1 (Slurm tells no weights)" in pald.palctl("why", str(late))
+        assert "all accounts count the same" in pald.palctl("status")
         cluster.client("scancel", *map(str, takes))
         cluster.wait_state(late, "RUNNING", within=60)

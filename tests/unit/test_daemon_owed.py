@@ -6,7 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.simpald import House
+from pal_slurm.errors import SlurmUnavailable
+from pal_slurm.model import FairShares
+from pal_slurm.report.text import clock
+from pal_slurm.report.why import sentences
+from tests.simpald import START, House
 
 Make = Callable[..., House]
 OBJECTIVES = ("hierarchical", "max-sum", "cost-slo", "finish-time")
@@ -36,3 +40,73 @@ def test_every_job_ends_whatever_it_is_owed(make_house: Make, objective: str) ->
     assert {house.state(job) for job in jobs} == {"COMPLETED"}
     told = house.pald.pald.cycle.books.entitling
     assert told.found is not None and told.found.entitlement == f"gavel/{objective}"
+
+
+@pytest.mark.parametrize("objective", ["hierarchical", "max-min", "cost-slo"])
+@pytest.mark.parametrize("array", [False, True], ids=["jobs", "array"])
+def test_a_flood_of_forty_that_has_waited_for_long_lets_a_newcomer_in_at_once(
+    make_house: Make, objective: str, array: bool
+) -> None:
+    house = make_house(policy={"name": f"gavel/{objective}"})
+    ask = ("--gpus=4", "-t", "10")
+    flood = [house.submit(*ask, *(("--array=0-39",) if array else ()), runs=200, user="many")]
+    if not array:
+        flood += [house.submit(*ask, runs=200, user="many") for _ in range(39)]
+    house.live(900)
+    came = house.now
+    few = [house.submit(*ask, runs=200, user="few") for _ in range(2)]
+    house.live(450)
+    waited = [house.job(job).started - came for job in few]
+    assert min(waited) <= 210, waited  # as soon as a job of the flood ends
+    if objective == "hierarchical":  # users count there; by the others jobs do, and most are the flood's
+        assert max(waited) <= 210, waited
+    assert house.job(flood[-1]).record.state in ("PENDING", "RUNNING") or array
+
+
+def test_who_held_a_job_for_long_is_not_ahead_of_those_who_waited(make_house: Make) -> None:
+    house = make_house(policy={"name": "gavel/max-min"})
+    ask = ("-N4", "--gpus-per-node=4", "-t", "60")
+    held = house.submit(*ask, "--hold", runs=600, user="sly")
+    runs = house.submit(*ask, "-t", "60", runs=1500, user="first")
+    house.live(1300)
+    plain = house.submit(*ask, runs=600, user="plain")
+    house.live(100)
+    house.user_edits(held, priority=100, reason="None")
+    house.job(held).held = False
+    house.live(1600)
+    assert house.state(runs) == "COMPLETED"
+    assert house.job(plain).started < house.job(held).started
+
+
+def test_weights_stay_while_slurmdbd_is_away_and_pald_says_since_when(make_house: Make) -> None:
+    house = make_house(policy={"name": "gavel/hierarchical"})
+    entitling = house.pald.pald.cycle.books.entitling
+    answers: list[FairShares | None] = [None, FairShares({"big": 0.75, "small": 0.25}), FairShares(untold="refused")]
+
+    def ask() -> FairShares:
+        told = answers[0]
+        if told is None:
+            raise SlurmUnavailable("sacctmgr failed: refused")
+        return told
+
+    entitling.ask = ask
+    takes = house.submit("-N4", "--gpus-per-node=4", "-t", "900", runs=3000)
+    jobs = [house.submit("-N4", "--gpus-per-node=4", "-t", "60", user=f"u{n}") for n in range(2)]
+    for job, account in zip(jobs, ("big", "small"), strict=True):
+        house.user_edits(job, account=account)
+    house.live(120)
+    assert any("all accounts count the same (sacctmgr failed: refused)" in note for note in house.pald.pald.notes)
+    answers.pop(0)
+    house.live(70)  # asked again soon, not in five minutes
+    assert not house.pald.pald.notes and entitling.fair.accounts["big"] == 0.75
+    known = entitling.fair.asked
+    assert known is not None and known >= START + 60
+    answers.pop(0)
+    house.live(400)
+    assert entitling.fair.accounts["big"] == 0.75 and entitling.fair.asked == known
+    assert any(f"those of {clock(known)} stand (refused)" in note for note in house.pald.pald.notes)
+    late = house.submit("-N4", "--gpus-per-node=4", "-t", "60", user="u3")
+    house.live(30)
+    told = " ".join(sentences(house.pald.pald.cycle.books.decisions.of_job(late)[0]))
+    assert f"(as of {clock(known)}: Slurm has not told since)" in told
+    assert house.state(takes) == "RUNNING"

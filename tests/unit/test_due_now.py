@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,13 +19,18 @@ from pal_slurm.model import (
     Hint,
     Job,
     Knowledge,
+    Lease,
     PoolRules,
     Reason,
+    Request,
     Snapshot,
+    Waits,
     neutral_scores,
 )
 from pal_slurm.policy import Circumstances, compose, plan
+from pal_slurm.policy.entitlement.debts import NO_DEBTS
 from pal_slurm.policy.entitlement.due_now import LEAST, MOST_ROWS, DueNow, due_now
+from pal_slurm.policy.memory import Memory, memory_of
 from pal_slurm.policy.seams import entitlements
 from pal_slurm.report.why import sentences, why_of
 from pal_slurm.sim.clusters import parse_cluster
@@ -92,7 +98,7 @@ def decided(due: DueNow | None, *jobs: Job, now: float = NOW) -> Mapping[int, De
         for node, slots in zip(job.nodes, job.gpus, strict=True):
             busy[CLUSTER.node_index[node], list(slots)] = False
     seen = snapshot(*jobs, cluster=replace(CLUSTER, gpu_free=busy), now=now)
-    facts = Circumstances(due=due)
+    facts = Circumstances(due=due and due.at(seen, due.debts))
     return {d.job: d for d in plan(seen, KNOWS, compose("pal"), facts).decisions}
 
 
@@ -103,6 +109,135 @@ def test_who_is_owed_most_starts_first_whoever_came_first() -> None:
     made = decided(owed("gavel/hierarchical", *jobs, last), *jobs, last)
     assert made[6].action is Action.START and made[6].rank == 0
     assert sum(d.action is Action.START for d in made.values()) == 2  # nothing stays idle
+
+
+WEEK = 7 * 86_400
+
+
+def test_a_week_old_flood_of_forty_has_its_part_and_no_more_before_a_newcomer() -> None:
+    """On 4 GPUs: the flood runs on the two that are its due, two are free, and the newcomer came a second ago."""
+    many: dict[str, Any] = {"user": "many", "submit": NOW - WEEK, "priority": 9}
+    runs = running(50, {SLOW: (0, 1)}, end=NOW + 9000, start=NOW - 60, account="lab", partitions=("gpu",), **many)
+    flood = [asks(n, "lab", "easy", 1, **many) for n in range(1, 41)]
+    few = [asks(n, "lab", "easy", 1, user="few", submit=NOW - 1) for n in (98, 99)]
+    for name in ("hierarchical", "max-min", "finish-time", "cost-slo", "max-sum"):
+        due = owed(f"gavel/{name}", runs, *flood, *few, fair=FairShares({"lab": 1.0}))
+        made = decided(due, runs, *flood, *few)
+        assert made[98].rank <= 1 and made[98].action is Action.START, name
+    alike = DueNow("gavel/x", ("slow", "fast"), rates={job.key: 1.0 for job in (*flood, *few)},
+                   gpus={("lab", "many"): 2.0, ("lab", "few"): 2.0})  # fmt: skip
+    made = decided(alike, runs, *flood, *few)
+    assert [made[n].action for n in (98, 99)] == [Action.START] * 2
+    assert {made[job.id].action for job in flood} == {Action.WAIT}
+
+
+def test_a_flood_that_runs_nothing_gets_one_gpu_before_the_newcomer_and_not_all() -> None:
+    flood = [asks(n, "lab", "easy", 1, user="many", submit=NOW - WEEK) for n in range(1, 41)]
+    few = [asks(n, "lab", "easy", 1, user="few", submit=NOW - 1) for n in (97, 98, 99)]
+    due = owed("gavel/hierarchical", *flood, *few, fair=FairShares({"lab": 1.0}))
+    starts = {n for n, d in decided(due, *flood, *few).items() if d.action is Action.START}
+    assert len(starts) == 4 and 97 in starts
+    several = {("lab", "many"): 2.0, ("lab", "few"): 2.0}
+    starts = {n for n, d in decided(replace(due, gpus=several), *flood, *few).items() if d.action is Action.START}
+    assert len(starts & {97, 98, 99}) == 2  # turn by turn, each his part
+
+
+def test_a_held_job_gathers_no_debt() -> None:
+    """Held for a week, looked at each hour; then let go."""
+    held = asks(1, "big", "easy", 2, submit=NOW - WEEK, why=Waits.HELD)
+    debts = NO_DEBTS
+    for hour in range(0, WEEK, 3600):
+        debts = debts.after(snapshot(held, cluster=CLUSTER, now=NOW - WEEK + hour))
+    free = replace(held, why=Waits.BEGIN)
+    other = asks(2, "big", "easy", 2, submit=NOW - 300, user="v")
+    due = DueNow("gavel/max-min", rates={free.key: 1.0, other.key: 1.0}).at(
+        snapshot(free, other, cluster=CLUSTER), debts
+    )
+    assert due.owed_s(free, NOW) == 0.0 and due.owed_s(other, NOW) == 300.0
+    later = due.at(snapshot(free, cluster=CLUSTER, now=NOW + 50), due.debts)
+    assert later.owed_s(free, NOW + 50) == 50.0
+
+
+@pytest.mark.parametrize(
+    "kept",
+    [
+        {"why": Waits.HELD}, {"why": Waits.LIMIT}, {"why": Waits.BLOCKED}, {"why": Waits.NEVER},
+        {"dependency": "afterok:9"},
+    ],
+    ids=lambda kept: next(iter(kept)) + str(next(iter(kept.values())))[:14],
+)  # fmt: skip
+def test_only_time_counts_in_which_a_job_could_have_started(kept: dict[str, Any]) -> None:
+    job = asks(1, "big", submit=NOW - 5000)
+    look: dict[int, Job] = {-5000: job, -4000: job, -3900: replace(job, **kept), -1000: replace(job, **kept), -900: job}
+    debts = NO_DEBTS
+    for at, seen in look.items():
+        debts = debts.after(snapshot(seen, cluster=CLUSTER, now=NOW + at))
+    assert NOW - debts.waits_since(job) == pytest.approx(1100 + 900)  # before, and since
+    due = owed("gavel/max-min", replace(job, **kept), asks(2, "big"))
+    assert job.key not in due.shares  # nor has it a part of what there is
+    made = decided(due, replace(job, **kept), asks(2, "big"))
+    assert made[2].rank == 0
+
+
+def test_what_a_user_let_pass_by_itself_costs_his_large_job_nothing() -> None:
+    """His large job came first; a small one of his that came later filled a hole."""
+    large = asks(1, "big", "easy", 4, submit=NOW - 5000)
+    small = running(2, {SLOW: (0,)}, start=NOW - 10, submit=NOW - 100, account="big", partitions=("gpu",))
+    older = replace(small, submit=NOW - 9000)
+    for ran, since in ((small, NOW - 5000), (older, NOW - 10)):
+        debts = NO_DEBTS.after(snapshot(large, ran, cluster=CLUSTER))
+        assert debts.in_line_since(large) == since
+        assert debts.after(snapshot(large, cluster=CLUSTER, now=NOW + 5)).in_line_since(large) == since  # it ended
+
+
+def test_debts_outlive_pald_and_what_is_no_debt_is_none() -> None:
+    held = asks(1, "big", submit=NOW - 500, why=Waits.HELD)
+    ran = running(2, {SLOW: (0,)}, start=NOW - 10, account="big")
+    seen = snapshot(held, ran, cluster=CLUSTER)
+    memory = plan(seen, KNOWS, compose("pal"), Circumstances(due=DueNow("gavel/cost").at(seen, NO_DEBTS))).memory
+    assert memory.debts.waited == {held.key: 0.0} and memory.debts.served
+    again = memory_of(json.loads(json.dumps(memory.plain())))
+    assert again == memory
+    wrongs: list[object] = [{"served": [[1, 2, 3, 4]]}, {"waited": [["x"]]}, {"since": [[1, 2, "x"]]}, {"at": "x"}, []]
+    for wrong in wrongs:
+        plain = memory.plain()
+        debts = plain["debts"]
+        assert isinstance(debts, dict)
+        plain["debts"] = {**debts, **wrong} if isinstance(wrong, dict) else wrong
+        assert memory_of(plain) == Memory()
+
+
+def wish(hours: float) -> float:
+    return NOW + 3600.0 * hours
+
+
+def test_who_claims_a_deadline_for_everything_gets_nothing_of_anothers() -> None:
+    """pal:by costs its user nothing: it divides anew what is his own, and others are owed what they were."""
+    honest = [asks(n, "lab", "fussy", user="honest", submit=NOW - 500) for n in range(1, 5)]
+    greedy = [asks(n, "lab", "fussy", user="greedy", submit=NOW - 500) for n in range(5, 9)]
+    fair = FairShares({"lab": 1.0})
+    before = owed("gavel/cost-slo", *honest, *greedy, fair=fair)
+    claims = replace(fair, wishes={job.id: wish(3) for job in greedy})
+    after = owed("gavel/cost-slo", *honest, *greedy, fair=claims)
+    for job in honest:
+        assert after.shares[job.key] == before.shares[job.key] and after.rates[job.key] == before.rates[job.key]
+    assert after.gpus == before.gpus
+    made, plainly = decided(after, *honest, *greedy), decided(before, *honest, *greedy)
+    assert {j.id for j in honest if made[j.id].action is Action.START} == {
+        j.id for j in honest if plainly[j.id].action is Action.START
+    }
+    assert [made[job.id].rank for job in honest] == [plainly[job.id].rank for job in honest]
+    kept = owed("gavel/cost-slo", *honest, *greedy, fair=replace(fair, deadlines=claims.wishes))
+    assert any(
+        kept.rates[job.key] < before.rates[job.key] for job in honest
+    )  # what --deadline can, for Slurm ends late ones
+
+
+def test_a_claim_says_which_of_his_own_jobs_comes_first() -> None:
+    his = [asks(n, "lab", "fussy", 2, user="one", submit=NOW - 500) for n in (1, 2, 3)]
+    due = owed("gavel/cost-slo", *his, fair=FairShares({"lab": 1.0}, wishes={3: wish(5.5)}))
+    assert decided(due, *his)[3].rank == 0
+    assert decided(owed("gavel/cost-slo", *his, fair=FairShares({"lab": 1.0})), *his)[1].rank == 0
 
 
 def test_nobody_waits_over_ten_times_as_long_as_one_that_is_owed_all_its_time() -> None:
@@ -133,6 +268,7 @@ def test_why_says_what_a_job_is_owed_and_by_whose_weight() -> None:
         "By gavel/hierarchical it is owed" in told
         and "big weighs 0.75" in told
         and "s of its best GPUs by then" in told
+        and "u is owed 4 GPUs there and had 0" in told
     )
 
 
@@ -167,6 +303,12 @@ def test_what_was_owed_of_other_models_counts_for_none() -> None:
     for pools in (("slow",), ("fast", "slow"), ("old", "slow", "fast")):  # nodes came, went or were renamed since
         due = DueNow("gavel/cost", pools, {job.key: (*([0.0] * (len(pools) - 1)), 1.0)}, {job.key: 1.0})
         assert decided(due, busy, job)[1].action is Action.START
+
+
+def test_who_begins_later_has_no_part_until_then() -> None:
+    later = asks(1, "big", lease=Lease(NOW + 60, Request(), not_before=NOW + 9000))
+    due = owed("gavel/max-min", later, asks(2, "big"))
+    assert later.key not in due.shares and decided(due, later, asks(2, "big"))[2].rank == 0
 
 
 def test_who_asked_for_a_later_begin_did_not_wait_until_then() -> None:

@@ -60,8 +60,9 @@ def test_deadlines_are_those_that_slurm_tells() -> None:
     assert read_deadlines(told) == {12: 1_800_000_000}
 
 
-def test_without_slurmdbd_everybody_counts_the_same_and_deadlines_stand(tmp_path: Path) -> None:
+def test_without_slurmdbd_no_weights_are_told_and_deadlines_stand(tmp_path: Path) -> None:
     for name, body in (("sacctmgr", "echo refused >&2; exit 1"), ("squeue", "printf '%-12s%-24s\\n' 7 1800000000")):
         (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
         (tmp_path / name).chmod(0o755)
-    assert fair_shares(Commands(tmp_path), "c") == FairShares(deadlines={7: 1_800_000_000})
+    told = FairShares(deadlines={7: 1_800_000_000}, untold="sacctmgr failed: refused")
+    assert fair_shares(Commands(tmp_path), "c") == told

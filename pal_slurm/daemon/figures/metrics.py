@@ -36,6 +36,8 @@ class Metrics:
         week = "GPU seconds that the moves of seven days lost, and brought as far as it was measured."
         self.week = Gauge("pal_moves_gpu_seconds", week, ["what"], registry=r)
         self.stopped = Gauge("pal_moves_stopped", "1: moves cost more than they brought, and have stopped.", registry=r)
+        untold = "1: Slurm does not tell the weights of accounts; the last that it told stand."
+        self.untold = Gauge("pal_weights_untold", untold, registry=r)
         self.dropped = Gauge("pal_hints_dropped", "Jobs in the queue whose comment can't be trusted.", registry=r)
         self.unread = Gauge("pal_records_unread", "Records of the queue that could not be understood.", registry=r)
         self.known = Gauge("pal_scores_known_ratio", "Scores known and fresh, of all classes and GPUs.", registry=r)
@@ -57,6 +59,7 @@ class Metrics:
             self.dropped.set(report.dropped_hints)
             self.unread.set(report.unread)
             self.known.set(report.scores_known)
+            self.untold.set(report.untold)
         self.moving.set(report.moving)
         for ending, n in report.moved.items():
             self.moves.labels(ending).inc(n)

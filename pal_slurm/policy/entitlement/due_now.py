@@ -1,22 +1,25 @@
 """What each job of a queue is owed now, where pald follows an entitlement. In: a snapshot, weights. Out: DueNow.
 
-Nobody is stopped for another's share: who is owed most starts first, and of the pools he takes one of which he is owed
-something. A debt is the share of his best GPUs' time that he is owed, for as long as he has waited: so nothing need be
-remembered. Who is owed nothing has a small debt too, or a busy queue would never come to him.
+Nobody is stopped for another's share: users who have fewer GPUs than they are owed come first, and of the pools a job
+takes one of which it is owed something. Among those users the first job of each comes by its debt: the share of its
+best GPUs' time that it is owed, for as long as it has waited for that (debts.py). Who is owed nothing has a small debt
+and a small share too, or a busy queue would never come to him.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pal_slurm.model import NO_SHARES, Due, FairShares, FloatArray, Job, JobRef, Knowledge, Snapshot
-from pal_slurm.policy.entitlement.division import Division
+from pal_slurm.policy.entitlement.debts import NO_DEBTS, Debts, Person, could_start, person
+from pal_slurm.policy.entitlement.division import Division, Shares
 from pal_slurm.policy.entitlement.water_filling import Entities
 from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.patience.choosy import SHARE
@@ -26,9 +29,11 @@ from pal_slurm.policy.pools.choice import UNKNOWN_S, PoolMap
 if TYPE_CHECKING:
     from pal_slurm.policy.seams import Entitlement, Order, Progress
 
-LEAST = 0.1  # of the debt of one that is owed all its time: nobody waits over ten times as long as such a one
+LEAST = 0.1  # of an equal part, and of the debt of one that is owed all its time: so much everybody is owed
 MOST_ROWS = 4096  # jobs that are reckoned with, the first of each user; the others are owed the least
 CHEAPEST = 0.01  # of the dearest price: no GPU is for nothing
+SHORT, SERVED, NOT_NOW = 0.0, 1.0, 2.0  # whose user has less than he is owed; who has; who can't start
+Standing = tuple[float, float, float]  # what comes first in the order: the least
 
 
 @dataclass(frozen=True)
@@ -39,28 +44,87 @@ class DueNow:
     rates: Mapping[JobRef, float] = field(default_factory=dict)  # what that is of its best speed
     fair: FairShares = NO_SHARES
     note: str = ""
+    gpus: Mapping[Person, float] = field(default_factory=dict)  # that each user is owed, of whatever model
+    least: float = 0.0  # that he is owed at least
+    claims: Mapping[JobRef, float] = field(default_factory=dict)  # `rates` of those whose user said pal:by, with that
+    debts: Debts = NO_DEBTS
+    seen: Snapshot | None = field(default=None, compare=False, repr=False)  # the queue as it is now
+
+    def at(self, seen: Snapshot, debts: Debts) -> DueNow:
+        """The same for this queue; `debts` are those of the last plan."""
+        return replace(self, debts=debts.after(seen), seen=seen)
 
     def owed_s(self, job: Job, now: float) -> float:
-        own = job.lease.not_before if job.lease else None  # who says --begin does not wait until then
-        waited_s = max(0.0, now - max(job.since or job.submit, own or 0))
-        return waited_s * max(LEAST, self.rates.get(job.key, 0.0))
+        return max(0.0, now - self.debts.in_line_since(job)) * max(LEAST, self.rates.get(job.key, 0.0))
 
     def told(self, job: Job, now: float) -> Due:
-        shares = self.shares.get(job.key, ())
-        parts = self.fair.of_account(job) * self.fair.inside(job)
-        return Due(self.entitlement, owner_of(job), parts, self.pools, shares, self.owed_s(job, now))
+        fair, who = self.fair, person(job)
+        parts = fair.of_account(job) * fair.inside(job)
+        return Due(
+            self.entitlement, owner_of(job), parts, self.pools, self.shares.get(job.key, ()), self.owed_s(job, now),
+            job.user, self.owed_gpus(who) if self.gpus else None, self._had[who], fair.asked, bool(fair.untold),
+        )  # fmt: skip
+
+    def owed_gpus(self, who: Person) -> float:
+        return max(self.least, self.gpus.get(who, 0.0))
+
+    @cached_property
+    def _had(self) -> Counter[Person]:
+        had: Counter[Person] = Counter()
+        for job in () if self.seen is None else self.seen.running:
+            had[person(job)] += sum(map(len, job.holds))
+        return had
+
+    def places(self, order: Order, released: Collection[int]) -> dict[int, Standing]:
+        """Where each job stands, by its id; `released`: who is as good as running."""
+        found: dict[int, Standing] = {}
+        lines: dict[Person, list[Job]] = defaultdict(list)
+        had, now = self._had.copy(), 0.0 if self.seen is None else self.seen.taken
+        for job in () if self.seen is None else self.seen.pending:
+            if not job.gpu_job:
+                found[job.id] = (SHORT, 0.0, -LEAST * max(0.0, now - self.debts.waits_since(job)))
+            elif job.id in released:
+                had[person(job)] += _gpus(job)
+            elif could_start(job, now):
+                lines[person(job)].append(job)
+            else:
+                found[job.id] = (NOT_NOW, 0.0, 0.0)
+        for who, line in lines.items():
+            found.update(self._in_line(line, order, had[who], max(self.owed_gpus(who), 1e-9), now))
+        return found
+
+    def _in_line(
+        self, line: list[Job], order: Order, had: int, owed: float, now: float
+    ) -> Iterator[tuple[int, Standing]]:
+        """One user's. What he claims for some of them says which comes first of his own, and nothing more."""
+        debts = {job.id: self.owed_s(job, now) for job in line}
+        most = max(debts.values())
+
+        def urgency(job: Job) -> tuple[float, ...]:
+            rate = max(LEAST, self.rates.get(job.key, 0.0))
+            return (-debts[job.id] / rate * max(LEAST, self.claims.get(job.key, rate)), *order.key(job, None))
+
+        ahead = had
+        for number, job in enumerate(sorted(line, key=urgency)):
+            if ahead >= owed:
+                yield job.id, (SERVED, ahead / owed, 0.0 if number else -most)
+            else:
+                yield job.id, (SHORT, number / owed, 0.0 if number else -most)
+            ahead += _gpus(job)
 
 
 @dataclass(frozen=True)
 class OwedFirst:
     """An order of its own, over another."""
 
-    due: DueNow
+    places: Mapping[int, Standing]
     base: Order
-    now: float
 
     def key(self, job: Job, progress: Progress | None) -> tuple[float, ...]:
-        return (-self.due.owed_s(job, self.now), *self.base.key(job, progress))
+        return (*self.places.get(job.id, LAST), *self.base.key(job, progress))
+
+
+LAST: Standing = (NOT_NOW, 0.0, 0.0)
 
 
 def owner_of(job: Job) -> str:
@@ -95,23 +159,58 @@ def due_now(
     division = Division(
         by_pool,
         np.array(pools.gpus_of_kind),
-        np.array([float((job.shape or job.roughly).least_gpus or 1) for job in jobs]),
+        np.array([float(_width(job)) for job in jobs]),
         np.array([fair.of_account(job) * fair.inside(job) for job in jobs]),
         steps=rest,
         age_s=np.array([max(0.0, now - job.submit) for job in jobs]),
         isolated_s=np.array([_ran_s(job, now) for job in jobs]),
-        left_s=np.array([_left_s(job, now, fair) for job in jobs]),
+        left_s=np.array([fair.deadlines.get(job.id, math.inf) - now for job in jobs]),
         prices=_prices(seen, knowledge, pools),
         entity=np.array([names.index(owner_of(job)) for job in jobs]),
         names=tuple(str(job.id) for job in jobs),
     )
-    owed = entitlement.shares(division, Entities(np.array([of_account[name] for name in names])))
+    owners = Entities(np.array([of_account[name] for name in names]))
+    owed = entitlement.shares(division, owners)
+    share, claims = owed.share, dict[JobRef, float]()
+    if claimants := {person(job) for job in jobs if _sooner(job, fair)}:
+        wished = np.array([_by(job, fair) - now for job in jobs])
+        claimed = entitlement.shares(replace(division, left_s=wished), owners)
+        share, claims = _within_their_own(jobs, claimants, owed, claimed)
     told = {job.key: i for i, job in enumerate(jobs)}
-    shares = {key: tuple(owed.share[i].tolist()) for key, i in told.items()}
+    gpus: dict[Person, float] = defaultdict(float)
+    for job, of_time in zip(jobs, owed.share.sum(axis=1).tolist(), strict=True):
+        gpus[person(job)] += _width(job) * of_time
     return DueNow(
-        entitlement.name, tuple(pools.kinds), shares, {key: float(owed.rate[i]) for key, i in told.items()}, fair,
-        owed.note,
+        entitlement.name, tuple(pools.kinds), {key: tuple(share[i].tolist()) for key, i in told.items()},
+        {key: float(owed.rate[i]) for key, i in told.items()}, fair, owed.note, dict(gpus),
+        LEAST * sum(pools.gpus_of_kind) / len(gpus), claims,
     )  # fmt: skip
+
+
+def _sooner(job: Job, fair: FairShares) -> bool:
+    return job.id in fair.wishes and _by(job, fair) < fair.deadlines.get(job.id, math.inf)
+
+
+def _by(job: Job, fair: FairShares) -> float:
+    """When it is to be done, by its user's word too: the first of the two."""
+    return min(fair.wishes.get(job.id, math.inf), fair.deadlines.get(job.id, math.inf))
+
+
+def _within_their_own(
+    jobs: list[Job], claimants: Collection[Person], owed: Shares, claimed: Shares
+) -> tuple[FloatArray, dict[JobRef, float]]:
+    """pal:by costs its user nothing. So it divides anew what is his, and takes from nobody else (P12)."""
+    has, would = Counter[Person](), Counter[Person]()
+    of_time = zip(jobs, owed.share.sum(axis=1).tolist(), claimed.share.sum(axis=1).tolist(), strict=True)
+    for job, plainly, by_claims in of_time:
+        has[person(job)] += _width(job) * plainly
+        would[person(job)] += _width(job) * by_claims
+    share, claims = owed.share.copy(), dict[JobRef, float]()
+    for i, job in enumerate(jobs):
+        if (who := person(job)) in claimants:
+            part = min(1.0, has[who] / would[who]) if would[who] > 0 else 1.0
+            share[i], claims[job.key] = claimed.share[i] * part, float(claimed.rate[i] * part)
+    return share, claims
 
 
 def _jobs(seen: Snapshot) -> Iterator[tuple[Job, int]]:
@@ -120,8 +219,8 @@ def _jobs(seen: Snapshot) -> Iterator[tuple[Job, int]]:
         if job.gpu_job:
             yield job, 1
     for job in seen.pending:
-        if job.gpu_job and not job.dependency:
-            yield job, min(len(job.array_tasks) or 1, job.array_limit or MOST_ROWS)
+        if job.gpu_job and could_start(job, seen.taken):
+            yield job, _tasks(job)
 
 
 def _as_many(rows: list[tuple[Job, int, tuple[float, ...]]]) -> list[tuple[Job, int, tuple[float, ...]]]:
@@ -143,6 +242,19 @@ def _as_many(rows: list[tuple[Job, int, tuple[float, ...]]]) -> list[tuple[Job, 
     return found
 
 
+def _width(job: Job) -> int:
+    return (job.shape or job.roughly).least_gpus or 1
+
+
+def _gpus(job: Job) -> int:
+    return _width(job) * _tasks(job)
+
+
+def _tasks(job: Job) -> int:
+    """That may run at once."""
+    return min(len(job.array_tasks) or 1, job.array_limit or MOST_ROWS)
+
+
 def _ran_s(job: Job, now: float) -> float:
     return 0.0 if job.pending or job.start is None else max(0.0, now - job.start)
 
@@ -151,11 +263,6 @@ def _rest_s(job: Job, now: float, of_limit: float | None) -> float:
     """Of work on its best GPUs, as far as its limit tells; who has run longer than that goes on for a minute."""
     whole = (job.time_limit_s or UNKNOWN_S) * (SHARE if of_limit is None else of_limit)
     return max(60.0, whole - _ran_s(job, now))
-
-
-def _left_s(job: Job, now: float, fair: FairShares) -> float:
-    """Until its deadline."""
-    return fair.deadlines.get(job.id, math.inf) - now
 
 
 def _prices(seen: Snapshot, knowledge: Knowledge, pools: PoolMap) -> FloatArray:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import FairShares
 from pal_slurm.slurm.commands.run import Commands
-from pal_slurm.words import digits
+from pal_slurm.words import digits, plain
 
 ROOT = "root"
 DEEPEST = 64  # a tree that is deeper goes round in a ring
@@ -22,14 +22,15 @@ DEADLINES = ("-a", "-h", "-t", "PENDING,RUNNING", "-O", "JobId:12,Deadline:24")
 
 
 def fair_shares(commands: Commands, cluster: str) -> FairShares:
-    """Neutral without slurmdbd; deadlines are slurmctld's own, so they are known all the same."""
+    """`untold` without slurmdbd; deadlines are slurmctld's own, so they are known all the same."""
+    tree, qos, untold = b"", b"", ""
     try:
         tree = commands.read("sacctmgr", (*TREE, "where", f"cluster={cluster}"))
         qos = commands.read("sacctmgr", QOS)
-    except SlurmUnavailable:
-        tree, qos = b"", b""
-    told = read_tree(tree)
-    return FairShares(told.accounts, told.users, read_qos(qos), read_deadlines(commands.read("squeue", DEADLINES)))
+    except SlurmUnavailable as error:
+        untold = plain(str(error))
+    told, deadlines = read_tree(tree), read_deadlines(commands.read("squeue", DEADLINES))
+    return FairShares(told.accounts, told.users, read_qos(qos), deadlines, untold=untold)
 
 
 def read_tree(answer: bytes) -> FairShares:
