@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from hashlib import sha256
 from statistics import median
 
 from pal_slurm.daemon.same import held_to_models
@@ -83,4 +84,6 @@ class Observer:
             step_time=predict(app, got, cluster, knowledge.scores) if sat else None,
             slurm_step_time=slurm_step_time,
             user=job.user,
+            limit_s=job.time_limit_s,
+            named=sha256(job.name.encode("utf-8", "replace")).hexdigest()[:16] if job.name else None,
         )

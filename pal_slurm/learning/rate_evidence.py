@@ -1,14 +1,15 @@
 """What jobs and nights showed of GPU models. In: the store, which model sits where. Out: RateEvidence.
 
 Step times of pal-probe first: usual paces by user and shape, held against each other where GPUs and nodes are as many.
-Where an application tells no steps: run times of a user's repeated jobs of as many GPUs, with the doubt they deserve.
+Where an application tells no steps: run times of a user's repeated jobs (of one name, time limit and number of GPUs),
+with the doubt they deserve.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from math import log
+from math import inf, log
 from statistics import median
 
 from pal_slurm.learning.rates import (
@@ -29,7 +30,10 @@ from pal_slurm.store.votes import UserApp, VoteRepo
 DAY_S = 86_400.0
 RUNS_S, NIGHTS = 30 * DAY_S, 30  # as far back
 LEAST_S = 60.0  # a shorter run was a test, or failed
+CUT_OFF = 0.98  # of its limit: a longer run did not end by itself
 MOST_RUNS = 20_000  # as many of each user, so that nobody's many jobs push out those of others
+
+Kind = tuple[int, int, int | None, str | None]  # GPUs, nodes, time limit, name: of jobs that are alike
 
 
 def evidence_of(store: Store, cluster: Cluster, name: str, now: float) -> RateEvidence:
@@ -66,16 +70,16 @@ def _by_steps(mine: UserApp, names: Mapping[str, str]) -> RatesShown:
 
 
 def _by_runs(outcomes: Sequence[JobOutcome], cluster: Cluster) -> Mapping[tuple[str, str], RatesShown]:
-    times: dict[tuple[str, str], dict[tuple[int, int], dict[str, list[float]]]] = defaultdict(lambda: defaultdict(dict))
+    times: dict[tuple[str, str], dict[Kind, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(dict))
     for o in outcomes:
         model = _model_of(o, cluster)
-        if model and o.app and o.user and o.end is not None:
-            shape = (sum(map(len, o.gpus)), len(o.nodes))
-            times[o.app, o.user][shape].setdefault(model, []).append(log(o.end - o.start))
+        if model and o.app and o.user and o.end is not None and o.end - o.start < CUT_OFF * (o.limit_s or inf):
+            alike = (sum(map(len, o.gpus)), len(o.nodes), o.limit_s, o.named)
+            times[o.app, o.user][alike].setdefault(model, []).append(log(o.end - o.start))
     found = {}
-    for key, shapes in times.items():
+    for key, kinds in times.items():
         edges: list[Edge] = []
-        for models in shapes.values():
+        for models in kinds.values():
             levels = {m: (median(of), RUN_VAR / len(of)) for m, of in models.items() if len(of) >= LEAST_RUNS}
             edges += edges_between(levels, "runs")
         found[key] = RatesShown(tuple(edges))

@@ -29,6 +29,8 @@ class JobOutcome:
     step_time: float | None = None  # predicted for what it got
     slurm_step_time: float | None = None  # predicted for what Slurm itself would have chosen
     user: str = ""  # empty: not known
+    limit_s: int | None = None  # of time; None: it has none, or nobody knows
+    named: str | None = None  # what its name comes to: repeated jobs have the same
 
     @property
     def ref(self) -> JobRef:

@@ -28,7 +28,7 @@ from sqlalchemy.schema import SchemaItem
 from pal_slurm.model import Decision, EditKind, Request
 from pal_slurm.store.rows import Json
 
-HEAD = "0007"  # the newest migration; a test holds it against Alembic's own answer
+HEAD = "0008"  # the newest migration; a test holds it against Alembic's own answer
 
 metadata = MetaData(
     naming_convention={
@@ -291,6 +291,8 @@ outcomes = new_table(
     Column("as_pinned", Boolean),  # null: it was not pinned
     Column("step_time", Double),  # predicted for what it got
     Column("slurm_step_time", Double),  # predicted for what Slurm itself would have chosen
+    Column("limit_s", Integer),  # of time; null: none, or an older pald did not write it down
+    Column("named", String(16)),  # a digest of its name: jobs that are repeated have the same; null: as before
     Index(None, "cluster", "start"),
 )
 state = new_table(

@@ -96,14 +96,14 @@ def mixed(release: str) -> Iterator[Minicluster]:
     cluster.down()
 
 
-def got(cluster: Minicluster) -> Mapping[str, Got]:
+def got(cluster: Minicluster, lines: Mapping[str, Line] = LINES) -> Mapping[str, Got]:
     """What every line gets, a few at a time; of an array its tasks together."""
     found = {}
-    names = list(LINES)
+    names = list(lines)
     for first in range(0, len(names), BATCH):
-        jobs = {name: cluster.submit(*LINES[name].options) for name in names[first : first + BATCH]}
+        jobs = {name: cluster.submit(*lines[name].options) for name in names[first : first + BATCH]}
         for name, job in jobs.items():
-            tasks = 2 if "--array" in LINES[name].options[0] else 1
+            tasks = 2 if "--array" in lines[name].options[0] else 1
             wait_for(lambda job=job, n=tasks: len(_running(cluster, job)) >= n, f"{name} runs", within=60)  # type: ignore[misc]
         with backend_of(cluster, "cli") as slurm:
             running = slurm.snapshot().running
@@ -118,14 +118,14 @@ def got(cluster: Minicluster) -> Mapping[str, Got]:
 def test_with_pald_and_without_every_line_gets_what_it_asks_for(mixed: Minicluster, tmp_path: Path) -> None:
     mixed.reset()
     without = got(mixed)
-    wrong = {name: where for name, where in without.items() if not _fits(LINES[name], where, LINES[name].nodes)}
+    wrong = {name: where for name, where in without.items() if not fits(LINES[name], where, LINES[name].nodes)}
     assert wrong == {}, "Slurm alone"
     with Pald(mixed, tmp_path, SETTINGS) as pald:
         assert pald.once() == 0
         pald.start()
         with_pald = got(mixed)
     allowed = {name: line.nodes if line.pald is None else line.pald for name, line in LINES.items()}
-    wrong = {name: where for name, where in with_pald.items() if not _fits(LINES[name], where, allowed[name])}
+    wrong = {name: where for name, where in with_pald.items() if not fits(LINES[name], where, allowed[name])}
     assert wrong == {}, f"{mixed.release}, with pald"
     dearer = {
         name: (without[name][2:], with_pald[name][2:]) for name in LINES if without[name][2:] != with_pald[name][2:]
@@ -134,7 +134,7 @@ def test_with_pald_and_without_every_line_gets_what_it_asks_for(mixed: Miniclust
     assert with_pald["one model for all nodes"].nodes in (V, A)
 
 
-def _fits(line: Line, got: Got, allowed: set[str]) -> bool:
+def fits(line: Line, got: Got, allowed: set[str]) -> bool:
     return got.nodes <= allowed and got.gpus == line.gpus
 
 

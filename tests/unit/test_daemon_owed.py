@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import pytest
 
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import FairShares
+from pal_slurm.policy.entitlement.division import Division, Shares
+from pal_slurm.policy.entitlement.water_filling import Entities
+from pal_slurm.policy.seams import Entitlement
+from pal_slurm.policy.solving import Lack, NoAnswer
 from pal_slurm.report.text import clock
 from pal_slurm.report.why import sentences
 from tests.simpald import START, House
@@ -110,3 +115,35 @@ def test_weights_stay_while_slurmdbd_is_away_and_pald_says_since_when(make_house
     told = " ".join(sentences(house.pald.pald.cycle.books.decisions.of_job(late)[0]))
     assert f"(as of {clock(known)}: Slurm has not told since)" in told
     assert house.state(takes) == "RUNNING"
+
+
+@dataclass
+class Slow:
+    """An entitlement whose solver has an answer now and then."""
+
+    real: Entitlement
+    answers: list[bool]
+    name: str = "gavel/hierarchical"
+
+    def shares(self, division: Division, owners: Entities) -> Shares:
+        if self.answers.pop(0) if self.answers else False:
+            return self.real.shares(division, owners)
+        raise NoAnswer(Lack.TOO_LATE)
+
+
+def test_a_solver_without_an_answer_leaves_what_was_owed_and_is_counted(make_house: Make) -> None:
+    house = make_house(policy={"name": "gavel/hierarchical"})
+    cycle = house.pald.pald.cycle
+    entitlement = cycle.composition.entitlement
+    assert entitlement is not None
+    cycle.composition = replace(cycle.composition, entitlement=Slow(entitlement, [True]))
+    jobs = [house.submit("--gpus=4", "-t", "20", runs=300, user=f"u{n}") for n in range(3)]
+    house.live(5)
+    found = cycle.books.entitling.found
+    assert found is not None and len(found.rates) == 3
+    jobs += [house.submit("--gpus=4", "-t", "20", runs=300, user="late") for _ in range(3)]
+    house.live(60)
+    assert cycle.books.entitling.found is found and cycle.books.entitling.unanswered >= 1
+    assert any("what they were owed before stands" in note and "times so far" in note for note in house.pald.pald.notes)
+    house.live(700)
+    assert {house.state(job) for job in jobs} == {"COMPLETED"}  # nobody waits for a solver

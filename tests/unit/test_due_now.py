@@ -287,6 +287,17 @@ def test_tasks_of_an_array_are_as_many_jobs_and_who_waits_for_another_job_is_non
     assert blocked.key not in due.shares and due.rates[array.key] < 1.0
 
 
+@pytest.mark.parametrize("name", [name for name in entitlements.names() if name != "none"])
+@pytest.mark.parametrize("heavy", [0.0, 1.0], ids=["nobody weighs anything", "one account weighs nothing"])
+def test_who_weighs_nothing_is_owed_the_least_and_starts_all_the_same(name: str, heavy: float) -> None:
+    jobs = [asks(1, "big", "fussy", 2, user="b"), asks(2, "small", "easy", 2, user="s")]
+    due = owed(name, *jobs, fair=FairShares({"big": heavy, "small": 0.0}))
+    assert all(due.owed_s(job, NOW) > 0 and due.owed_gpus((job.account, job.user)) > 0 for job in jobs)
+    assert {d.action for d in decided(due, *jobs).values()} <= {Action.START, Action.WAIT}
+    late = [replace(job, submit=NOW - 40_000) for job in jobs]
+    assert {d.action for d in decided(due, *late).values()} == {Action.START}
+
+
 @pytest.mark.parametrize("account", ["big", "small"])
 def test_one_users_ten_thousand_jobs_keep_nobody_from_being_reckoned_with(account: str) -> None:
     array = asks(1, "big", array_id=1, array_tasks=tuple(range(10_000)), user="many")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from math import log
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -182,6 +184,21 @@ def test_run_times_of_outcomes_tell_once_there_are_three_on_each_model(store: St
     outcomes.record([ran(12, new, 1000.0), ran(13, new, 5.0)])  # the last failed at once
     assert 2.0 < ratio(rates(store), "x", "ann") < 4.0
     assert rates(store).get("x", "bob").base == {}
+
+
+@pytest.mark.parametrize(
+    ("told", "known"),
+    [({}, True), ({"limit_s": 7200}, True), ({"limit_s": 4000}, False), ({"named": "other"}, False)],
+    ids=["as before", "the same limit", "cut off at their limit", "of another name"],
+)
+def test_run_times_tell_of_jobs_that_are_alike_and_ended_by_themselves(
+    store: Store, told: dict[str, Any], known: bool
+) -> None:
+    old, new = CLUSTER.node_names[0], CLUSTER.node_names[2]
+    alike = {key: value for key, value in told.items() if key == "limit_s"}
+    slow = [replace(ran(i, old, 4000.0), **told) for i in range(3)]
+    OutcomeRepo(store, "c").record([*slow, *(replace(ran(10 + i, new, 1000.0), **alike) for i in range(3))])
+    assert bool(rates(store).get("x", "ann").base) is known
 
 
 def test_nights_of_the_store_give_the_fleets_ratio(store: Store) -> None:

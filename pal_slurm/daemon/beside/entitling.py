@@ -38,6 +38,7 @@ class Entitling:
     fair: FairShares = NO_SHARES
     found: DueNow | None = None
     trouble: str = ""
+    unanswered: int = 0  # divisions for which there was no answer, in its time or at all
     untold: str = ""  # that the weights could not be told
     beside: Beside = field(init=False)
     _asked: float = float("-inf")
@@ -74,7 +75,10 @@ class Entitling:
     @property
     def notes(self) -> tuple[str, ...]:
         """For `palctl status`."""
-        return () if self.found is None else (self.trouble, self.untold)
+        if self.found is None:
+            return ()
+        often = f"; {self.unanswered} times so far" if self.unanswered and self.trouble else ""
+        return (self.trouble + often, self.untold)
 
     def _ask(self, now: float) -> None:
         """Weights that nobody tells stay as they were."""
@@ -103,6 +107,7 @@ class Entitling:
             self.found = due_now(entitlement, round.view, round.knowledge, fair, of_limit)
             trouble = self.found.note
         except (NoAnswer, BadInput) as none:
+            self.unanswered += 1
             trouble = f"what jobs are owed can't be worked out ({plain(str(none))}); what they were owed before stands"
         if trouble and trouble != self.trouble:
             log.warning("policy.entitlement %s: %s", entitlement.name, trouble)
