@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+MOST_DIGITS = 20  # of 64 bits
+
 
 def plain(text: str) -> str:
     """Each character that can't be seen is a blank: escapes, line ends, what turns the direction of writing."""
@@ -16,5 +18,8 @@ def printable(text: bytes | str, most: int = 300) -> str:
 
 
 def digits(text: str | bytes) -> bool:
-    """A whole number as programs write it: `str.isdigit` also takes digits of other scripts, and superscripts."""
-    return text.isascii() and text.isdigit()
+    """A whole number as programs write it: `str.isdigit` also takes digits of other scripts, and superscripts.
+
+    None of Slurm's has more digits; thousands of them Python refuses to read.
+    """
+    return len(text) <= MOST_DIGITS and text.isascii() and text.isdigit()

@@ -46,7 +46,7 @@ def ask(question: Mapping[str, str | int]) -> PaldSaid:
     told = _from_page(page, question) if page else _from_pald(socket_path(), question)
     try:
         heard = msgspec.json.decode(told, type=PaldSaid)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise SlurmUnavailable(f"the answer of {page or socket_path()} is cut off, or of something else") from error
     if heard.error:
         raise BadInput(heard.error)

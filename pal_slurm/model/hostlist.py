@@ -29,6 +29,8 @@ def unfold_hosts(text: str) -> tuple[str, ...] | None:
                 return None
             product = [head + tail for head in product for tail in choices]
         names.update(dict.fromkeys(product))
+        if len(names) > MOST_NAMES:
+            return None
     return tuple(names)
 
 

@@ -96,7 +96,7 @@ class ProbeChild:
     def _parse(self, line: bytes) -> dict[str, Any]:
         try:
             value = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ChildFailed(f"it wrote {plain(line.decode('utf-8', 'replace'), 80)!r}, which is no JSON") from error
         if not isinstance(value, dict):
             raise ChildFailed(f"it wrote {plain(str(value), 80)!r} instead of an object")

@@ -117,6 +117,17 @@ def seconds_of(value: float, unit: str) -> float | None:
     return 1.0 / value if any(word.endswith(rate) for rate in _RATES) else None
 
 
+def number_in(value: object) -> float | None:
+    """None: it is none, or one without an end."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except (ValueError, OverflowError):
+        return None
+    return number if math.isfinite(number) else None
+
+
 def json_of(data: bytes, tool: str) -> Any:
     """Foreign JSON; what stands before and after the object (a tool's own remarks) is cut away."""
     first, last = data.find(b"{"), data.rfind(b"}")

@@ -10,6 +10,7 @@ APP = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")  # the one pattern of appl
 CLASS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,31}")
 JOB = re.compile(r"[0-9]{1,10}(?:_[0-9]{1,10})?")
 LONGEST_SENTENCE = 500
+MOST_DIGITS = 20  # of 64 bits
 
 
 def printable(text: str) -> bool:
@@ -31,5 +32,5 @@ def app_name(text: str) -> str:
 
 
 def digits(text: str) -> bool:
-    """A whole number as programs write it, not in the digits of other scripts."""
-    return text.isascii() and text.isdigit()
+    """A whole number as programs write it: not in the digits of other scripts, nor longer than any that counts."""
+    return len(text) <= MOST_DIGITS and text.isascii() and text.isdigit()

@@ -105,7 +105,7 @@ def read_policy(text: str) -> PolicySpec:
         spec = msgspec.yaml.decode(path.read_bytes(), type=PolicySpec)
     except OSError as exc:
         raise ConfigError(f"{path} can't be read: {exc.strerror}.") from exc
-    except msgspec.DecodeError as exc:
+    except (msgspec.DecodeError, ValueError, RecursionError) as exc:
         raise ConfigError(f"{path}: {exc}.") from exc
     if spec.policy not in policy_names():
         raise ConfigError(f"{path}: there is no policy {spec.policy!r}; choose one of {', '.join(policy_names())}.")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 _ITEM = re.compile(
     r"(?:gres[/:])?(?P<name>gpu|shard|mps)"
     r"(?::(?P<type>[A-Za-z_][A-Za-z0-9_.+-]*|\(null\)))?"
-    r"(?:[:=](?P<count>[0-9]+)(?P<unit>[KMG]?))?"
+    r"(?:[:=](?P<count>[0-9]{1,18})(?P<unit>[KMG]?))?"
     r"(?P<rest>(?:\([^)]*\))*)"
 )
 _INDICES = re.compile(r"\(IDX:([0-9]{1,4}(?:-[0-9]{1,4})?(?:,[0-9]{1,4}(?:-[0-9]{1,4})?)*)\)")

@@ -7,8 +7,9 @@ maintenance reservation, or one that keeps others out, may not.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -30,6 +31,7 @@ _SLOT = re.compile(r"g([0-9]{1,3})")
 _WEIGHT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)[KMGTP]?")
 _MODEL = re.compile(r"gres/gpu:([^:=]+)")
 _SUFFIX = "*~#!%$@^-"
+MOST_GPUS = 1024  # of one node
 
 
 class NodeRecord(msgspec.Struct, array_like=True):
@@ -112,7 +114,7 @@ def to_cluster(
 ) -> Cluster:
     """`held`: devices that jobs say they hold, by node."""
     names = tuple(node.name for node in nodes)
-    kinds = [gres.gpus_in(node.gres) for node in nodes]
+    kinds = [_believed(gres.gpus_in(node.gres)) for node in nodes]
     widths = [sum(item.n for item in items) for items in kinds]
     slots = any(kinds) and all(_is_slotted(items) for items in kinds if items)
     shape = (len(nodes), max(widths, default=0))
@@ -136,17 +138,17 @@ def to_cluster(
     parts, parts_free = _shards(nodes, kinds, free) if slots else (None, None)
     ok = np.array([_may_start(node.state) for node in nodes], dtype=np.bool_)
     ok &= ~_closed(names, reservations, now)
-    cpus = np.array([node.cpus for node in nodes], dtype=np.int32)
+    cpus = _amounts((node.cpus for node in nodes), np.int32)
     racks = [_numbers(level) for level in _levels(names, features, site)]
-    memory = np.array([node.mem_mb for node in nodes], dtype=np.int64)
+    memory = _amounts((node.mem_mb for node in nodes), np.int64)
     return Cluster(
         node_names=names,
         node_ok=ok,
         rack=racks[0],
         cpus=cpus,
-        cpus_free=np.maximum(cpus - np.array([node.cpus_alloc for node in nodes], dtype=np.int32), 0),
+        cpus_free=np.maximum(cpus - _amounts((node.cpus_alloc for node in nodes), np.int32), 0),
         mem_mb=memory,
-        mem_free_mb=np.maximum(memory - np.array([node.mem_alloc_mb for node in nodes], dtype=np.int64), 0),
+        mem_free_mb=np.maximum(memory - _amounts((node.mem_alloc_mb for node in nodes), np.int64), 0),
         features=features,
         partitions=_masks(names, partitions),
         billing={partition.name: _weights(partition.billing) for partition in partitions if partition.billing},
@@ -176,6 +178,16 @@ def _shards(
         for slot, (many, left) in enumerate(devices.shards_of(node.gres, node.gres_used, kinds[row], whole)):
             there[row, slot], open_[row, slot] = many, left
     return there, open_
+
+
+def _believed(items: tuple[gres.Gpus, ...]) -> tuple[gres.Gpus, ...]:
+    """None where they are more than can be in any node."""
+    return items if sum(item.n for item in items) <= MOST_GPUS else ()
+
+
+def _amounts(values: Iterable[int], kind: type[np.signedinteger[Any]]) -> IntArray:
+    most = int(np.iinfo(kind).max)
+    return np.array([min(max(value, 0), most) for value in values], dtype=kind)
 
 
 def _linked(

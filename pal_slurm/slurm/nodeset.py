@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from functools import lru_cache
 
-from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet
+from ClusterShell.NodeSet import RESOLVER_NOGROUP, NodeSet, NodeSetException
 
 from pal_slurm.model.hostlist import unfold_hosts
 
@@ -23,4 +23,8 @@ def expand(text: str) -> frozenset[str]:
 
 def fold(names: Iterable[str]) -> str:
     """`n1 n2 n3` as `n[1-3]`."""
-    return str(NodeSet.fromlist(list(names), resolver=RESOLVER_NOGROUP))
+    names = list(names)
+    try:
+        return str(NodeSet.fromlist(names, resolver=RESOLVER_NOGROUP))
+    except NodeSetException:  # a number that nobody counts with
+        return ",".join(names)

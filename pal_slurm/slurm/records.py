@@ -24,7 +24,7 @@ from pal_slurm.slurm.requests import Demand, asked_of
 
 HOLDS_RESOURCES = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED"})
 MOST_TASKS = 4_000_001  # Slurm's own greatest MaxArraySize
-_TASKS = re.compile(r"([0-9]+)(?:-([0-9]+)(?::([0-9]+))?)?")
+_TASKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?")
 
 
 class JobRecord(msgspec.Struct, array_like=True):
@@ -229,4 +229,6 @@ def read_tasks(text: str) -> tuple[int, ...]:
         if high >= MOST_TASKS or step < 1:
             return ()
         tasks.extend(range(low, high + 1, step))
+        if len(tasks) > MOST_TASKS:
+            return ()
     return tuple(tasks)

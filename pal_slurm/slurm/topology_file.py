@@ -141,7 +141,7 @@ def _from_yaml(path: Path, text: str) -> list[Switch]:
             for entry in msgspec.convert(kinds[kind].get(f"{word}s", []), type=list[dict[str, str]]):
                 _add(blocks, entry.get(word, ""), unfold(entry.get("nodes", "")), where)
         sizes = msgspec.convert(kinds["block"].get("block_sizes", []), type=list[int])
-    except (msgspec.DecodeError, IndexError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError, IndexError) as error:
         raise BadInput(f"{path} is no topology.yaml: {error}") from error
     return _tree(tree) + _blocks(blocks, _sizes([str(size) for size in sizes], where) if sizes else [])
 

@@ -19,7 +19,7 @@ def load(text: str, kind: type[T]) -> T:
     """StoreError when the text is not what that column holds: somebody else wrote it."""
     try:
         return msgspec.json.decode(text, type=kind)
-    except (msgspec.DecodeError, ValueError) as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise StoreError(
             f"a row of the database can't be read as {getattr(kind, '__name__', kind)}: {error}"
         ) from error

@@ -29,7 +29,9 @@ class Checkpoint:
                 state, found = json.loads(self.path.read_text()), "whole"
             except FileNotFoundError:
                 state, found = {}, "none"
-            except ValueError:
+            except (ValueError, RecursionError):
+                state, found = {}, "torn"
+            if not isinstance(state, dict) or not isinstance(state.get("steps", 0), int):
                 state, found = {}, "torn"
             if state.get("run") != self.run:
                 began = 0 if from_zero else int(state.get("steps", 0))

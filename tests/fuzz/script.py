@@ -33,6 +33,11 @@ SETTINGS = {
 }
 
 
+def _number(value: float) -> str:
+    """As short as loses nothing."""
+    return short if float(short := f"{value:g}") == value else repr(value)
+
+
 @dataclass(frozen=True)
 class Submission:
     at: float
@@ -43,7 +48,9 @@ class Submission:
 
     def __str__(self) -> str:
         manners = f" manners={self.manners}" if self.manners else ""
-        return f"{self.at:g} job runs={self.runs:g} user={self.user}{manners} | {shlex.join(self.options)}"
+        return (
+            f"{_number(self.at)} job runs={_number(self.runs)} user={self.user}{manners} | {shlex.join(self.options)}"
+        )
 
 
 @dataclass(frozen=True)
@@ -56,7 +63,7 @@ class Happening:
 
     def __str__(self) -> str:
         where = f"on {self.point}+{self.skip} " if self.point else ""
-        return f"{self.at:g} {where}{shlex.join((self.what, *self.words))}"
+        return f"{_number(self.at)} {where}{shlex.join((self.what, *self.words))}"
 
 
 @dataclass(frozen=True)
@@ -87,10 +94,10 @@ def read(text: str) -> Script:
     jobs: list[Submission] = []
     happenings: list[Happening] = []
     for number, line in enumerate(text.splitlines(), 1):
-        words = shlex.split(line.partition("#")[0] if line.startswith("#") else line)
-        if not words:
-            continue
         try:
+            words = shlex.split(line.partition("#")[0] if line.startswith("#") else line)
+            if not words:
+                continue
             if words[0] == "cluster":
                 setting.update(_pairs(words[1:]))
             elif words[1] == "job":

@@ -77,7 +77,20 @@ def test_node_lists_fold_out(text: str, names: set[str]) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["n[", "n[3-1]", "n[a]", "n[]", "$(id)", "@group", "n[1-999999999]", "n1,", "n 1", "n\n"]
+    "text",
+    [
+        "n[",
+        "n[3-1]",
+        "n[a]",
+        "n[]",
+        "$(id)",
+        "@group",
+        "n[1-999999999]",
+        "n1,",
+        "n 1",
+        "n\n",
+        "a[1-150000],b[1-150000]",
+    ],
 )
 def test_what_is_no_node_list_is_not_guessed_at(text: str) -> None:
     assert expand_hosts(text) is None

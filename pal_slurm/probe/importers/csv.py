@@ -12,7 +12,7 @@ from datetime import UTC, datetime
 from pal_slurm.probe import limits
 from pal_slurm.probe.document import SCOPES, Device
 from pal_slurm.probe.errors import BadInput
-from pal_slurm.probe.foreign import Book, node_name, seconds_of, uuid_of
+from pal_slurm.probe.foreign import Book, node_name, number_in, seconds_of, uuid_of
 from pal_slurm.probe.words import plain
 
 _NEEDED = {"bench", "value", "unit"}
@@ -25,7 +25,10 @@ def read(data: bytes, book: Book) -> None:
     except UnicodeDecodeError as error:
         raise BadInput(f"csv: no UTF-8 at byte {error.start}") from error
     rows = csv.DictReader(io.StringIO(text), strict=True)
-    columns = {name.strip() for name in rows.fieldnames or () if name}
+    try:
+        columns = {name.strip() for name in rows.fieldnames or () if name}
+    except csv.Error as error:
+        raise BadInput(f"csv: line 1: {error}") from error
     if not columns >= _NEEDED or columns - _KNOWN:
         raise BadInput(
             f"csv: line 1: the columns are {', '.join(sorted(columns))}; wanted: {', '.join(sorted(_KNOWN))}"
@@ -54,7 +57,7 @@ def _row(cells: dict[str, str], line: int, book: Book, counts: dict[tuple[str, s
         return
     key = (device.uuid, cells.get("bench", ""))
     counts[key] = counts.get(key, -1) + 1
-    book.run(cells["bench"], [device], scope, seconds, _when(cells.get("when", ""), line, book), counts[key])
+    book.run(cells.get("bench", ""), [device], scope, seconds, _when(cells.get("when", ""), line, book), counts[key])
 
 
 def _device(cells: dict[str, str], line: int, book: Book) -> Device | None:
@@ -73,19 +76,17 @@ def _device(cells: dict[str, str], line: int, book: Book) -> Device | None:
 
 
 def _number(cells: dict[str, str], name: str, line: int) -> float:
-    try:
-        return float(cells.get(name, ""))
-    except ValueError as error:
-        raise BadInput(f"csv: line {line}: {name} {plain(cells.get(name, ''), 40)!r} is no number") from error
+    number = number_in(cells.get(name, ""))
+    if number is None:
+        raise BadInput(f"csv: line {line}: {name} {plain(cells.get(name, ''), 40)!r} is no number")
+    return number
 
 
 def _when(text: str, line: int, book: Book) -> float:
     if not text:
         return book.context.measured_at
-    try:
-        return float(text)
-    except ValueError:
-        pass
+    if (epoch := number_in(text)) is not None:
+        return epoch
     try:
         moment = datetime.fromisoformat(text)
     except ValueError as error:

@@ -12,7 +12,7 @@ from typing import Any
 
 from pal_slurm.probe.document import Device
 from pal_slurm.probe.errors import BadInput
-from pal_slurm.probe.foreign import Book, json_of, node_name, seconds_of
+from pal_slurm.probe.foreign import Book, json_of, node_name, number_in, seconds_of
 from pal_slurm.probe.words import plain
 
 _GPU = re.compile(r"(?P<metric>.*?)[_.:-]?(?:gpu|dev|device)[_.:-]?(?P<index>[0-9]{1,3})")
@@ -41,8 +41,8 @@ def _case(case: dict[str, Any], number: int, book: Book) -> None:
     if str(case.get("result", "")).startswith("fail"):
         book.check(name, "fail", None, f"node {node}: {case.get('fail_reason') or 'failed'}")
         return
-    finished = case.get("job_completion_time_unix")
-    at = float(finished) if isinstance(finished, int | float) else book.context.measured_at
+    told = _number(case.get("job_completion_time_unix"))
+    at = book.context.measured_at if told is None else told
     for variable, value, unit in _values(case):
         seconds = seconds_of(value, unit)
         if seconds is None:
@@ -68,13 +68,13 @@ def _values(case: dict[str, Any]) -> Iterator[tuple[str, float, str]]:
     """(variable, value, unit): `perfvalues` since data version 4, `perfvars` before."""
     values = case.get("perfvalues")
     for key, told in values.items() if isinstance(values, dict) else ():
-        if isinstance(told, list) and len(told) >= 5 and _is_number(told[0]):
-            yield str(key).split(":")[-1], float(told[0]), str(told[4])
+        if isinstance(told, list) and len(told) >= 5 and (value := _number(told[0])) is not None:
+            yield str(key).split(":")[-1], value, str(told[4])
     listed = case.get("perfvars")
     for told in listed if isinstance(listed, list) else ():
-        if isinstance(told, dict) and _is_number(told.get("value")):
-            yield str(told.get("name", "")), float(told["value"]), str(told.get("unit", ""))
+        if isinstance(told, dict) and (value := _number(told.get("value"))) is not None:
+            yield str(told.get("name", "")), value, str(told.get("unit", ""))
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _number(value: object) -> float | None:
+    return None if isinstance(value, str) else number_in(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from pal_slurm.probe.fields import Defects
-from pal_slurm.probe.foreign import Book, node_name, seconds_of
+from pal_slurm.probe.foreign import Book, node_name, number_in, seconds_of
 from pal_slurm.probe.reading import decode
 from pal_slurm.probe.words import plain
 
@@ -31,8 +31,8 @@ def read(data: bytes, book: Book) -> None:
             continue
         node = node_name(record.pop("node", book.context.node), f"superbench: line {number}")
         for name, value in record.items():
-            if isinstance(value, int | float) and not isinstance(value, bool):
-                _metric(name, float(value), node, book)
+            if not isinstance(value, str) and (found := number_in(value)) is not None:
+                _metric(name, found, node, book)
 
 
 def _metric(name: str, value: float, node: str, book: Book) -> None:

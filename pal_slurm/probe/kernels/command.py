@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import shlex
 import subprocess
@@ -22,6 +21,7 @@ from pal_slurm.probe.words import plain
 
 ABOUT = "a program that prints one JSON line per step; argument: its command line"
 _MOST_STEPS = 10**6
+_MOST_SECONDS = 1e9
 
 
 def prepare(target: Target, argument: str) -> Kernel:
@@ -95,12 +95,12 @@ def _told(line: bytes, since: float) -> Done | None:
         return None
     try:
         record = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     seconds, steps = record.get("seconds", record.get("step_time", since)), record.get("steps", 1)
     if "step_time" in record:  # then `seconds`, if it is there, is the time of all of them
         seconds = record["step_time"]
     good = isinstance(seconds, int | float) and isinstance(steps, int) and not isinstance(steps, bool)
-    if not good or not math.isfinite(seconds) or seconds <= 0 or not 0 < steps <= _MOST_STEPS:
+    if not good or not 0 < seconds <= _MOST_SECONDS or not 0 < steps <= _MOST_STEPS:
         raise ProbeError(f"the program printed {plain(line.decode('utf-8', 'replace'), 120)!r}, which is no step")
     return Done(float(seconds), steps)

@@ -113,7 +113,7 @@ def read_sweep(path: Path) -> Sweep:
         grid = msgspec.yaml.decode(raw, type=Grid)
     except OSError as error:
         raise BadInput(f"{path} can't be read: {error.strerror}.") from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, ValueError, RecursionError) as error:
         raise BadInput(f"{path}: {error}.") from error
     specs = []
     for entry in grid.policies:

@@ -27,7 +27,8 @@ TRACE = {
         ("model", "command", "directory", "steps_arg", "needs_data", "total_steps", "scale_factor", "priority", "slo")
     )
 } | {"arrival_s": 9}
-KEY = re.compile(r"\('(?P<model>[^']+)', (?P<scale>[0-9]+)\)")
+KEY = re.compile(r"\('(?P<model>[^']+)', (?P<scale>[0-9]{1,6})\)")
+MOST_THROUGHPUT = 1e12  # steps a second
 
 Speeds = dict[tuple[str, int], dict[str, float]]  # (model, GPUs) -> GPU model -> seconds per step
 
@@ -91,8 +92,8 @@ def read_pairs(path: Path) -> Sharing:
             if not (isinstance(both, list) and len(both) == 2 and all(isinstance(x, int | float) for x in both)):
                 raise BadInput(f"{where}: not two throughputs.")
             mine, theirs = both
-            if not (0 <= mine < math.inf and 0 <= theirs < math.inf):
-                raise BadInput(f"{where}: a throughput is 0 or more, not {mine:g} and {theirs:g}.")
+            if not (0 <= mine < MOST_THROUGHPUT and 0 <= theirs < MOST_THROUGHPUT):
+                raise BadInput(f"{where}: a throughput is 0 to {MOST_THROUGHPUT:g}.")
             other = JobKind(match["model"], int(match["scale"]))
             fits = mine > 0 and theirs > 0 and alone > 0
             beside[Sharers(kind, other, gpu_model)] = alone / mine if fits else math.inf
@@ -103,7 +104,7 @@ def _entries(path: Path) -> Iterator[tuple[str, JobKind, float, dict[str, object
     """GPU model, job type, its throughput alone, and all that is told of it."""
     try:
         raw = msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, dict[str, object]]])
-    except (OSError, msgspec.DecodeError) as exc:
+    except (OSError, ValueError, RecursionError, msgspec.DecodeError) as exc:
         raise BadInput(f"{path} is not Gavel's throughput table: {exc}") from exc
     for gpu_model, jobs in raw.items():
         if gpu_model.endswith("_unconsolidated"):
@@ -111,7 +112,7 @@ def _entries(path: Path) -> Iterator[tuple[str, JobKind, float, dict[str, object
         for key, entry in jobs.items():
             match = KEY.fullmatch(key)
             alone = entry.get("null")
-            if match is None or not isinstance(alone, int | float):
+            if match is None or not isinstance(alone, int | float) or not 0 <= alone < MOST_THROUGHPUT:
                 raise BadInput(f"{path}, {gpu_model}, {key[:60]}: not a job type with a throughput of its own.")
             yield gpu_model, JobKind(match["model"], int(match["scale"])), float(alone), entry
 

@@ -22,9 +22,10 @@ from pal_slurm.sim.workload import Source, Work, Workload, workload
 COLUMNS = ("JobID", "Submit", "Start", "End", "User")
 GPU_COLUMNS = ("AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")  # the first that tells is believed
 COMMAND = "sacct -a -X -P -S now-30days -o JobID,Submit,Start,End,AllocTRES,NodeList,Partition,User,Comment,Timelimit"
-_GPUS = re.compile(r"(?:^|,)(?:gres/)?gpu(?:=|:)([0-9]+)")
-_TYPED = re.compile(r"(?:^|,)(?:gres/)?gpu:[A-Za-z][\w.+-]*(?:=|:)([0-9]+)")
-_LIMIT = re.compile(r"(?:([0-9]+)-)?([0-9]+):([0-9]+):([0-9]+)|([0-9]+):([0-9]+)|([0-9]+)")
+_GPUS = re.compile(r"(?:^|,)(?:gres/)?gpu(?:=|:)([0-9]{1,9})")
+_TYPED = re.compile(r"(?:^|,)(?:gres/)?gpu:[A-Za-z][\w.+-]*(?:=|:)([0-9]{1,9})")
+_N = "([0-9]{1,9})"
+_LIMIT = re.compile(f"(?:{_N}-)?{_N}:{_N}:{_N}|{_N}:{_N}|{_N}")
 NOT_YET = frozenset({"", "Unknown", "None", "N/A"})
 
 

@@ -149,20 +149,21 @@ def read_passes(answer: bytes) -> Passes:
     for line in answer.decode("utf-8", "replace").splitlines():
         key, _, value = (part.strip() for part in line.partition(":"))
         if key == "Total cycles":
-            cycles.append(int(value))
+            cycles.append(_number(value))
         elif key == "Server thread count":
-            threads = int(value)
+            threads = _number(value)
         elif line.startswith("Data since"):
             started = _epoch(line)
         elif line.startswith("sdiag output at"):
-            told = _epoch(line)
+            told = _epoch(line) or 0
         elif match := _QUESTION.search(line):
-            rpc_us += int(match[1])
+            rpc_us += _number(match[1])
     if len(cycles) < 2 or started is None:
         raise SlurmUnavailable("sdiag's answer does not tell Slurm's scheduling passes")
     return Passes(cycles[0], cycles[1], threads, rpc_us, started, told)
 
 
-def _epoch(line: str) -> int:
+def _epoch(line: str) -> int | None:
     """Of `... at Wed Nov 18 10:09:13 2026 (1794996553)`."""
-    return int(line.rpartition("(")[2].rstrip(" )"))
+    word = line.rpartition("(")[2].rstrip(" )")
+    return int(word) if digits(word) else None

@@ -14,7 +14,7 @@ from pal_slurm.slurm.records import JobRecord
 from pal_slurm.words import digits
 
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5}
-_NUMBER = re.compile(r"([0-9]+(?:\.[0-9]+)?)([KMGTP]?)[a-z]?")
+_NUMBER = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?)([KMGTP]?)[a-z]?")
 _ALONE = frozenset(
     {"NO", "USER", "MCS", "TOPO"}
 )  # what OverSubscribe says of a job that shares its nodes with nobody else

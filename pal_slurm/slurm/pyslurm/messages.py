@@ -56,5 +56,5 @@ ANSWER = msgspec.json.Decoder(Answer)
 def read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw) -> T:
     try:
         return decoder.decode(raw)
-    except msgspec.MsgspecError as error:
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
         raise SlurmUnavailable(f"the pyslurm worker sent a record that can't be understood: {error}") from error

@@ -113,7 +113,7 @@ class Child:
     def _message(self, line: bytes, verb: str) -> _Message:
         try:
             message = _decoder.decode(line)
-        except msgspec.DecodeError as error:
+        except (msgspec.DecodeError, ValueError, RecursionError) as error:
             raise Lost(f"answered {verb} with something that is no answer: {_printable(line[:80])}") from error
         if message.id != self._id:
             raise Lost(f"answered {verb} with the answer to another request")
