@@ -1,105 +1,189 @@
-"""Every reader of what others write: files, and the words of Slurm's records. In: bytes. Out: nothing but PalErrors."""
+"""Every reader of what others write. In: bytes. Out: nothing but a refusal with a sentence.
+
+What reads the same kind of text stands together and is given the same input; a folder of `corpus` each, with inputs
+that a hand wrote and those that a search found. Where an input stands for several files, lines `== NAME` part them.
+What must hold beyond that nobody raises is asserted here, too.
+"""
 
 from __future__ import annotations
 
-import json
+import sys
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
 from pal_slurm import config
-from pal_slurm.daemon.leases.alive import is_name
+from pal_slurm.doctor.examine import examine
+from pal_slurm.doctor.site import Site
+from pal_slurm.intake.samples import samples_of
+from pal_slurm.intake.score_document import placed_scores
 from pal_slurm.intake.score_file import read_scores
-from pal_slurm.model import JobRef, read_hint
-from pal_slurm.policy.memory import Head, Memory, memory_of
+from pal_slurm.model import App, Apps
+from pal_slurm.probe import importers
+from pal_slurm.probe.document import Device
+from pal_slurm.probe.jobfile import salvage
+from pal_slurm.probe.kernels import command
+from pal_slurm.probe.owners import began, job_of
 from pal_slurm.probe.reading import read
 from pal_slurm.probe.reporting import parse
 from pal_slurm.sim import profiles
-from pal_slurm.sim.traces import read_trace
-from pal_slurm.slurm import gres
-from pal_slurm.slurm.devices import taken
-from pal_slurm.slurm.mark import read_mark
-from pal_slurm.slurm.nodeset import expand, unfold
-from tests.fuzz.guided import Reader
+from pal_slurm.sim.clusters import parse_cluster
+from pal_slurm.sim.costs import parse_costs, parse_uplinks
+from pal_slurm.sim.policies import read_policy
+from pal_slurm.sim.sweep.grid import read_sweep
+from pal_slurm.sim.sweep.kept import KeptRuns
+from pal_slurm.sim.synthetic import parse_recipe
+from pal_slurm.sim.traces import Options, read_trace
+from pal_slurm.sim.traces.gavel import read_pairs, read_throughputs
+from pal_slurm.slots.gres_conf import read_gres_conf
+from pal_slurm.slots.links import linked_groups
+from pal_slurm.slurm.pyslurm.worker.older import setup_of
+from pal_slurm.slurm.topology import faults, topology_of
+from pal_slurm.slurm.topology_file import dropped, read_topology_file
+from pal_slurm.store.place import file_system
+from tests.fuzz import readers_of_slurm as slurm
+from tests.fuzz.guided import Reader, every
+from tests.fuzz.script import read as read_script
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "scripts"))  # palwork's own place
 
 NOW = 1_800_000_000.0
-WHOLE = Memory(1.0, {JobRef(1, 2): 3.0}, {JobRef(4, 5): Head(6.0, 7.0)})
+CORPUS = Path(__file__).parent / "corpus"
 _HOME = tempfile.TemporaryDirectory(prefix="pal-readers")
-_FILE = Path(_HOME.name) / "file"
+HOME = Path(_HOME.name)
+_DEVICE = Device("GPU-1", "n1", 0, "A100", "nvml", serial="123")
+_APPS = Apps({"resnet": App("resnet", "A"), "bert": App("bert", "B")})
+_SITE = ("slurm.conf", "nodes.conf", "gres.conf", "pal_lua.conf", "plugstack.conf", "topology.conf", "cgroup.conf")
 
 
-def _path(data: bytes) -> Path:
-    _FILE.write_bytes(data)
-    return _FILE
+def written(name: str, data: bytes) -> Path:
+    path = HOME / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(data)
+    path.chmod(0o640)
+    return path
 
 
-def _words_of_slurm(data: bytes) -> None:
-    text = data.decode("utf-8", "replace")
-    read_mark(text)
-    read_hint(text)
-    gres.gpus_in(text), gres.indices_of(text), gres.beside(text), gres.amount_per_gpu(text)
-    taken(text, (gres.Gpus("a100", 2), gres.Gpus("", 2)))
-    is_name(text)
-    if len(text) < 60 and "[" not in text:  # a list of any length is what its reader says
-        unfold(text), expand(text)
+def parted(data: bytes) -> dict[str, bytes]:
+    """By the lines `== NAME`; what stands before them has no name."""
+    first, *rest = (b"\n" + data).split(b"\n== ")
+    named = {part.partition(b"\n")[0].decode("ascii", "replace"): part.partition(b"\n")[2] for part in rest}
+    return {"": first[1:]} | named
 
 
-def _memory(data: bytes) -> None:
-    try:
-        plain = json.loads(data)
-    except (ValueError, RecursionError):
-        return
-    memory_of(plain)
+def traces(data: bytes) -> None:
+    files = parted(data)
+    trace, table = written("trace", files[""]), written("throughputs.json", files.get("throughputs", b"{}"))
+    every((
+        lambda: read_trace(trace), lambda: read_trace(trace, options=Options(throughputs=table, limit_factor=2.0)),
+        lambda: read_throughputs(table), lambda: read_pairs(table),
+    ))  # fmt: skip
+
+
+def tables(data: bytes) -> None:
+    path = written("table.csv", data)
+
+    def placed() -> None:
+        found = placed_scores(str(path), _APPS)
+        assert all(score > 0 for row in found.values() for score in row.values())
+
+    every((
+        lambda: read_scores(data, "file", ("A", "B"), NOW), placed, lambda: profiles.read_scores(path, 2, 1),
+        lambda: profiles.read_runs(path), lambda: parse_costs(f"{path}:*"), lambda: parse_costs(f"{path}:*@7"),
+    ))  # fmt: skip
+
+
+def documents(data: bytes) -> None:
+    """A document of the spool, or a file of a job that its watcher left when it was killed: closed, it is whole."""
+    found = read(data, NOW)
+    if found.part is not None:
+        samples_of(found.part, "digest", "c")
+    written("spool/.job-7-n1-1-0000.jsonl.part", data)
+    for path in salvage(HOME / "spool", "n1", NOW):
+        said = read(path.read_bytes(), NOW).defects
+        assert not any("torn: the last line has no end" in defect.what for defect in said)
+        path.unlink()
+
+
+def measured(data: bytes) -> None:
+    """What jobs, programs and other tools say of GPUs."""
+    context = importers.Context((_DEVICE,), "n1", NOW)
+    parse(data)
+    every(lambda name=name: importers.bring_in(name, data, context) for name in importers.names())  # type: ignore[misc]
+    every((lambda: command._told(data, 1.0),))
+    for name in ("cgroup", "stat"):
+        written(f"proc/7/{name}", data)
+        written("proc/stat", data)
+    job_of(7, HOME / "proc"), began(7, HOME / "proc"), file_system(2049, HOME / "proc/stat")
+
+
+def simulated(data: bytes) -> None:
+    """What the simulator is given, beside traces: policies and grids; clusters, costs and recipes by a few words."""
+    path, text = written("grid.yaml", data), data.decode("utf-8", "replace")
+
+    def swept() -> None:
+        sweep = read_sweep(path)
+        kept, run = KeptRuns(sweep, HOME / "kept"), sweep.runs()[0]
+        kept.keep(run, {"jobs": 1.0})
+        assert kept.done([run]) == {run} and kept.figures(run) == {"jobs": 1.0}
+        (HOME / "kept" / "sweep").unlink()
+
+    line = text.partition("\n")[0]
+    every((
+        lambda: read_policy(str(path)), swept, lambda: parse_uplinks(line), lambda: parse_recipe(line),
+        lambda: parse_cluster(line) if len(line) < 20 else None,  # a large one takes its time
+    ))  # fmt: skip
+
+
+def site(data: bytes) -> None:
+    """A site's own files, as `palctl doctor`, `slots` and `topology` read them."""
+    files = parted(data)
+    for name in _SITE:
+        written(f"site/etc/slurm/{name}", files.get(name, b""))
+    written("site/etc/passwd", files.get("passwd", b"")), written("site/etc/group", files.get("passwd", b""))
+    written("site/usr/lib/systemd/system/pald.service", files.get("unit", b"User=pal\n"))
+    printed = slurm.Printed(files.get("running", b""))
+    text = {name: files.get(name, b"").decode("utf-8", "replace") for name in (*_SITE, "topology.yaml")}
+
+    def network(name: str) -> None:
+        switches = read_topology_file(Path(name), text[name])
+        shown = topology_of(switches)
+        faults(shown, ["n1"]), dropped(switches, shown.switches)
+
+    every((
+        lambda: examine(Site(HOME / "site", slurm_conf="/etc/slurm/slurm.conf", commands=printed)),
+        lambda: linked_groups(read_gres_conf(text["gres.conf"])), lambda: network("topology.conf"),
+        lambda: network("topology.yaml"), lambda: setup_of(str(HOME / "site/etc/slurm/slurm.conf"), "26.05"),
+    ))  # fmt: skip
+
+
+def bench(data: bytes) -> None:
+    """Scripts of the drawn worlds, which say themselves again without loss; palwork's checkpoint."""
+    from palwork_lib.saving import Checkpoint
+
+    began_at, _ = Checkpoint(written("checkpoint", data), 0, 1).enter(from_zero=False)
+    assert began_at >= 0
+    script = read_script(data.decode("utf-8", "replace"))
+    assert read_script(str(script)) == script
 
 
 READERS: Mapping[str, Reader] = {
-    "traces": lambda data: read_trace(_path(data)),
-    "scores": lambda data: read_scores(data, "file", ("A", "B"), NOW),
-    "profiles": lambda data: profiles.read_scores(_path(data), 2, 4),
-    "run times": lambda data: profiles.run_times(_path(data)),
-    "documents": lambda data: read(data, NOW),
-    "step reports": parse,
-    "pal.yaml": lambda data: config.load(_path(data)),
-    "words of Slurm": _words_of_slurm,
-    "memory": _memory,
+    "traces": traces,
+    "tables": tables,
+    "documents": documents,
+    "measured": measured,
+    "pal.yaml": lambda data: config.load(written("pal.yaml", data)),
+    "simulated": simulated,
+    "site": site,
+    "words": slurm.words,
+    "queue": slurm.queue,
+    "answers": slurm.answers,
+    "state": slurm.state,
+    "bench": bench,
 }
 
-SEEDS: Mapping[str, tuple[bytes, ...]] = {
-    "traces": (
-        b"job_id,submit_s,gpus,iterations,s_per_iteration,class\n7,98.5,2,100,0.5,B\n3,10,1,200,2.0,A\n",
-        b"job_id,num_gpus,submit_time,duration,model\n0,4,98,1000.0,BERT\n",
-        b"JobID|Submit|Start|End|AllocTRES|NodeList|User|Comment|Timelimit\n"
-        b"1|2026-01-01T00:00:00|2026-01-01T00:01:00|2026-01-01T01:00:00|gres/gpu=2|n[1-2]|u|app:x|02:00:00\n",
-        b"ResNet-18 (batch size 64)\tpython3 main.py\tdata\t-n\t1\t1000\t1\tstatic\t1\t-1.0\t0.5\n",
-    ),
-    "scores": (
-        b"node,slot,class,score\nn1,0,A,1.1\nn1,1,A,0.9\n",
-        b'[{"node": "n1", "slot": 0, "class": "A", "score": 1.0}]',
-        b"gpu,node,app,seconds\nGPU-1,n1,resnet,2.5\n",
-    ),
-    "profiles": (b"node,slot,class,score\nn1,0,A,1.1\nn1,1,A,0.9\nn2,0,A,1.0\n",),
-    "run times": (b"node,slot,app,seconds\nn1,0,resnet,1.1\n", b"gpu,node,app,seconds\nGPU-1,n1,resnet,2.5\n"),
-    "documents": (
-        json.dumps({
-            "pal": 1, "kind": "bench", "made_by": "t", "begun_at": 1.0, "ended_at": 2.0, "job": "7",
-            "devices": [{"uuid": "GPU-1", "node": "n1", "slot": 0, "model": "A100", "vendor": "t"}],
-            "kernels": [{"name": "k", "app": "a", "class": "A"}],
-            "runs": [{"kernel": "k", "devices": ["GPU-1"], "scope": "gpu", "seconds": 0.2, "at": 1.5, "seq": 0}],
-        }).encode(),
-        json.dumps({"pal": 1, "kind": "inventory", "made_by": "x", "begun_at": 1.0, "ended_at": 2.0}).encode(),
-    ),
-    "step reports": (
-        b'{"job": "7_1", "app": "a", "rank": 0, "begun_at": 1.0, "ended_at": 9.0, "count": 3, "seconds": 6.0, '
-        b'"fastest": 1.0, "slowest": 3.0}',
-    ),
-    "pal.yaml": (
-        b"actuator: pin\npolicy: {name: pal, patience: choosy}\nlease: {max_s: 600}\n",
-        b"classes:\n  names: [A, B]\napps:\n  resnet: {class: A}\ncanary: {percent: 50, partitions: [gpu]}\n",
-        b"patterns:\n- {app: bert, name: train_*}\n",
-    ),
-    "words of Slurm": (
-        b"pal1{b=1800000000;u=1800000100;n=gres/gpu:2;N=1-2;P=gpu;f=a100;r=1;q=1;m=1} more",
-        b"app:resnet class:A pal:off pal:move=30", b"gres/gpu:g0:1(IDX:0),gres/gpu:a100:2(IDX:1-2)", b"n1,n2",
-    ),
-    "memory": (json.dumps(WHOLE.plain()).encode(),),
-}  # fmt: skip
+
+def kept(name: str) -> list[bytes]:
+    """Its corpus."""
+    return [path.read_bytes() for path in sorted((CORPUS / name).iterdir())]

@@ -16,7 +16,8 @@ SLOW_S = float(os.environ.get("PAL_FUZZ_SECONDS", "600"))
 
 
 def tried(lua: str, home: Path, seconds: float, seed: int) -> None:
-    shutil.copy(SPANK / "job_submit.lua", home)
+    for name in ("job_submit.lua", "cli_filter.lua"):
+        shutil.copy(SPANK / name, home)
     words = [lua, str(SPANK / "tests" / "fuzz.lua"), str(home), str(seconds), str(seed)]
     run = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
     assert run.returncode == 0, run.stdout + run.stderr

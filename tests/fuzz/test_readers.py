@@ -3,50 +3,71 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
 
 import pytest
 
-from tests.fuzz.guided import fuzz
-from tests.fuzz.readers import READERS, SEEDS
+from tests.fuzz.guided import Found, Watched, fuzz, least
+from tests.fuzz.readers import CORPUS, READERS, kept
 
 SECONDS = float(os.environ.get("PAL_FUZZ_SECONDS", "1.5"))
 SLOW_S = float(os.environ.get("PAL_FUZZ_SECONDS", "600"))
-CORPUS = Path(__file__).parent / "corpus"
+MOST_KEPT = 300_000  # bytes
 
 
-def kept(name: str) -> list[bytes]:
-    """What an earlier search found: one input a line, as Python writes bytes."""
-    path = CORPUS / f"{name.replace(' ', '-')}.txt"
-    return [bytes.fromhex(line) for line in path.read_text().split()] if path.exists() else []
-
-
-def tried(name: str, seconds: float) -> None:
-    found = fuzz(READERS[name], [*SEEDS[name], *kept(name)], seconds)
-    assert found.fault is None, f"{name}: {found.fault[1]!r} of {found.fault[0]!r}"
-    assert found.runs > len(SEEDS[name]) and len(found.lines) > 15
-    if os.environ.get("PAL_FUZZ_KEEP"):
-        CORPUS.mkdir(exist_ok=True)
-        hexed = sorted(data.hex() for data in found.corpus)
-        (CORPUS / f"{name.replace(' ', '-')}.txt").write_text("\n".join(hexed) + "\n")
+def searched(name: str, seconds: float) -> Found:
+    inputs = kept(name)
+    found = fuzz(READERS[name], inputs, seconds)
+    assert not found.faults, f"{name}: {found.faults}"
+    assert found.runs > len(inputs)
+    return found
 
 
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_refuses_with_a_sentence(name: str) -> None:
-    tried(name, SECONDS)
+    """What earlier searches found, first: an input of which a reader was mended is among it."""
+    searched(name, SECONDS)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_refuses_with_a_sentence_for_ten_minutes(name: str) -> None:
-    tried(name, SLOW_S)
+    searched(name, SLOW_S)
 
 
-def test_a_fault_that_only_a_new_line_shows_is_found() -> None:
-    def weak(data: bytes) -> None:
-        READERS["words of Slurm"](data)
-        if data.startswith(b"pal1{b=1") and b"nan" in data:
-            raise ZeroDivisionError
+def test_the_corpus_is_small() -> None:
+    assert sum(path.stat().st_size for path in CORPUS.rglob("*") if path.is_file()) < MOST_KEPT
+    assert {path.name for path in CORPUS.iterdir()} == {*READERS, "plugin"}
 
-    found = fuzz(weak, SEEDS["words of Slurm"], 20.0)
-    assert found.fault is not None and isinstance(found.fault[1], ZeroDivisionError)
+
+def weak(data: bytes) -> None:
+    READERS["words"](data)
+    if data.startswith(b"pal1{b=1") and b"nan" in data:
+        raise ZeroDivisionError
+
+
+def test_a_fault_behind_new_ways_is_found() -> None:
+    searches = (fuzz(weak, kept("words"), 1.0, seed).faults for seed in range(30))
+    faults = next(found for found in searches if found)
+    assert [what.partition(" ")[0] for what in faults] == ["ZeroDivisionError"]
+
+
+def test_a_reader_without_an_end_and_one_that_takes_all_memory_are_found() -> None:
+    def endless(data: bytes) -> None:
+        while data:
+            pass
+
+    def greedy(data: bytes) -> None:
+        bytearray(1 << 40)
+
+    assert list(fuzz(endless, [b"x"], 0.0).faults) == ["TooSlow"]
+    assert list(fuzz(greedy, [b"x"], 0.0).faults) == ["MemoryError"]
+
+
+def test_the_fewest_and_shortest_inputs_take_all_ways() -> None:
+    inputs = [b"app:resnet", b"app:resnet and more words", b"pal:move=USR1@60", b"app:x pal:move=USR1@60"]
+    watched = Watched(READERS["words"])
+    chosen = least(READERS["words"], inputs)
+    assert set().union(*(watched.ways(one)[0] for one in inputs)) <= set().union(
+        *(watched.ways(one)[0] for one in chosen)
+    )
+    assert sum(map(len, chosen)) < sum(map(len, inputs))

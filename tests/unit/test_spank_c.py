@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -35,18 +36,32 @@ def test_the_parts_pass_their_own_cases_under_the_sanitizers(tmp_path: Path) -> 
     assert "names" in make("check", tmp_path)
 
 
-def drawn(out: Path, seconds: float) -> int:
-    (said,) = re.findall(r"([0-9]+) inputs", make("fuzz", out, f"SECONDS_OF_CPU={seconds:g}"))
-    return int(said)
+def searched(out: Path, seconds: float) -> None:
+    """tests/fuzz.c, from what earlier searches found."""
+    ((inputs, ways),) = re.findall(r"([0-9]+) inputs, ([0-9]+) ways", make("fuzz", out, f"SECONDS_OF_CPU={seconds:g}"))
+    assert int(inputs) > 1000 and int(ways) > 150
 
 
-def test_drawn_inputs_read_no_byte_out_of_turn(tmp_path: Path) -> None:
-    assert drawn(tmp_path, float(os.environ.get("PAL_FUZZ_SECONDS", "1"))) > 1000
+def test_inputs_that_go_new_ways_read_no_byte_out_of_turn(tmp_path: Path) -> None:
+    searched(tmp_path, float(os.environ.get("PAL_FUZZ_SECONDS", "1")))
 
 
 @pytest.mark.slow
-def test_ten_minutes_of_drawn_inputs_read_no_byte_out_of_turn(tmp_path: Path) -> None:
-    assert drawn(tmp_path, float(os.environ.get("PAL_FUZZ_SECONDS", "600"))) > 1000
+def test_ten_minutes_of_inputs_that_go_new_ways_read_no_byte_out_of_turn(tmp_path: Path) -> None:
+    searched(tmp_path, float(os.environ.get("PAL_FUZZ_SECONDS", "600")))
+
+
+def test_a_byte_too_far_is_found(tmp_path: Path) -> None:
+    """A class name that is longer than its place, in a list of classes: no input to begin with holds one."""
+    shutil.copytree(SPANK, tmp_path / "spank")
+    file = tmp_path / "spank" / "classes.c"
+    text = file.read_text()
+    assert "= %65[" in text
+    file.write_text(text.replace("= %65[", "= %99["))
+    words = ("fuzz", "OUT=out", "SECONDS_OF_CPU=60", f"CORPUS={SPANK.parent / 'tests/fuzz/corpus/plugin'}")
+    run = subprocess.run(["make", "-C", tmp_path / "spank", *words], capture_output=True, text=True, check=False)
+    assert "stack-buffer-overflow" in run.stderr and "pal_classes_find" in run.stderr
+    assert "the input, in hex: " in run.stderr
 
 
 def test_the_plugin_exports_only_what_slurm_looks_for(plugin: Path) -> None:
