@@ -60,7 +60,7 @@ def test_csv_brings_times_and_rates() -> None:
     ("rows", "said"),
     [
         ("n1,GPU-1,a,1,parsec,", "line 2: '1' 'parsec' is no time"),
-        ("n1,GPU-1,a,nan,s,", "line 2: 'nan' 's' is no time"),
+        ("n1,GPU-1,a,nan,s,", "line 2: value 'nan' is no number"),
         ("n1,GPU-1,a,-3,s,", "line 2"),
         ("n1,GPU-1,a,x,s,", "line 2: value 'x' is no number"),
         ("n1,GPU-1,a,1,s,soon", "line 2: when 'soon' is neither"),
