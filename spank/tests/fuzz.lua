@@ -76,16 +76,18 @@ local function write(name, lines)
 	file:close()
 end
 
-local function settings(plain)
+-- `told`: one more line, and nothing odd; nil: what is drawn.
+local function settings(told)
 	local made = { "slots = yes", "models = a100", "partitions = gpu" }
-	for _ = 1, plain and 0 or math.random(0, 4) do
+	made[#made + 1] = told
+	for _ = 1, told and 0 or math.random(0, 4) do
 		made[#made + 1] = any(SETTINGS)
 	end
 	write("pal_lua.conf", table.concat(made, "\n") .. "\n")
 	local now = os.time()
 	local said = ("%d\nlease %s\npass %s %d %d\nroom gpu A %s\nclass A\npreempt high\nend\n"):format(
 		now + any({ 0, 0, -90 }), any({ "20", "600", "7e3", "-1" }), any({ "all", "some", "x" }), now + 5, now + 9, any({ "3", "x" }))
-	write("alive", (not plain and math.random() < 0.2) and text() or said)
+	write("alive", (not told and math.random() < 0.2) and text() or said)
 end
 
 local function job()
@@ -253,7 +255,7 @@ settings()
 dofile(dir .. "/cli_filter.lua") -- and job_submit.lua with it
 each(OPTIONS, function() return { gres = "gpu:a100:2", type = "sbatch" } end, filtered)
 for round = 1, 4 do
-	settings(round == 1)
+	settings(({ "enabled = yes", "shards = pald" })[round])
 	each(FIELDS, plain_job, submitted)
 end
 while os.clock() < seconds do
