@@ -55,12 +55,12 @@ def manners(script: str) -> Manners:
 class SimCluster:
     """What suites use of a Minicluster."""
 
-    def __init__(self, release: str = "26.05", count: int = 8, gpus: int = 4) -> None:
+    def __init__(self, release: str = "26.05", count: int = 8, gpus: int = 4, shards: int = 0) -> None:
         self.release = release
         self.nodes = [f"n{i + 1}" for i in range(count)]
         self.gpus = gpus
         setup = replace(QUICK, release=f"{release}.5")
-        self.controller = Controller(nodes(count, gpus), {"gpu": self.nodes}, setup, time.time())
+        self.controller = Controller(nodes(count, gpus, shards=shards), {"gpu": self.nodes}, setup, time.time())
         self.slurm = SteppingSlurm(self)
         self._skipped = 0.0
         self._leases = False

@@ -17,6 +17,7 @@ from tests.slurm.test_contract import Reading
 from tests.slurm.test_contract_edits import Edits
 from tests.slurm.test_contract_exclude import Exclusions
 from tests.slurm.test_contract_moves import MoveEdits
+from tests.slurm.test_contract_parts import PartEdits
 from tests.slurm.test_contract_shapes import Shapes
 
 NOT_MODELLED = {
@@ -63,6 +64,12 @@ class TestMoveEditsOnSim(OnSim, MoveEdits):
 
 class TestShapesOnSim(OnSim, Shapes):
     pass
+
+
+class TestPartEditsOnSim(OnSim, PartEdits):
+    @pytest.fixture
+    def minicluster(self, release: str) -> SimCluster:
+        return SimCluster(release, count=2, shards=2)
 
 
 def test_what_is_skipped_is_there() -> None:

@@ -6,7 +6,7 @@ Not atomic: what was set before a field is refused stays set.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from pal_slurm.model import fence_of
@@ -17,7 +17,7 @@ from pal_slurm.slurm.capabilities import capabilities_of, parse_release
 from pal_slurm.slurm.edits.rewrite import Rewrite
 from pal_slurm.slurm.nodes import ReservationRecord
 from pal_slurm.slurm.nodeset import expand, fold
-from pal_slurm.slurm.records import read_tasks
+from pal_slurm.slurm.records import JobRecord, read_tasks
 
 _TARGET = re.compile(r"([0-9]+)(?:_([0-9]+|\[[0-9,-]+\]))?")
 _RECOUNTS = (24, 11, 0)
@@ -135,7 +135,7 @@ def _steps(c: Controller, job: SimJob, asked: Rewrite) -> Iterator[_Step]:
         if name in _FIELDS:
             able = capabilities_of(c.setup.release)
             mixed = "" if able.restore_untyped else _mixed(job, _FIELDS[name], text)
-            if "shard" in text and not able.parts:
+            if ("shard" in text and not able.parts) or not _either(record, texts):
                 mixed = NO_PARTS
             yield _Step(
                 mixed, put(_FIELDS[name], text if able.repin else _merged(getattr(record, _FIELDS[name]), text))
@@ -150,6 +150,12 @@ def _steps(c: Controller, job: SimJob, asked: Rewrite) -> Iterator[_Step]:
         yield _Step("", put("max_nodes", asked.max_nodes))
 
     yield from _when(c, job, asked)
+
+
+def _either(record: JobRecord, texts: Mapping[str, str]) -> bool:
+    """Whole GPUs and parts of some in one request are refused."""
+    then = [texts.get(name, getattr(record, field)) for name, field in _FIELDS.items()]
+    return not (any(map(gres.count_of, then)) and any("shard" in text for text in then))
 
 
 def _when(c: Controller, job: SimJob, asked: Rewrite) -> Iterator[_Step]:

@@ -159,7 +159,9 @@ def _typed(edit: Pin, job: Job, caps: Capabilities) -> dict[str, str] | CantEdit
         return CantEdit("only GPUs per node, or in total, can be asked for by slot")
     if on_node is caps.cross_field:
         typed = {"tres_per_job": _with(original.per_job, whole)}
-        return typed | {"tres_per_node": gres.beside(original.per_node)} if caps.cross_field else typed
+        if caps.cross_field or job.shard:
+            typed["tres_per_node"] = gres.beside(original.per_node)
+        return typed
     typed = {"tres_per_node": _with(original.per_node, node)}
     return typed | {"tres_per_job": gres.beside(original.per_job)} if caps.cross_field else typed
 
