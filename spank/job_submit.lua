@@ -376,6 +376,11 @@ local function exempt(job, s, said)
 		or pal.script_has_deadline(job.script)
 end
 
+-- It may have its GPU together with another job.
+function pal.shares(job)
+	return (" " .. (job.comment or "") .. " "):find(" pal:share ", 1, true) ~= nil
+end
+
 -- The mark: who holds the job until when, and what to give back. Nil when a value could be misread.
 -- `own`: the user's own begin time, where it is still to come.
 function pal.mark(job, lease_end, own)
@@ -418,7 +423,7 @@ function pal.mark(job, lease_end, own)
 	if ((job.comment or "") .. " "):find("^pal:move[ =]") or ((job.comment or "") .. " "):find(" pal:move[ =]") then
 		add("m", "1") -- it asked to be moved: a comment that no longer says so was changed since
 	end
-	if (" " .. (job.comment or "") .. " "):find(" pal:share ", 1, true) then
+	if pal.shares(job) then
 		add("h", "1") -- the same of having its GPU together with another job
 	end
 	return "pal1{" .. table.concat(parts, ";") .. "}"
@@ -456,6 +461,7 @@ local function is_plain(job)
 		and (job.dependency == nil or job.dependency == "")
 		and (job.req_nodes == nil or job.req_nodes == "")
 		and job.priority ~= 0
+		and not pal.shares(job) -- the first of two on one GPU has to start as pald asks
 end
 
 -- CPUs or memory beyond what every node with a free GPU has to give.

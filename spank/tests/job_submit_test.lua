@@ -518,6 +518,21 @@ function cases.where_nothing_better_can_come_a_job_passes_with_a_mark_and_no_lea
 	end)
 end
 
+function cases.a_job_that_may_share_its_gpu_is_leased_for_pald_has_to_ask_for_it()
+	later("", function()
+		publish({ "pass all TAKEN TILL" }, 1)
+		local j = submit({ comment = "app:net pal:share" })
+		assert(leased(j))
+		assert(j.admin_comment:find(";h=1}", 1, true))
+	end)
+	later("", function()
+		publish({ "pass all TAKEN TILL" }, 1)
+		local j = submit({ comment = "app:net pal:shared xpal:share" })
+		assert(passed(j))
+		assert(not j.admin_comment:find("h=1", 1, true))
+	end)
+end
+
 function cases.nobody_passes_a_job_that_was_leased_until_a_later_snapshot()
 	later("", function(sleep)
 		publish({ "pass all TAKEN TILL" }, 1)

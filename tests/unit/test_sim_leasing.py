@@ -38,6 +38,8 @@ SUBMISSIONS: dict[str, dict[str, str | int]] = {
     "too long": {"per_node": "gres/gpu:1", "features": "f" * 600},
     "may be moved": {"per_node": "gres/gpu:1", "comment": "mine pal:move", "requeue": 1},
     "may be moved, and says more": {"per_node": "gres/gpu:1", "comment": "pal:move=USR1@60", "required_nodes": "n1"},
+    "may share": {"per_node": "gres/gpu:1", "comment": "app:net pal:share"},
+    "words like that": {"per_node": "gres/gpu:1", "comment": "pal:shared xpal:share"},
     "words like it": {"per_node": "gres/gpu:1", "comment": "pal:moves xpal:move pal:mov\te", "requeue": 0},
     "a comment of an admin": {"per_node": "gres/gpu:1", "admin_comment": "see ticket 7"},
 }
