@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,8 @@ from pal_slurm.model import (
     Sharing,
 )
 from tests.builders import scores
-from tests.simpald import SETUP, House
+from tests.simpald import SETUP, Crash, House
+from tests.unit.test_daemon_crashes import Fuse, armed
 
 SWEEP, LONER = JobKind("sweep", 1), JobKind("loner", 1)
 PAIRS = Sharing(
@@ -247,3 +249,49 @@ def test_where_it_can_not_be_or_is_not_wanted_every_job_has_a_whole_gpu(
     house.live(60)
     assert [house.state(job) for job in jobs] == ["RUNNING"] * 4 + ["PENDING"]
     assert not [update for update in house.journal if "shard" in str(update.asked.texts)]
+
+
+def an_hour(house: House) -> None:
+    """Both halves of pairs, a pin that is taken back, somebody else who waits."""
+    full(house, runs=200, user="ann")
+    for name in ("ann", "ann", "bob"):
+        house.submit(*ONE, SHARES, runs=200, user=name)
+    house.live(10)
+    back = house.submit(*ONE, SHARES, runs=200, user="ann")
+    house.user_edits(back, comment="app:sweep")
+    house.live(20)
+
+
+@pytest.mark.parametrize("part", [pytest.param(part, marks=[pytest.mark.slow] if part else []) for part in range(6)])
+def test_a_crash_at_any_write_leaves_no_third_on_a_gpu_and_no_pin_behind(
+    part: int, sharing: Callable[..., House], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted, fuse = sharing(shards=3), Fuse()
+    with armed(counted, fuse, monkeypatch):
+        an_hour(counted)
+    assert fuse.passed > 30
+    for at in range(1 + part, fuse.passed + 1, 6):
+        house = sharing(shards=3)
+        with suppress(Crash, AssertionError), armed(house, Fuse(at), monkeypatch):
+            an_hour(house)
+        house.restart()
+        for name in ("ann", "bob", "ann"):
+            house.submit(*ONE, SHARES, runs=200, user=name)
+        house.live(2000)
+        assert not house.controller.pending, f"crash at write {at}: a job never started"
+        assert house.pald.pald.cycle.books.ledger.watched() == [], f"crash at write {at}: something is watched for ever"
+        assert wrong_company(house) == [], f"crash at write {at}"
+
+
+def wrong_company(house: House) -> list[str]:
+    """More than two on a GPU at a time, or two of unlike owners."""
+    runs = [(job, job.job()) for job in house.controller.done if job.job().parts]
+    found = []
+    for job, told in runs:
+        there = [
+            other for other, held in runs
+            if (held.nodes, held.parts) == (told.nodes, told.parts) and other.started <= job.started < other.ended
+        ]  # fmt: skip
+        if len(there) > 2 or len({other.record.user for other in there}) > 1:
+            found.append(f"job {told.id}: {[(other.record.id, other.record.user) for other in there]}")
+    return found
