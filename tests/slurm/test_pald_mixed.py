@@ -13,6 +13,7 @@ from pal_slurm.model import Job
 from tests.slurm.backends import backend_of
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Pald
+from tests.slurm.test_pald_moves import MOVES, arrived, counting, logs
 
 V, A, H = {"n1", "n2"}, {"n3", "n4"}, {"n5", "n6"}
 ALL = V | A | H
@@ -176,3 +177,25 @@ def test_a_job_waits_for_the_model_that_is_worth_it_and_why_names_pools_rates_an
         assert set(mixed.gpu_indices(waits)) <= H
         rates = pald.palctl("apps", "--rates")
         assert "told" in rates and "0.25" in rates, rates
+
+
+@pytest.mark.slurm("26.05", slow=("24.11",))
+def test_a_job_moves_to_the_model_on_which_it_is_fast_and_why_says_so(mixed: Minicluster, tmp_path: Path) -> None:
+    mixed.reset()
+    settings = SETTINGS | MOVES | {"apps": SETTINGS["apps"], "pools.dearer": "ok", "pools.wait_s": 1}
+    with Pald(mixed, tmp_path, settings) as pald:
+        assert pald.once() == 0
+        pald.start()
+        takes = [mixed.submit("--gres=gpu:4", "-C", model) for model in ("a100", "h100") for _ in range(2)]
+        for job in takes:
+            mixed.wait_state(job, "RUNNING", within=60)
+        log = logs(mixed, "steps-models")
+        moves_on = counting(mixed, log, "--comment=app:fast pal:move", "--gres=gpu:1", "-t", "10")
+        mixed.wait_state(moves_on, "RUNNING", within=120)
+        assert set(mixed.gpu_indices(moves_on)) <= V
+        mixed.client("scancel", str(takes[-1]))
+        arrived(pald, moves_on, log, 1)
+        assert set(mixed.gpu_indices(moves_on)) <= H
+        why = pald.palctl("why", str(moves_on))
+        assert "Pool gpu/v100: 0.4 s/step, rate 0.25 (told in pal.yaml); free" in why, why
+        assert "it was to move from n" in why and "Reckoned: 0.4 to 0.1 s/step" in why, why

@@ -22,13 +22,16 @@ from pal_slurm.model import (
     Lease,
     Placement,
     PoolRules,
+    RatedApp,
     Reason,
     Request,
     Shape,
+    Trust,
     neutral_scores,
 )
 from pal_slurm.policy import Circumstances, compose, plan
 from pal_slurm.policy.plan import NOTHING_SPECIAL
+from pal_slurm.report.why import sentences, why_of
 from pal_slurm.sim.clusters import parse_cluster
 from tests.builders import NOW, leased, running, snapshot
 
@@ -87,6 +90,24 @@ def test_who_minds_waits_for_the_fast_ones_and_says_what_each_pool_would_cost() 
     assert costs["gpu/slow"].free and not costs["gpu/fast"].free
     assert costs["gpu/slow"].step_time == 10.0 and costs["gpu/fast"].step_time == 1.0
     assert costs["gpu/slow"].cost_s > costs["gpu/fast"].cost_s > costs["gpu/fast"].wait_s > 0
+
+
+def test_why_names_the_pools_with_rates_as_doubtful_as_they_are_and_the_price() -> None:
+    learned = RatedApp(
+        "seen", "A", {"slow": 4.0, "fast": 1.0}, trusts={"slow": Trust(0.12, "app"), "fast": Trust(0.3, "class")}
+    )
+    known = Knowledge(neutral_scores(CLUSTER), Apps({"seen": learned}), PoolRules("ok"))
+    taken = running(9, {FAST: (0, 1)}, end=NOW + HOUR_S, partitions=("gpu",))
+    job = asks(1, "seen")
+    busy = CLUSTER.gpu_free.copy()
+    busy[CLUSTER.node_index[FAST], :2] = False
+    seen = snapshot(taken, job, cluster=replace(CLUSTER, gpu_free=busy))
+    waits = plan(seen, known, compose("pal")).decisions[0]
+    assert waits.reason is Reason.BETTER_POOL_SOON
+    told = " ".join(sentences(why_of(waits, job, seen, known, "pin")))
+    assert "Pool gpu/slow: 4 s/step, rate 0.25 +-12% (learned from its own jobs); free; a second there" in told
+    assert "Pool gpu/fast: 1 s/step, rate 1.00 +-30% (learned from its class); taken" in told
+    assert "on a GPU model that costs it, and those who wait with it, more than the wait for another" in told
 
 
 def test_it_waits_for_so_long_as_the_site_says_and_then_takes_what_there_is() -> None:
