@@ -34,6 +34,7 @@ from pal_slurm.policy import Plan, compose, plan
 
 NOW = 1_000_000
 CLASSES = ("A", "B", "C")
+MODELS = ("a100", "v100", "p100", "k80")
 SHAPES = {g: Shape(gpus=g, cpus=g, mem_per_node_mb=4000 * g) for g in range(1, 9)}
 LEASE = Lease(NOW + 600, Request())
 
@@ -52,8 +53,22 @@ def knowledge(cluster: Cluster) -> Knowledge:
     counts = np.array([6, 3, 2]).reshape(3, 1, 1)
     bins = (rng.random(shape) * counts).astype(np.int16)
     score = 0.95 + bins * np.array([0.06, 0.03, 0.01]).reshape(3, 1, 1)
-    apps = {c: App(c, c, comm=(1.0, 1.0, 1.1, 1.4)) for c in CLASSES}
+    apps = {c: App(c, c, bases(cluster, i), comm=(1.0, 1.0, 1.1, 1.4)) for i, c in enumerate(CLASSES)}
     return Knowledge(ScoreTable(CLASSES, score, bins, np.ones(shape, dtype=np.bool_)), Apps(apps, apps["A"]))
+
+
+def bases(cluster: Cluster, i: int) -> dict[str, float]:
+    """Seconds a step, where models differ: each model is slower than the last, and the first class minds most."""
+    if len(cluster.models) == 1:
+        return {}
+    return {model: (1.0 + k) ** (1.0 / (1 + i)) for k, model in enumerate(cluster.models)}
+
+
+def mixed(cluster: Cluster) -> Cluster:
+    """The same with a quarter of its nodes of each model."""
+    model = np.arange(cluster.n_nodes) * len(MODELS) // cluster.n_nodes
+    of_gpus = np.repeat(model[:, None], cluster.width, axis=1).astype(np.int16)
+    return replace(cluster, models=MODELS, gpu_model=of_gpus)
 
 
 def waiting(rng: random.Random, number: int, gpus: int) -> Job:
@@ -86,10 +101,12 @@ def empty(nodes: int, limit_ms: float) -> Case:
     return Case(f"fill {nodes * 8:,} empty GPUs with {len(jobs):,} jobs", snapshot, limit_ms)
 
 
-def nearly_full(nodes: int, pending: int, limit_ms: float) -> Case:
+def nearly_full(nodes: int, pending: int, limit_ms: float, *, models: bool = False) -> Case:
     """One GPU in fifty is free; every busy one has a running job with a limit."""
     rng = random.Random(8)
     cluster = homogeneous(nodes, 8, rack_size=32)
+    if models:
+        cluster = mixed(cluster)
     free = np.random.default_rng(9).random((nodes, 8)) < 0.02
     running: list[Job] = []
     for row, slot in np.argwhere(~free).tolist():
@@ -101,6 +118,8 @@ def nearly_full(nodes: int, pending: int, limit_ms: float) -> Case:
     cluster = replace(cluster, gpu_free=free, cpus_free=(64 - (~free).sum(axis=1)).astype(np.int32))
     jobs = tuple(waiting(rng, i + 1, rng.randint(1, 8)) for i in range(pending))
     name = f"{pending:,} jobs wait for {int(free.sum()):,} free of {nodes * 8:,} GPUs"
+    if models:
+        name += f", {len(MODELS)} models"
     return Case(name, Snapshot(NOW, cluster, jobs, tuple(running)), limit_ms)
 
 
@@ -119,7 +138,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
-    cases = (empty(128, 30), nearly_full(1250, 10_000, 120), empty(12_500, 2000))
+    cases = (
+        empty(128, 30),
+        nearly_full(1250, 10_000, 120),
+        nearly_full(1250, 10_000, 300, models=True),
+        empty(12_500, 2000),
+    )
     missed = False
     print(f"{'plan':58} {'ms':>8} {'limit':>7} {'us/job':>7} {'start':>7} {'wait':>7}")
     for case in cases:

@@ -53,7 +53,7 @@ def drawn(jobs: int, pools: int, runs: float, sizes: tuple[int, ...]) -> list[Po
     for job in range(jobs):
         rates = tuple(table[draw.integers(0, KINDS)].tolist())
         pool = int(draw.integers(pools)) if draw.random() < runs else -1
-        claims.append(PoolClaim(job, int(draw.choice(sizes)), rates, True, pool, float(draw.uniform(0, 9000))))
+        claims.append(PoolClaim(job, int(draw.choice(sizes)), rates, True, pool, -float(draw.uniform(0, 9000))))
     return claims
 
 
@@ -63,11 +63,11 @@ def room(claims: Sequence[PoolClaim], pools: int) -> list[int]:
 
 
 def least_ms(claims: Sequence[PoolClaim], gpus: Sequence[int], rounds: int) -> float:
-    assign(claims, gpus, 60.0)
+    assign(claims, gpus, 0.0, 60.0)
     spent = []
     for _ in range(rounds):
         began = time.process_time()
-        assign(claims, gpus, 60.0)
+        assign(claims, gpus, 0.0, 60.0)
         spent.append(time.process_time() - began)
     return 1000 * min(spent)
 

@@ -7,6 +7,8 @@ import pytest
 from pal_slurm.model import Action, App, Knowledge, neutral_scores
 from pal_slurm.policy import Circumstances, Plan, Planner, Progress
 from pal_slurm.policy.composition import compose
+from pal_slurm.policy.pools.housing import Housing
+from pal_slurm.policy.seams import Contender
 from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.sim.workload import Work
 
@@ -120,3 +122,15 @@ def test_a_job_whose_limit_is_over_stays_where_it_is() -> None:
     come(made, 3, FUSSY)
     plan = made.act(601.0)
     assert plan.moves == () and nodes(plan)[2] == FAST
+
+
+def test_a_job_that_was_moved_is_expected_to_go_on_for_as_long_as_it_has_run_in_all() -> None:
+    """Else who has just been moved would be taken for one that ends soon."""
+    housing = Housing(CLUSTER, KNOWS.scores, 60.0)
+    here = Contender(Work(1, 0.0, 1, 1e6, EASY).as_job(), EASY, 1, lambda now: Progress(attained_s=now))
+    for now, pool in ((0.0, 0), (5000.0, 1)):
+        if here.held:
+            housing.left(1)
+        here.held = housing.put({1: (here, pool)}, now)[1]
+    claim = housing.claim(here, (1.0, 0.9), 6000.0)
+    assert (claim.pool, claim.began) == (1, 0.0)

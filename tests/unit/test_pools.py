@@ -1,22 +1,27 @@
 """Who runs and in which pool: against plain searches, with jobs that may not be moved, and what prices say."""
 
 import itertools
-import math
 
 import numpy as np
 import pytest
 
 from pal_slurm.model import App
-from pal_slurm.policy.pools.claims import PoolClaim, relative_rates
+from pal_slurm.policy.pools import where
+from pal_slurm.policy.pools.claims import PoolClaim, relative_rates, rest_s
 from pal_slurm.policy.pools.pricing import Chooser, Market, shadow_prices
-from pal_slurm.policy.pools.where import assign, values
 from pal_slurm.policy.pools.who import choose, level
+
+NOW = 1e6
+
+
+def assign(claims: list[PoolClaim], gpus: list[int], cost_s: float, most_s: float = 1.0) -> list[int]:
+    return where.assign(claims, gpus, NOW, cost_s, most_s=most_s)
 
 
 def claim(
     job: int, rates: tuple[float, ...], gpus: int = 1, pool: int = -1, *, movable: bool = True, ran_s: float = 0
 ) -> PoolClaim:
-    return PoolClaim(job, gpus, rates, movable, pool, ran_s)
+    return PoolClaim(job, gpus, rates, movable, pool, NOW - ran_s)
 
 
 def drawn(seed: int, n: int, sizes: tuple[int, ...] = (1,)) -> list[PoolClaim]:
@@ -35,7 +40,7 @@ def drawn(seed: int, n: int, sizes: tuple[int, ...] = (1,)) -> list[PoolClaim]:
 
 
 def worth_of(claims: list[PoolClaim], pools: list[int], cost_s: float) -> float:
-    table = values(claims, cost_s)
+    table = where.values(where.by_field(claims), NOW, cost_s, np.zeros(3))
     return sum(float(table[i, p]) * c.gpus for i, (c, p) in enumerate(zip(claims, pools, strict=True)) if p >= 0)
 
 
@@ -84,6 +89,19 @@ class TestWhere:
         ]
         used = [sum(c.gpus for c in claims if c.pool == j) for j in (0, 1)]
         assert assign(claims, [used[0], used[1], used[0]], 60.0, most_s=0.0) == [c.pool for c in claims]
+
+    def test_of_two_that_gain_alike_he_who_has_run_for_long_has_the_better_gpus(self) -> None:
+        """Whose end is near brings a move about, where somebody would follow him."""
+        two = [claim(1, (1.0, 0.5), ran_s=7200, pool=1), claim(2, (1.0, 0.5), ran_s=36_000, pool=1)]
+        for pair in (two, two[::-1]):
+            found = where.assign(pair, [1, 2], NOW, 1.0, prices=[1.5, 0.5])
+            assert {c.job: pool for c, pool in zip(pair, found, strict=True)} == {1: 1, 2: 0}
+
+    def test_an_end_moves_one_for_each_cheaper_pool_that_is_full(self) -> None:
+        dear_last = [0.3, 0.7, 2.0]
+        said = {asked: where.followed([4, 4, 4], asked, dear_last).tolist() for asked in (3, 4, 8, 11, 12)}
+        assert said == {3: [0, 0, 0], 4: [0, 0, 1], 8: [0, 1, 2], 11: [0, 1, 2], 12: [0, 0, 0]}
+        assert where.followed([4, 4], 6, [1.0, 1.0]).tolist() == [0, 0]  # nobody would rather be in the other
 
     def test_nobody_goes_where_he_cannot_run(self) -> None:
         assert assign([claim(1, (0.0, 1.0)), claim(2, (0.0, 1.0))], [5, 1], 60.0).count(-1) == 1
@@ -156,7 +174,8 @@ class TestRates:
         assert relative_rates(App("x", "A", {"other": 3.0}), ("a", "b")) == (1.0, 1.0)
 
     def test_the_expected_rest_is_what_it_ran_so_far_within_its_limit(self) -> None:
-        assert claim(1, (1.0,), pool=0, ran_s=9000).rest_s == 9000
-        assert claim(1, (1.0,)).rest_s == 1800
-        assert PoolClaim(1, 1, (1.0,), True, 0, 9000.0, 100.0).rest_s == 100
-        assert math.isinf(PoolClaim(1, 1, (1.0,), True).limit_left_s)
+        began, ends = (
+            np.array([NOW - 9000, np.inf, NOW - 9000, NOW - 50]),
+            np.array([np.inf, np.inf, NOW + 100, NOW - 1]),
+        )
+        assert rest_s(began, ends, NOW).tolist() == [9000, 1800, 100, 0]

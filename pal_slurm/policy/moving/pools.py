@@ -91,14 +91,13 @@ class Pooling:
         couples = self._couples
         couples.look(now, self._here, housing.pool_of, self._alone)
         line = self._in_order(now)
-        claims = [
-            couples.bound(housing.claim(here, self._rates[here.job.id], now), self._here)
-            for here in couples.in_line(line)
-        ]
+        claims = [housing.claim(here, self._rates[here.job.id], now) for here in couples.in_line(line)]
+        if couples.guest:
+            claims = [couples.bound(claim, self._here) for claim in claims]
         waiting = len(self._here) - len(housing.pool_of) - len(couples.host)
         chooser = Chooser(self._market, waiting) if self._bound else None
         chosen = choose(claims, self._gpus, chooser)
-        pools = assign(chosen, self._gpus, self._cost_s)
+        pools = assign(chosen, self._gpus, now, self._cost_s, self._market.shadow.tolist())
         then = {claim.job: pool for claim, pool in zip(chosen, pools, strict=True) if pool >= 0}
         self.wake_at = math.inf
         if who := couples.sharers(line, self._rates):
@@ -165,17 +164,21 @@ class Pooling:
         here, key = self._here.values(), self._order.key
         if not isinstance(self._order, LeastAttained):
             return sorted(here, key=lambda one: key(one.job, one.progress(now)))
-        return sorted(here, key=lambda one: self._by_level(one, now))
+        keys = []
+        for one in here:
+            known = self._levels.get(one.job.id)
+            if known is None or now >= known[1]:
+                known = self._level(one, now)
+            keys.append((known[0], not one.held, one.job.submit, one.job.id, one))
+        keys.sort()  # numbers of jobs differ, so nothing behind them is compared
+        return [one for *_, one in keys]
 
-    def _by_level(self, here: Contender, now: float) -> tuple[float, ...]:
-        job = here.job
-        known = self._levels.get(job.id)
-        if known is None or now >= known[1]:
-            done_s = here.progress(now).done_s * here.gpus
-            reached = level(done_s)
-            # no sooner than this is it in the next, if its GPUs are twice as fast as the median
-            known = self._levels[job.id] = (reached, now + (LEVELS[reached] - done_s) / here.gpus / 2)
-        return (known[0], not here.held, job.submit, job.id)
+    def _level(self, here: Contender, now: float) -> tuple[int, float]:
+        done_s = here.progress(now).done_s * here.gpus
+        reached = level(done_s)
+        # no sooner than this is it in the next, if its GPUs are twice as fast as the median
+        known = self._levels[here.job.id] = (reached, now + (LEVELS[reached] - done_s) / here.gpus / 2)
+        return known
 
 
 class Pools:

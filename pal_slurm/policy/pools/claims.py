@@ -6,7 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pal_slurm.model import App, base_of
+import numpy as np
+
+from pal_slurm.model import App, FloatArray, base_of
 
 LEAST_REST_S = 1800.0  # a job that has just begun is expected to go on for so long
 
@@ -31,15 +33,16 @@ class PoolClaim(NamedTuple):
     rates: tuple[float, ...]  # by pool, over its best; 0: not there
     movable: bool  # while it runs
     pool: int = -1  # where it runs; -1: it waits
-    ran_s: float = 0.0  # since its present start
-    limit_left_s: float = math.inf
+    began: float = math.inf  # it would have, had it run all its time until now in one
+    ends: float = math.inf  # at latest, by its limit
 
     @property
     def fixed(self) -> bool:
         """It stays where it is."""
         return self.pool >= 0 and not self.movable
 
-    @property
-    def rest_s(self) -> float:
-        """What it is expected to go on for: who has run for long goes on for long."""
-        return min(self.limit_left_s, max(LEAST_REST_S, self.ran_s))
+
+def rest_s(began: FloatArray, ends: FloatArray, now: float) -> FloatArray:
+    """What jobs are expected to go on for: who has run for long goes on for long."""
+    rest: FloatArray = np.maximum(np.minimum(ends - now, np.maximum(LEAST_REST_S, now - began)), 0.0)
+    return rest

@@ -29,7 +29,7 @@ def in_cycles(worth: FloatArray, room: Sequence[int], now: IntArray) -> IntArray
     own = value[every, at]
     while True:
         for a in stale:
-            jobs = np.flatnonzero(at == a)
+            jobs = (at == a).nonzero()[0]
             if len(jobs):
                 gains = value[jobs] - own[jobs, None]
                 best = gains.argmax(axis=0)

@@ -18,6 +18,8 @@ class Housing:
         self.gpus = [pool.size for pool in self._pools]
         self.pool_of: dict[int, int] = {}  # who runs
         self.since: dict[int, float] = {}  # the same: the present start, where we made it
+        self._before: dict[int, float] = {}  # the same: seconds that it had run by then
+        self._claims: dict[int, PoolClaim] = {}  # of who runs: the same until it goes elsewhere
 
     def learn(self, scores: ScoreTable) -> None:
         for pool in self._pools:
@@ -40,28 +42,43 @@ class Housing:
     def left(self, job: int) -> None:
         self._pools[self.pool_of.pop(job)].left(job)
         self.since.pop(job, None)
+        self._before.pop(job, None)
+        self._claims.pop(job, None)
 
     def claim(self, here: Contender, rates: tuple[float, ...], now: float) -> PoolClaim:
-        job, ran_s = here.job.id, 0.0
-        if here.held:
-            since = self.since.get(job)
-            ran_s = now - (here.job.start or now) if since is None else now - since
+        job = here.job.id
+        known = self._claims.get(job)
+        if known is not None and known.rates is rates:
+            return known
         pool = self.pool_of.get(job, -1)
-        return PoolClaim(job, here.gpus, rates, here.movable, pool, ran_s, max(here.limit_s - ran_s, 0.0))
+        if pool < 0:
+            return PoolClaim(job, here.gpus, rates, here.movable)
+        since, before_s = self.since.get(job), self._before.get(job, 0.0)
+        if since is None:  # it ran when it came
+            since = here.job.start or now
+            before_s = max(here.progress(now).attained_s - (now - since), 0.0)
+        made = PoolClaim(job, here.gpus, rates, here.movable, pool, since - before_s, since + here.limit_s)
+        self._claims[job] = made
+        return made
 
     def put(self, then: Mapping[int, tuple[Contender, int]], now: float) -> dict[int, Gpus]:
         """All that are to run now, each in its pool; the GPUs of each. Who left its pool is to be told of before."""
         for job, (here, pool) in then.items():
             if job not in self.pool_of:
-                self.pool_of[job], self.since[job] = pool, now
+                self.pool_of[job] = pool
+                self._starts(here, now)
                 self._pools[pool].came(here, ())
         where: dict[int, Gpus] = {}
         for pool_of_gpus in self._pools:
             where |= pool_of_gpus.places(now)
         for job, gpus in where.items():
             if then[job][0].held not in ((), gpus):
-                self.since[job] = now
+                self._starts(then[job][0], now)
         return where
+
+    def _starts(self, here: Contender, now: float) -> None:
+        self.since[here.job.id], self._before[here.job.id] = now, here.progress(now).attained_s
+        self._claims.pop(here.job.id, None)
 
     def settled(self) -> Iterable[tuple[int, Gpus]]:
         return (held for pool in self._pools for held in (pool.settled or {}).items())

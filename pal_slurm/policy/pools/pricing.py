@@ -35,7 +35,7 @@ class Market:
 
     def __init__(self, gpus: Sequence[int]) -> None:
         self.gpus = np.array(gpus, dtype=float)
-        self.shadow: FloatArray = np.ones(len(gpus))
+        self._shadow: FloatArray = np.ones(len(gpus))
         self._came: deque[Kind] = deque(maxlen=MIXTURE)
         self._work_s: deque[float] = deque(maxlen=LAST)
         self._next = 1
@@ -54,13 +54,18 @@ class Market:
         """Work of a job of which nothing is known."""
         return (sum(self._work_s) + BELIEF * USUAL_S) / (len(self._work_s) + BELIEF)
 
-    def prices(self, waiting: int) -> FloatArray:
-        """Of a GPU for a second, in seconds of other jobs."""
+    @property
+    def shadow(self) -> FloatArray:
+        """Of a GPU of each pool: 1 on average."""
         if self._arrivals >= self._next:
             self._next = self._arrivals + min(AGAIN, self._arrivals)
             kinds = Counter(self._came)
-            self.shadow = shadow_prices(np.array([kind[0] for kind in kinds]), np.array(
+            self._shadow = shadow_prices(np.array([kind[0] for kind in kinds]), np.array(
                 [many * kind[1] for kind, many in kinds.items()], dtype=float), self.gpus)  # fmt: skip
+        return self._shadow
+
+    def prices(self, waiting: int) -> FloatArray:
+        """Of a GPU for a second, in seconds of other jobs."""
         return np.asarray(CROWD * waiting / self.gpus.sum() * self.shadow)
 
 

@@ -1,7 +1,10 @@
 """Which pool each job runs in. In: claims of jobs that shall run, GPUs of the pools. Out: a pool for each, or none.
 
-maximise the sum over jobs and pools of  gpus_i x_ij (MORE + ln rate_ij + ln(1 - cost_ij / horizon_i))
-where the cost is that of a move, 0 for who stays or starts; within the pools' GPUs; each job in one pool or waiting.
+maximise the sum over jobs and pools of
+    gpus_i x_ij (MORE + ln rate_ij + ln(1 - cost_ij / horizon_i) - cost followers_j / rest_i)
+where cost_ij is that of a move, 0 for who stays or starts; within the pools' GPUs; each job in one pool or waiting.
+Followers are the moves that an end in a pool brings about: who is in a worse one comes, and leaves a place that another
+wants. Who goes on for long keeps them away for long, so of two that gain alike he has the better GPUs.
 
 The logarithm makes a job's own scale a constant, and halving one job's speed as bad as halving another's. One job more
 that runs beats any better match. Jobs of one GPU are moved round in cycles while that gains: exact, and quick because
@@ -10,13 +13,14 @@ the present plan is nearly right. Where sizes differ whole numbers are sought, b
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from pal_slurm.model import FloatArray, IntArray
-from pal_slurm.policy.pools.claims import PoolClaim
+from pal_slurm.model import BoolArray, FloatArray, IntArray
+from pal_slurm.policy.pools.claims import PoolClaim, rest_s
 from pal_slurm.policy.pools.cycles import in_cycles
 from pal_slurm.policy.solving import INFINITY, Columns, LinearProgram, NoAnswer, packed
 
@@ -28,20 +32,36 @@ MANY = 32  # newcomers at once: one by one they cost more than a program for all
 NOT_THERE = -1e9
 
 
-def values(claims: Sequence[PoolClaim], move_cost_s: float) -> FloatArray:
+class Claims(NamedTuple):
+    """Claims, field by field."""
+
+    gpus: IntArray
+    rates: FloatArray
+    movable: BoolArray
+    pool: IntArray
+    began: FloatArray
+    ends: FloatArray
+
+
+def by_field(claims: Sequence[PoolClaim]) -> Claims:
+    return Claims(*map(np.array, list(zip(*claims, strict=True))[1:]))
+
+
+def values(claims: Claims, now: float, move_cost_s: float, followers: FloatArray) -> FloatArray:
     """(claims, pools) what each is worth there, per GPU."""
-    rates = np.array([claim.rates for claim in claims])
+    rates, pool = claims.rates, claims.pool
+    rest = rest_s(claims.began, claims.ends, now)
     with np.errstate(divide="ignore", invalid="ignore"):
         worth = np.where(rates > 0, MORE + np.log(rates), NOT_THERE)
-    pool = np.array([claim.pool for claim in claims])
+    if followers.any():
+        worth -= np.outer(move_cost_s / np.maximum(rest, HORIZON_S), followers)
     runs = np.flatnonzero(pool >= 0)
     if not len(runs):
         return worth
-    rest_s = np.array([claims[i].rest_s for i in runs.tolist()])
-    movable = np.array([claims[i].movable for i in runs.tolist()])
+    movable = claims.movable[runs]
     at, stays = pool[runs], worth[runs, pool[runs]]
     with np.errstate(divide="ignore", invalid="ignore"):
-        left = 1.0 - move_cost_s / np.minimum(HORIZON_S, rest_s)
+        left = 1.0 - move_cost_s / np.minimum(HORIZON_S, rest[runs])
         loss = np.where(left > 0, np.log(left), NOT_THERE)
     worth[runs] = np.where(movable[:, None], worth[runs] + loss[:, None], NOT_THERE)
     worth[runs, at] = np.where(movable, stays, stays + HELD)
@@ -53,13 +73,39 @@ class Match(NamedTuple):
     proven: bool = True  # False: the time ran out, and this is the best found so far, at worst what runs stays
 
 
-def assign(claims: Sequence[PoolClaim], gpus: Sequence[int], move_cost_s: float, most_s: float = 1.0) -> list[int]:
-    """A pool for each claim, -1: none."""
+def followed(gpus: Sequence[int], asked: int, prices: Sequence[float]) -> FloatArray:
+    """(pools,) moves that an end brings about, where so many GPUs are asked for: one for each cheaper pool in turn.
+
+    Nobody follows to where there is room for all who would rather be there; who waits takes the place without a move.
+    """
+    moves = np.zeros(len(gpus))
+    if asked >= sum(gpus):
+        return moves
+    chain, dearest, last = 0.0, sum(gpus), math.nan
+    for pool in sorted(range(len(gpus)), key=prices.__getitem__):
+        full = asked >= dearest  # it, and those that are dearer
+        chain = 0.0 if not full else chain + (prices[pool] > last)
+        moves[pool], last = chain, prices[pool]
+        dearest -= gpus[pool]
+    return moves
+
+
+def assign(
+    claims: Sequence[PoolClaim],
+    gpus: Sequence[int],
+    now: float,
+    move_cost_s: float,
+    prices: Sequence[float] = (),
+    most_s: float = 1.0,
+) -> list[int]:
+    """A pool for each claim, -1: none. `prices`: which pools are wanted more than which; none: nobody knows."""
     if not claims:
         return []
-    sizes = np.array([claim.gpus for claim in claims])
-    now = np.array([claim.pool for claim in claims])
-    return [int(pool) for pool in best(values(claims, move_cost_s), sizes, gpus, now, most_s).pools]
+    asked = by_field(claims)
+    followers = followed(gpus, int(asked.gpus.sum()), prices or [1.0] * len(gpus))
+    worth = values(asked, now, move_cost_s, followers)
+    found: list[int] = best(worth, asked.gpus, gpus, asked.pool, most_s).pools.tolist()
+    return found
 
 
 def best(worth: FloatArray, sizes: IntArray, gpus: Sequence[int], now: IntArray, most_s: float = 1.0) -> Match:

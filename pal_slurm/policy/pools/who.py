@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 
 from pal_slurm.policy.pools.claims import PoolClaim
@@ -27,16 +27,15 @@ class Room:
     """GPUs left, also for jobs that may have some of the pools only."""
 
     def __init__(self, gpus: Sequence[int]) -> None:
-        self.gpus = list(gpus)
-        self._every = (1 << len(gpus)) - 1
+        self.every = (1 << len(gpus)) - 1
         self.left = sum(gpus)
-        self._union = {u: sum(g for j, g in enumerate(gpus) if u >> j & 1) for u in range(1, self._every)}
+        self._union = {u: sum(g for j, g in enumerate(gpus) if u >> j & 1) for u in range(1, self.every)}
 
     def takes(self, claim: PoolClaim, mask: int) -> bool:
         size = claim.gpus
         if size > self.left:
             return False
-        if mask != self._every:
+        if mask != self.every:
             inside = [u for u in self._union if mask & ~u == 0]
             if any(self._union[u] < size for u in inside):
                 return False
@@ -46,27 +45,27 @@ class Room:
         return True
 
 
-def choose(claims: Iterable[PoolClaim], gpus: Sequence[int], chooser: Chooser | None) -> list[PoolClaim]:
+def choose(claims: Sequence[PoolClaim], gpus: Sequence[int], chooser: Chooser | None) -> list[PoolClaim]:
     """`claims` in the order, those that run and can't be moved among them. No chooser: all may be moved."""
     room = Room(gpus)
     free = list(gpus)  # of those who can't be moved
     chosen: list[PoolClaim] = []
-    others: list[PoolClaim] = []
     for claim in claims:
-        if claim.fixed:
+        if claim.pool >= 0 and not claim.movable:
             room.takes(claim, 1 << claim.pool)
             free[claim.pool] -= claim.gpus
             chosen.append(claim)
-        else:
-            others.append(claim)
-    for claim in others:
+    for claim in [claim for claim in claims if not claim.fixed] if chosen else claims:
         if not room.left:
             break
         mask = _mask(claim.rates)
         if not mask:  # no pool will ever hold it
             continue
         if claim.movable or chooser is None:
-            if room.takes(claim, mask):
+            if mask == room.every and claim.gpus <= room.left:  # most do: the same in short
+                room.left -= claim.gpus
+                chosen.append(claim)
+            elif room.takes(claim, mask):
                 chosen.append(claim)
         elif claim.gpus <= room.left:
             pool, only = chooser.takes(claim.rates, claim.gpus, free)
