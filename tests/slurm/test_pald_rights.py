@@ -90,3 +90,38 @@ def places_renews_and_undoes(pald: Pald) -> None:
     undo = [*AS_USER, str(BIN / "palctl"), "--config", str(pald.config), "undo", "--all"]
     done = subprocess.run(undo, capture_output=True, text=True, timeout=90, check=False)
     assert "1 of 1 jobs" in done.stdout, done.stderr
+
+
+@pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
+def test_a_user_undoes_no_job_of_another_closes_no_node_and_gives_himself_no_share(
+    make_minicluster: Callable[..., Minicluster], home: Path
+) -> None:
+    cluster = make_minicluster("--nodes", "3", "--dbd")
+    lua_settings(cluster, alive_file=str(home / "alive"), lease="600")
+    cluster.client("sacctmgr", "-i", "add", "user", USER, "account=pal")
+
+    def as_user(*words: str | Path) -> subprocess.CompletedProcess[str]:
+        run = [*AS_USER, *words]
+        return subprocess.run(run, cwd="/", capture_output=True, text=True, timeout=90, check=False)
+
+    fence = ("ReservationName=pal-move-1", "StartTime=now", "Duration=2", "Users=root", "Nodes=n1", "Flags=IGNORE_JOBS,OVERLAP")
+    deeds = (
+        (cluster.bin / "scontrol", "create", "reservation", *fence),
+        (cluster.bin / "sacctmgr", "-i", "modify", "account", "pal", "set", "fairshare=1000"),
+    )
+    with Pald(cluster, home) as pald:
+        (home / "alive").write_text(f"{int(time.time())}\n")
+        job = cluster.submit("--gres=gpu:1")
+        mark = mark_of(cluster, job)
+        undo = (BIN / "palctl", "--config", pald.config, "undo", str(job))
+        done = as_user(*undo)
+        assert mark and done.returncode == 75 and "not undone" in done.stderr
+        assert mark_of(cluster, job) == mark and cluster.state(job) == "PENDING"
+        assert [as_user(*deed).returncode == 0 for deed in deeds] == [False, False]
+        cluster.client("sacctmgr", "-i", "modify", "user", USER, "set", "adminlevel=operator")
+        done = as_user(*undo)
+        assert done.returncode == 0, done.stderr
+        cluster.wait_state(job, "RUNNING")
+        done = as_user(*deeds[0])  # what a move needs
+        assert done.returncode == 0, done.stderr
+        cluster.client("scontrol", "delete", "ReservationName=pal-move-1")
