@@ -104,7 +104,14 @@ def test_a_user_undoes_no_job_of_another_closes_no_node_and_gives_himself_no_sha
         run = [*AS_USER, *words]
         return subprocess.run(run, cwd="/", capture_output=True, text=True, timeout=90, check=False)
 
-    fence = ("ReservationName=pal-move-1", "StartTime=now", "Duration=2", "Users=root", "Nodes=n1", "Flags=IGNORE_JOBS,OVERLAP")
+    fence = (
+        "ReservationName=pal-move-1",
+        "StartTime=now",
+        "Duration=2",
+        "Users=root",
+        "Nodes=n1",
+        "Flags=IGNORE_JOBS,OVERLAP",
+    )
     deeds = (
         (cluster.bin / "scontrol", "create", "reservation", *fence),
         (cluster.bin / "sacctmgr", "-i", "modify", "account", "pal", "set", "fairshare=1000"),
