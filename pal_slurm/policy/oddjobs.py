@@ -101,13 +101,15 @@ class OddJobs:
         room = len(tasks)
         if job.array_id is not None and (most := self._limits.get(job.array_id)) is not None:
             room = max(0, most - self._tasks[job.array_id])
-        for task in tasks[:room]:
+        of_part = len(tasks) if self._walk.facts.due is None else self._walk.facts.due.tasks(job, entry.place.key[0])
+        for task in tasks[: min(room, of_part)]:
             if not self._starts(entry, task):
                 return
             self._tasks[job.array_id] += 1
-        if room < len(tasks):
+        if min(room, of_part) < len(tasks):
             waiting = None if job.array_tasks else job.array_task
-            self._walk.tell(Decision(job.id, waiting, Action.WAIT, Reason.NOT_ELIGIBLE))
+            why = Reason.NOT_ELIGIBLE if room <= of_part else Reason.BEHIND_HEAD
+            self._walk.tell(Decision(job.id, waiting, Action.WAIT, why))
 
     def _starts(self, entry: Waiting, task: int | None) -> bool:
         walk, job, app, turn, reason = self._walk, entry.place.job, entry.app, entry.turn, entry.reason

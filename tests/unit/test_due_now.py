@@ -142,6 +142,20 @@ def test_a_flood_that_runs_nothing_gets_one_gpu_before_the_newcomer_and_not_all(
     assert len(starts & {97, 98, 99}) == 2  # turn by turn, each his part
 
 
+def test_an_array_takes_its_users_part_and_leaves_the_rest_to_a_newcomer() -> None:
+    array = asks(1, "lab", array_id=1, array_tasks=tuple(range(40)), user="many", submit=NOW - WEEK)
+    few = [asks(n, "lab", "easy", 1, user="few", submit=NOW - 1) for n in (97, 98)]
+    due = owed("gavel/hierarchical", array, *few, fair=FairShares({"lab": 1.0}))
+    due = replace(due, gpus={("lab", "many"): 2.0, ("lab", "few"): 2.0})
+    seen = snapshot(array, *few, cluster=CLUSTER)
+    made = plan(seen, KNOWS, compose("pal"), Circumstances(due=due.at(seen, NO_DEBTS))).decisions
+    starts = sorted(d.job for d in made if d.action is Action.START)
+    assert starts == [1, 1, 97, 98]
+    alone = snapshot(array, cluster=CLUSTER)
+    made = plan(alone, KNOWS, compose("pal"), Circumstances(due=due.at(alone, NO_DEBTS))).decisions
+    assert sum(d.action is Action.START for d in made) == 4  # nobody else waits
+
+
 def test_a_held_job_gathers_no_debt() -> None:
     """Held for a week, looked at each hour; then let go."""
     held = asks(1, "big", "easy", 2, submit=NOW - WEEK, why=Waits.HELD)

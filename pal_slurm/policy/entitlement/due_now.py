@@ -13,7 +13,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -33,7 +33,17 @@ LEAST = 0.1  # of an equal part, and of the debt of one that is owed all its tim
 MOST_ROWS = 4096  # jobs that are reckoned with, the first of each user; the others are owed the least
 CHEAPEST = 0.01  # of the dearest price: no GPU is for nothing
 SHORT, SERVED, NOT_NOW = 0.0, 1.0, 2.0  # whose user has less than he is owed; who has; who can't start
-Standing = tuple[float, float, float]  # what comes first in the order: the least
+
+
+class Precedence(NamedTuple):
+    """Where a job stands in the order: what is least comes first."""
+
+    tier: float
+    level: float = 0.0
+    debt: float = 0.0
+
+
+LAST = Precedence(NOT_NOW)
 
 
 @dataclass(frozen=True)
@@ -75,27 +85,41 @@ class DueNow:
             had[person(job)] += sum(map(len, job.holds))
         return had
 
-    def places(self, order: Order, released: Collection[int]) -> dict[int, Standing]:
+    def places(self, order: Order, released: Collection[int]) -> dict[int, Precedence]:
         """Where each job stands, by its id; `released`: who is as good as running."""
-        found: dict[int, Standing] = {}
+        found: dict[int, Precedence] = {}
         lines: dict[Person, list[Job]] = defaultdict(list)
         had, now = self._had.copy(), 0.0 if self.seen is None else self.seen.taken
         for job in () if self.seen is None else self.seen.pending:
             if not job.gpu_job:
-                found[job.id] = (SHORT, 0.0, -LEAST * max(0.0, now - self.debts.waits_since(job)))
+                found[job.id] = Precedence(SHORT, 0.0, -LEAST * max(0.0, now - self.debts.waits_since(job)))
             elif job.id in released:
                 had[person(job)] += _gpus(job)
             elif could_start(job, now):
                 lines[person(job)].append(job)
             else:
-                found[job.id] = (NOT_NOW, 0.0, 0.0)
+                found[job.id] = LAST
         for who, line in lines.items():
             found.update(self._in_line(line, order, had[who], max(self.owed_gpus(who), 1e-9), now))
         return found
 
+    def tasks(self, array: Job, tier: float) -> int:
+        """How many of its tasks may start in one plan: as many as its user's part has room for, while others wait.
+
+        The rest comes in the next plan, behind those who are short then.
+        """
+        if tier != SHORT or self.seen is None:
+            return len(array.array_tasks)
+        who = person(array)
+        if not any(
+            person(job) != who for job in self.seen.pending if job.gpu_job and could_start(job, self.seen.taken)
+        ):
+            return len(array.array_tasks)
+        return max(1, math.ceil((self.owed_gpus(who) - self._had[who]) / _width(array)))
+
     def _in_line(
         self, line: list[Job], order: Order, had: int, owed: float, now: float
-    ) -> Iterator[tuple[int, Standing]]:
+    ) -> Iterator[tuple[int, Precedence]]:
         """One user's. What he claims for some of them says which comes first of his own, and nothing more."""
         debts = {job.id: self.owed_s(job, now) for job in line}
         most = max(debts.values())
@@ -106,10 +130,8 @@ class DueNow:
 
         ahead = had
         for number, job in enumerate(sorted(line, key=urgency)):
-            if ahead >= owed:
-                yield job.id, (SERVED, ahead / owed, 0.0 if number else -most)
-            else:
-                yield job.id, (SHORT, number / owed, 0.0 if number else -most)
+            tier, level = (SERVED, ahead / owed) if ahead >= owed else (SHORT, number / owed)
+            yield job.id, Precedence(tier, level, 0.0 if number else -most)
             ahead += _gpus(job)
 
 
@@ -117,14 +139,11 @@ class DueNow:
 class OwedFirst:
     """An order of its own, over another."""
 
-    places: Mapping[int, Standing]
+    places: Mapping[int, Precedence]
     base: Order
 
     def key(self, job: Job, progress: Progress | None) -> tuple[float, ...]:
         return (*self.places.get(job.id, LAST), *self.base.key(job, progress))
-
-
-LAST: Standing = (NOT_NOW, 0.0, 0.0)
 
 
 def owner_of(job: Job) -> str:
