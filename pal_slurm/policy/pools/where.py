@@ -32,7 +32,7 @@ MANY = 32  # newcomers at once: one by one they cost more than a program for all
 NOT_THERE = -1e9
 
 
-class Claims(NamedTuple):
+class ClaimFields(NamedTuple):
     """Claims, field by field."""
 
     gpus: IntArray
@@ -43,11 +43,11 @@ class Claims(NamedTuple):
     ends: FloatArray
 
 
-def by_field(claims: Sequence[PoolClaim]) -> Claims:
-    return Claims(*map(np.array, list(zip(*claims, strict=True))[1:]))
+def by_field(claims: Sequence[PoolClaim]) -> ClaimFields:
+    return ClaimFields(*map(np.array, list(zip(*claims, strict=True))[1:]))
 
 
-def values(claims: Claims, now: float, move_cost_s: float, followers: FloatArray) -> FloatArray:
+def values(claims: ClaimFields, now: float, move_cost_s: float, followers: FloatArray) -> FloatArray:
     """(claims, pools) what each is worth there, per GPU."""
     rates, pool = claims.rates, claims.pool
     rest = rest_s(claims.began, claims.ends, now)
