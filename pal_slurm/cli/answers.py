@@ -70,6 +70,9 @@ class AppShown(Shown):
     rate: Annotated[Figure, Meta(description="Speed on its median GPU, over that on the best model")] = UNSET
     doubt: Annotated[Figure, Meta(description="How far off the rate may be, as a share")] = UNSET
     seconds: Annotated[Figure, Meta(description="Per step, as plans count it; null: nothing is known")] = UNSET
+    beside: Annotated[Text, Meta(description="With --pairs: the application that has the same GPUs")] = UNSET
+    gpus: Annotated[Whole, Meta(description="Of each of the two")] = UNSET
+    factor: Annotated[Figure, Meta(description="Step time beside it over that alone; null: they do not fit")] = UNSET
 
 
 class FaultShown(Shown):

@@ -5,16 +5,18 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from pal_slurm.config.apps import AppEntry
+from pal_slurm.config.pair_file import PairFile
 from pal_slurm.config.read import MAX_BYTES, Mistake, read
 from pal_slurm.config.rules import broken_rules
 from pal_slurm.config.sample import explain, plain, sample
 from pal_slurm.config.schema import CanarySection, Config
-from pal_slurm.errors import ConfigError
+from pal_slurm.errors import BadInput, ConfigError
+from pal_slurm.model import Sharers
 
 DEFAULT_PATH = Path("/etc/pal-slurm/pal.yaml")
 
@@ -32,6 +34,11 @@ def parse(path: Path) -> tuple[Config, list[Mistake]]:
         return Config(), [Mistake(0, "", str(error), str(path))]
     config, faults, lines = read(text)
     faults = sorted([*faults, *broken_rules(config, lines, {fault.key for fault in faults})])
+    if config.sharing.pairs_file.startswith("/"):
+        try:
+            told_pairs(config)
+        except BadInput as error:
+            faults.append(Mistake(lines.get("sharing.pairs_file", 0), "sharing.pairs_file", str(error)))
     return config, [replace(fault, file=str(path)) for fault in faults]
 
 
@@ -46,6 +53,15 @@ def load(path: Path) -> Config:
     if faults:
         raise ConfigError("\n".join(map(str, faults)))
     return config
+
+
+def told_pairs(config: Config, models: Sequence[str] = ()) -> Mapping[Sharers, float]:
+    """What pal.yaml and the file that it names say of two on one GPU; BadInput where the file can't be read so."""
+    sharing = config.sharing
+    told = dict(PairFile(Path(sharing.pairs_file)).pairs().beside) if sharing.pairs_file else {}
+    for pair in sorted(sharing.pairs, key=lambda pair: bool(pair.model)):  # of one model wins over all
+        told |= pair.told(models or config.cluster.models)
+    return told
 
 
 def database_url(config: Config, env: Mapping[str, str] = os.environ) -> str:

@@ -27,6 +27,7 @@ def broken_rules(config: Config, lines: Mapping[str, int], bad: Collection[str] 
         (_times, ("lease", "cycle", "leader")),
         (_names, ("classes",)),
         (_patterns, ()),
+        (_sharing, ()),
         (_profile, ("classes",)),
         (_places, ()),
         (_page, ()),
@@ -93,13 +94,15 @@ def _names(config: Config) -> Iterator[tuple[str, str]]:
             )
 
 
-def _models(key: str, base: Mapping[str, float], models: Sequence[str]) -> Iterator[tuple[str, str]]:
+def _models(
+    key: str, base: Mapping[str, float], models: Sequence[str], *, alone: bool = False
+) -> Iterator[tuple[str, str]]:
     """Where the models are known, speeds are told of these, and of more than one: else they tell nothing."""
     for name in base if models else ():
         if name not in models:
             near = difflib.get_close_matches(name, models, n=1, cutoff=0.0)
             yield f"{key}.{name}", f"{name} is none of cluster.models ({', '.join(models)}); did you mean `{near[0]}`?"
-    if len(models) > 1 and len(base) == 1:
+    if len(models) > 1 and len(base) == 1 and not alone:
         rest = ", ".join(model for model in models if model not in base)
         yield key, f"tells of {next(iter(base))} only: tell of {rest} too, or leave `base` out, and it is learned"
 
@@ -112,6 +115,27 @@ def _patterns(config: Config) -> Iterator[tuple[str, str]]:
     for i, entry in enumerate(config.patterns):
         if not (entry.tag or entry.job_name or entry.script):
             yield f"patterns[{i}]", "fits every job; say which with tag, job_name or script"
+
+
+def _sharing(config: Config) -> Iterator[tuple[str, str]]:
+    """Both directions of each pair, once, of models that there are."""
+    seen: dict[tuple[str, str, str], int] = {}
+    for i, pair in enumerate(config.sharing.pairs):
+        key = f"sharing.pairs[{i}]"
+        two = f"{pair.app} and {pair.beside}"
+        if not pair.fits and (pair.factor or pair.back):
+            yield key, f"{two}: a factor, and fits: false; keep one"
+        elif pair.fits and not (pair.factor and pair.back):
+            lacking = "factor" if pair.back else "back" if pair.factor else "factor and back"
+            yield key, f"{two}: tells not what both cost each other; add {lacking}, or fits: false"
+        elif pair.app == pair.beside and pair.factor != pair.back:
+            yield key, f"{pair.app} beside itself: factor ({pair.factor:g}) and back ({pair.back:g}) are the same thing"
+        if pair.model and config.cluster.models:
+            yield from _models(key, {pair.model: 1.0}, config.cluster.models, alone=True)
+        names = (min(pair.app, pair.beside), max(pair.app, pair.beside), pair.model)
+        if names in seen:
+            yield key, f"{two} are told of in sharing.pairs[{seen[names]}] already; keep one"
+        seen.setdefault(names, i)
 
 
 def _profile(config: Config) -> Iterator[tuple[str, str]]:
@@ -135,6 +159,7 @@ def _places(config: Config) -> Iterator[tuple[str, str]]:
         ("leader.lock_file", config.leader.lock_file),
         ("database.url_file", config.database.url_file),
         ("profile.spool", config.profile.spool),
+        ("sharing.pairs_file", config.sharing.pairs_file),
         ("page.url_file", config.page.url_file),
         ("page.jwt_key", config.page.jwt_key),
         ("page.view_file", config.page.view_file),

@@ -86,4 +86,5 @@ class Observer:
             user=job.user,
             limit_s=job.time_limit_s,
             named=sha256(job.name.encode("utf-8", "replace")).hexdigest()[:16] if job.name else None,
+            shared=bool(job.parts),
         )

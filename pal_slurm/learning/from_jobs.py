@@ -7,23 +7,28 @@ against itself: while it keeps its pace nothing new is learned, when it changes,
 Everything is heard twice: by what is believed of the GPUs, and by what this user's jobs alone say of them, his vote.
 How far the first may go, the votes of all users decide (scores/witness.py): what one of them says moves it a little.
 
+What a job did while another had the same GPUs says nothing of them: it is held against the job's own pace alone, and
+tells what the two cost each other (beside.py).
+
 An application counts once its class is known. Its usual pace is kept per user and shape (model, GPUs, nodes), so that
 nothing has to be assumed of how it scales; where pal.yaml tells a base, that is where the learning begins.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import exp, log, sqrt
 from statistics import median
 
 from pal_slurm.intake.samples import STRETCH_S
 from pal_slurm.learning.base_times import APP_NOISE, learned, together, usual
+from pal_slurm.learning.beside import PairEar
+from pal_slurm.learning.company import Company, Sorted
 from pal_slurm.learning.standing import Standing
 from pal_slurm.model import App, Apps, Tier
 from pal_slurm.scores.learning import Beliefs, expected, hear
-from pal_slurm.store import Store
+from pal_slurm.store import OutcomeRepo, PairRepo, Store
 from pal_slurm.store.learned import AppFeatures, Baseline, LearnedRepo, Offset
 from pal_slurm.store.nights import Alert, NightRepo
 from pal_slurm.store.samples import JobSample, SampleRepo
@@ -33,6 +38,7 @@ HOLD_S = 60.0  # parts of a job on several nodes arrive one by one
 LEVEL = 3  # stretches that say how fast a job is
 SILENT_S = 1_200.0  # a job that said nothing for so long is over: what there is has to do
 SAMPLE_NOISE = 0.02  # of a ten-minute mean of step times, within a job
+LEVEL_VAR = SAMPLE_NOISE**2 * (1 + 1 / LEVEL)  # of one stretch against the first ones
 TierOf = Callable[[tuple[str, ...], int], Tier]
 
 
@@ -56,7 +62,11 @@ class _Stretch:
 
     samples: tuple[JobSample, ...]
     seconds: float
+    begun_at: float
     ended_at: float
+
+    def ids(self, new: set[int]) -> set[int]:
+        return {s.id for s in self.samples} & new
 
 
 def learn(store: Store, apps: Apps, now: float, tier_of: TierOf = tier_by_count) -> Learned:
@@ -67,7 +77,8 @@ def learn(store: Store, apps: Apps, now: float, tier_of: TierOf = tier_by_count)
     jobs = dict.fromkeys((s.cluster, s.job) for s in unheard)
     if not jobs:
         return done
-    features = repo.features()
+    features, pairs = repo.features(), PairRepo(store)
+    company = {cluster: _company(store, cluster, jobs, now) for cluster in {cluster for cluster, _ in jobs}}
     for cluster, job in jobs:
         every = samples.of_job(cluster, job)
         new = {s.id for s in unheard if (s.cluster, s.job) == (cluster, job)}
@@ -77,11 +88,13 @@ def learn(store: Store, apps: Apps, now: float, tier_of: TierOf = tier_by_count)
             continue
         user = next((s.user for s in every if s.user), "")
         ear = _Ear(repo, votes, apps.known[app], user, tier_of, now)
-        heard = ear.job(f"{cluster}/{job}", every, new)
+        ear.beside = PairEar(app, user, pairs.of(app, user) if company[cluster].any else {})
+        heard = ear.job(f"{cluster}/{job}", company[cluster].sort(job, _stretches(every)), every, new)
         if ear.standing is not None:
             votes.put(ear.standing.voted.values())
             done.scores += repo.write(ear.standing.changed.values(), ear.offsets, now)
             done.alerts += ear.standing.alerts
+        pairs.put(ear.beside.changed.values())
         samples.heard(heard)
         done.samples += len(heard)
         if heard:
@@ -92,8 +105,18 @@ def learn(store: Store, apps: Apps, now: float, tier_of: TierOf = tier_by_count)
     return done
 
 
+def _company(store: Store, cluster: str, jobs: Iterable[tuple[str, str]], now: float) -> Company:
+    """Of all of these jobs, as far back as the first of them began."""
+    repo = OutcomeRepo(store, cluster)
+    ours = repo.of_jobs([int(job) for where, job in jobs if where == cluster and job.isdecimal()])
+    since = min((start.start for start in ours if start.shared), default=None)
+    return Company([] if since is None else repo.shared(since, now))
+
+
 class _Ear:
     """Hears one job of one user."""
+
+    beside: PairEar
 
     def __init__(
         self, repo: LearnedRepo, votes: VoteRepo, app: App, user: str, tier_of: TierOf, now: float
@@ -104,33 +127,51 @@ class _Ear:
         self.offsets: dict[str, Offset] = {}
         self.standing: Standing | None = None
 
-    def job(self, name: str, every: Sequence[JobSample], new: set[int]) -> set[int]:
+    def job(self, name: str, ran: Sorted[_Stretch], every: Sequence[JobSample], new: set[int]) -> set[int]:
         """Returns the samples that were heard; those of a job that is too young wait."""
         cards = self._repo.cards(uuid for s in every for uuid in s.gpus)
-        stretches = _stretches(every)
+        stretches = ran.alone
         models = {card.model for card in cards.values()}
-        if len(models) != 1 or not stretches:
+        last = max((s.ended_at for s in (*stretches, *(one for one, _ in ran.beside))), default=None)
+        if len(models) != 1 or last is None:
             return new  # a mixed job, or GPUs that nobody has seen: nothing can be said
         nodes = tuple(sorted({s.node for s in every}))
-        self._shape = f"{models.pop()}|{len(cards)}|{len(nodes)}"
-        self._tier = self._tier_of(nodes, len(cards))
+        self._model, self._gpus = models.pop(), len(cards)
+        self._shape = f"{self._model}|{self._gpus}|{len(nodes)}"
+        self._tier = self._tier_of(nodes, self._gpus)
         self.standing = standing = Standing(cards.values(), self._repo, self._votes, self._app.cls, self._user)
         offset = self._repo.offset(name)
-        heard: set[int] = set()
+        heard = {id_ for stretch in ran.neither for id_ in stretch.ids(new)}
         if offset is None:
             first = stretches[:LEVEL]
-            over = self._now - stretches[-1].ended_at > SILENT_S
+            over = self._now - last > SILENT_S
             if len(first) < LEVEL and not over:
-                return set()
-            offset = self.offsets[name] = self._level(standing, first)
-            heard |= {s.id for stretch in first for s in stretch.samples} & new
-            stretches = stretches[LEVEL:]
-        for stretch in stretches:
-            fresh = {s.id for s in stretch.samples} & new
-            if fresh:
+                return heard
+            if first:
+                offset = self.offsets[name] = self._level(standing, first)
+                heard |= {id_ for stretch in first for id_ in stretch.ids(new)}
+                stretches = stretches[LEVEL:]
+        for stretch in stretches if offset is not None else ():
+            fresh = stretch.ids(new)
+            if fresh and offset is not None:
                 self._pace(standing, name, log(stretch.seconds), offset, stretch.ended_at)
                 heard |= fresh
+        for stretch, other in ran.beside:
+            fresh = stretch.ids(new)
+            if fresh:
+                self._together(standing, stretch, other.app or "", offset)
+                heard |= fresh
         return heard
+
+    def _together(self, standing: Standing, stretch: _Stretch, other: str, offset: Offset | None) -> None:
+        """How much longer it took than alone: by its own pace, or by what is usual for it where it never was alone."""
+        pace = expected(standing.beliefs(stretch.ended_at))
+        if offset is not None:
+            alone, var = offset.all + pace.mean, LEVEL_VAR
+        else:
+            base = usual(self._app, self._shape, self._tier, self.mine, self.others.values())
+            alone, var = base.mean + pace.mean, base.var + (self.mine.noise or APP_NOISE) ** 2 + pace.var
+        self.beside.saw(other, self._model, self._gpus, log(stretch.seconds) - alone, var, stretch.ended_at)
 
     def _level(self, standing: Standing, first: Sequence[_Stretch]) -> Offset:
         """How fast the job is, against what is usual for its application; returns log seconds on median GPUs."""
@@ -171,7 +212,12 @@ def _stretches(every: Sequence[JobSample]) -> list[_Stretch]:
         if sample.step_seconds is not None:
             groups.setdefault(int(sample.begun_at // STRETCH_S), []).append(sample)
     return [
-        _Stretch(tuple(some), median(s.step_seconds or 0.0 for s in some), max(s.ended_at for s in some))
+        _Stretch(
+            tuple(some),
+            median(s.step_seconds or 0.0 for s in some),
+            min(s.begun_at for s in some),
+            max(s.ended_at for s in some),
+        )
         for _, some in sorted(groups.items())
     ]
 

@@ -5,17 +5,20 @@ The store imports the model only and the scores room is pure, so the two meet he
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from pal_slurm.config import Config
-from pal_slurm.learning.rate_evidence import evidence_of
+from pal_slurm.config import Config, told_pairs
+from pal_slurm.errors import BadInput
+from pal_slurm.learning.pairs import PairsSeen, estimated, said_by
+from pal_slurm.learning.rate_evidence import evidence_of, model_names
 from pal_slurm.learning.rates import complete
 from pal_slurm.learning.spans import with_spans
-from pal_slurm.model import App, Apps, Cluster, Knowledge, ScoreTable
+from pal_slurm.model import NOBODY_SHARES, App, Apps, Cluster, Knowledge, ScoreTable, Sharers
 from pal_slurm.scores import alike, binned
-from pal_slurm.store import AppRepo, ScoreRepo, Store
+from pal_slurm.store import AppRepo, GpuRepo, PairRepo, ScoreRepo, Store
 from pal_slurm.store.learned import AppFeatures, LearnedRepo
 from pal_slurm.store.retention import Keep
 from pal_slurm.store.state import revisions
@@ -85,15 +88,36 @@ class KnowledgeKeeper:
     _table: ScoreTable | None = None
     _apps: tuple[int, Apps] | None = None
     _rates: tuple[Apps, tuple[str, ...], float, Apps] | None = None
+    _pairs: tuple[tuple[str, ...], float, PairsSeen] | None = None
     cluster: str = ""  # whose jobs' outcomes tell of GPU models
 
     def read(self, cluster: Cluster, now: float) -> Knowledge:
         apps, scores = revisions(self.store, "apps", "scores")
-        return Knowledge(self._scores(cluster, now, scores), self._rated(cluster, now, apps), self.config.pools.rules())
+        pairs = self.pairs(cluster, now) if self.config.shares_gpus() else NOBODY_SHARES
+        rules = self.config.pools.rules()
+        return Knowledge(self._scores(cluster, now, scores), self._rated(cluster, now, apps), rules, pairs)
 
     def forget(self) -> None:
         """The configuration changed: read all anew."""
-        self._table = self._apps = self._rates = None
+        self._table = self._apps = self._rates = self._pairs = None
+
+    def pairs(self, cluster: Cluster, now: float) -> PairsSeen:
+        """What two on one GPU cost each other."""
+        last = self._pairs
+        if last is None or last[0] != cluster.models or not 0 <= now - last[1] < RATES_S:
+            told = last[2].told if last and last[0] == cluster.models else self._told(cluster.models)
+            rows = PairRepo(self.store).every()
+            said = said_by(rows, model_names(GpuRepo(self.store).current(), cluster)) if rows else {}
+            guessed = estimated(told, said, cluster.models) if self.config.sharing.estimate else {}
+            self._pairs = last = (cluster.models, now, PairsSeen(told, said, guessed))
+        return last[2]
+
+    def _told(self, models: tuple[str, ...]) -> Mapping[Sharers, float]:
+        """A file that went bad after pald began tells nothing: then nobody shares."""
+        try:
+            return told_pairs(self.config, models)
+        except BadInput:
+            return {}
 
     def _known_apps(self, revision: int) -> Apps:
         if self._apps is None or self._apps[0] != revision:

@@ -13,7 +13,7 @@ from pal_slurm.learning.classes import Featured, learn_classes
 from pal_slurm.learning.from_jobs import Learned, TierOf, learn, tier_by_count
 from pal_slurm.learning.from_nights import Rescored, rescore
 from pal_slurm.learning.knowledge import DAY_S, known_apps
-from pal_slurm.store import AppRepo, Store
+from pal_slurm.store import AppRepo, PairRepo, Store
 from pal_slurm.store.clusters import known_clusters
 from pal_slurm.store.learned import LearnedRepo
 from pal_slurm.store.nights import Alert, NightRepo
@@ -78,6 +78,7 @@ def recompute(store: Store, config: Config, now: float) -> tuple[Rescored, Learn
     """Nights and scores anew from the raw runs, and then what jobs showed since the newest night."""
     LearnedRepo(store).forget_offsets()
     VoteRepo(store).forget()
+    PairRepo(store).forget()
     rescored = rescore(store, now, anew=True)
     SampleRepo(store).hear_again(NightRepo(store).newest() * DAY_S)
     learned = Learned()

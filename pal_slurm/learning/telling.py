@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 
 from pal_slurm.config import Config
 from pal_slurm.learning.distance import apart
 from pal_slurm.learning.from_jobs import shapes_told
 from pal_slurm.learning.knowledge import SeenApp, known_apps, seen_apps
+from pal_slurm.learning.pairs import PairsOfOne
 from pal_slurm.learning.rates import NOTHING
 from pal_slurm.learning.spans import with_spans
 from pal_slurm.model import App, Apps, Tier
@@ -36,6 +38,18 @@ def rate_rows(apps: Apps, models: Sequence[str], user: str = "") -> list[dict[st
                 "doubt": trust.doubt, "source": trust.source, "seconds": seconds and round(seconds, 6),
             })  # fmt: skip
     return rows
+
+
+def pair_rows(known: PairsOfOne) -> list[dict[str, Value]]:
+    """What two on one GPU cost each other, as it counts for a user's jobs."""
+    return [
+        {
+            "app": pair.one.app, "beside": pair.other.app, "gpus": pair.one.gpus, "model": pair.model,
+            "factor": round(trust.factor, 4) if isfinite(trust.factor) else None, "doubt": round(trust.doubt, 4),
+            "source": trust.source,
+        }
+        for pair, trust in sorted(known.known.items())
+    ]  # fmt: skip
 
 
 def app_row(seen: SeenApp, counts: App) -> dict[str, Value]:

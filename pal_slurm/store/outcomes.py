@@ -31,6 +31,7 @@ class JobOutcome:
     user: str = ""  # empty: not known
     limit_s: int | None = None  # of time; None: it has none, or nobody knows
     named: str | None = None  # what its name comes to: repeated jobs have the same
+    shared: bool = False  # it had parts of its GPUs, and another job may have had the rest
 
     @property
     def ref(self) -> JobRef:
@@ -83,13 +84,22 @@ class OutcomeRepo:
         return self._find(outcomes.c.start >= start)
 
     def ran(self, start: float, least_s: float, most: int) -> list[JobOutcome]:
-        """Runs of named applications that began since then, took so long and are over: the newest of each user."""
+        """Runs of named applications that began since then, took so long and are over: the newest of each user.
+
+        Not those that had parts of GPUs: how long they took, others decided too.
+        """
         took = outcomes.c.end - outcomes.c.start
-        mine = (outcomes.c.cluster == self._cluster, outcomes.c.start >= start, took >= least_s, outcomes.c.app != "")
+        c = outcomes.c
+        mine = (c.cluster == self._cluster, c.start >= start, took >= least_s, c.app != "", c.shared.is_not(True))
         nth = func.row_number().over(partition_by=outcomes.c.user, order_by=outcomes.c.start.desc()).label("nth")
         found = select(outcomes, nth).where(*mine).subquery()
         with self._store.reading() as db:
             return [_outcome(row) for row in db.execute(select(found).order_by(found.c.nth, found.c.job).limit(most))]
+
+    def shared(self, since: float, until: float) -> list[JobOutcome]:
+        """Who had parts of GPUs at any moment of that time."""
+        c = outcomes.c
+        return self._find(c.shared.is_(True) & (c.start <= until) & (c.end.is_(None) | (c.end >= since)))
 
     def newest(self, most: int = 100, *, user: str = "", app: str = "") -> list[JobOutcome]:
         """Newest start first; of one user, or of one application, where that is named."""
@@ -114,4 +124,5 @@ class OutcomeRepo:
 
 def _outcome(row: Row[Any]) -> JobOutcome:
     got = JobOutcome(**{name: getattr(row, name) for name in names(JobOutcome)})
-    return replace(got, task=None if got.task is None or got.task < 0 else got.task, user=got.user or "")
+    task = None if got.task is None or got.task < 0 else got.task
+    return replace(got, task=task, user=got.user or "", shared=bool(got.shared))

@@ -28,7 +28,7 @@ from sqlalchemy.schema import SchemaItem
 from pal_slurm.model import Decision, EditKind, Request
 from pal_slurm.store.rows import Json
 
-HEAD = "0008"  # the newest migration; a test holds it against Alembic's own answer
+HEAD = "0009"  # the newest migration; a test holds it against Alembic's own answer
 
 metadata = MetaData(
     naming_convention={
@@ -181,15 +181,6 @@ app_features = new_table(
     Column("sure", Double),  # probability that it belongs to its class rather than to the next best
     Column("seen_at", Double, nullable=False),
 )
-votes = new_table(
-    "votes",
-    Column("gpu_id", Id, ForeignKey("gpus.id"), primary_key=True),
-    Column("class", String(32), key="cls", primary_key=True),
-    Column("user", String(64), primary_key=True),
-    Column("mean", Double, nullable=False),  # log of the score, by this user's jobs alone
-    Column("var", Double, nullable=False),
-    Column("heard_at", Double, nullable=False),
-)
 user_apps = new_table(
     "user_apps",
     Column("app", String(64), primary_key=True),
@@ -293,7 +284,9 @@ outcomes = new_table(
     Column("slurm_step_time", Double),  # predicted for what Slurm itself would have chosen
     Column("limit_s", Integer),  # of time; null: none, or an older pald did not write it down
     Column("named", String(16)),  # a digest of its name: jobs that are repeated have the same; null: as before
+    Column("shared", Boolean),  # it had parts of its GPUs; null: an older pald did not write it down
     Index(None, "cluster", "start"),
+    Index(None, "cluster", "shared"),
 )
 state = new_table(
     "state",

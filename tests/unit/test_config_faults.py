@@ -15,6 +15,7 @@ from pal_slurm.errors import ConfigError
 LINKS = "apps:\n  bert:\n    class: A\n    "
 TWO = "cluster:\n  models: [v100, a100]\napps:\n  bert:\n    class: A\n    "
 # one typo per row: what stands in the file, the line, the key, words of the message
+PAIR = "sharing:\n  pairs:\n  - {app: bert, beside: net, "
 TYPOS = [
     ("clutser:\n  backend: cli\n", 1, "clutser", "did you mean `cluster`"),
     ("cluster:\n  backend: pyslrm\n", 2, "cluster.backend", "did you mean `pyslurm`"),
@@ -83,6 +84,22 @@ TYPOS = [
     ("pools:\n  dearer: maybe\n", 2, "pools.dearer", "none of never, ask, ok"),
     ("pools:\n  billing: {h100: -1}\n", 2, "pools.billing.h100", "must be at least 0"),
     ("pools:\n  wait_s: .nan\n", 2, "pools.wait_s", "out of range"),
+    (PAIR + "factor: 0, back: 1}\n", 3, "sharing.pairs[0].factor", "must be at least 1"),
+    (PAIR + "factor: -2, back: 1}\n", 3, "sharing.pairs[0].factor", "must be at least 1"),
+    (PAIR + "factor: .nan, back: 1}\n", 3, "sharing.pairs[0].factor", "out of range"),
+    (PAIR + "factor: .inf, back: 1}\n", 3, "sharing.pairs[0].factor", "must be at most 100"),
+    (PAIR + "factor: 1000000000, back: 1}\n", 3, "sharing.pairs[0].factor", "must be at most 100"),
+    (PAIR + "factor: 1, back: 1e9}\n", 3, "sharing.pairs[0].back", "must be a number"),
+    (PAIR + "factor: 1.2}\n", 3, "sharing.pairs[0]", "add back, or fits: false"),
+    (PAIR + "back: 1.2}\n", 3, "sharing.pairs[0]", "add factor, or fits: false"),
+    (PAIR[:-2] + "}\n", 3, "sharing.pairs[0]", "add factor and back, or fits: false"),
+    (PAIR + "back: 1.2, fits: false}\n", 3, "sharing.pairs[0]", "a factor, and fits: false; keep one"),
+    (PAIR + "factor: 1, back: 1}\n  - {app: net, beside: bert, fits: false}\n", 4, "sharing.pairs[1]", "already"),
+    (PAIR.replace("net", "bert") + "factor: 1, back: 2}\n", 3, "sharing.pairs[0]", "are the same thing"),
+    (PAIR + "factor: 1, back: 1, model: v10}\ncluster: {models: [v100]}\n", 3, "sharing.pairs[0].v10", "mean `v100`"),
+    ("sharing:\n  pairs:\n  - {app: bert, factor: 1, back: 1}\n", 3, "sharing.pairs[0]", "needs `beside`"),
+    ("sharing:\n  pairs_file: pairs.json\n", 2, "sharing.pairs_file", "absolute path"),
+    ("sharing:\n  pairs_file: /nowhere/pairs.json\n", 2, "sharing.pairs_file", "is not Gavel's throughput table"),
     ("policy:\n  pools: price\n", 2, "policy.pools", "did you mean `prices`"),
     ("metrics:\n  listen: 9752\n", 2, "metrics.listen", "put it in quotes"),
     ("metrics:\n  listen: localhost\n", 2, "metrics.listen", "ADDRESS:PORT"),

@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from pal_slurm.model import App, JobKind, Knowledge, Sharers, Sharing, neutral_scores
+from pal_slurm.model.likely import LEAST, completed
 from pal_slurm.policy import Circumstances, Plan, Planner, Progress
 from pal_slurm.policy.composition import compose
 from pal_slurm.policy.moving.pools import Pools
 from pal_slurm.policy.pools.pairing import GAIN, Sharer, gain, owner_of, paired
-from pal_slurm.policy.pools.partners import LEAST, PairBook, completed
+from pal_slurm.policy.pools.partners import PairBook
 from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.sim.engine import ClusterRules, Engine, Run
 from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for

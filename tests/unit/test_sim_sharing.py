@@ -97,16 +97,18 @@ def test_a_pair_that_is_no_pair_of_throughputs_is_refused_with_its_place(both: o
     table = {"v100": {"('A', 1)": {"null": 2.0, "('B', 1)": both}}}
     path = tmp_path / "t.json"
     path.write_text(json.dumps(table))
-    with pytest.raises(BadInput, match=r"v100, A beside \('B', 1\)"):
+    with pytest.raises(BadInput, match=r"t.json:1, v100, \('A', 1\), \('B', 1\): "):
         read_pairs(path)
 
 
 def test_a_table_of_pairs_is_read_as_factors_and_a_pair_without_memory_costs_without_end(tmp_path: Path) -> None:
-    table = {"v100": {"('A', 2)": {"null": 2.0, "('B', 2)": [1.6, 4.0], "('C', 2)": [0.0, 0.0]}}}
+    others = {"('B', 2)": {"null": 5.0, "('A', 2)": [4.0, 1.6]}, "('C', 2)": {"null": 1.0, "('A', 2)": [0.0, 0.0]}}
+    table = {"v100": {"('A', 2)": {"null": 2.0, "('B', 2)": [1.6, 4.0], "('C', 2)": [0.0, 0.0]}, **others}}
     path = tmp_path / "t.json"
     path.write_text(json.dumps(table))
     a, b, c = (JobKind(name, 2) for name in "ABC")
-    assert read_pairs(path).beside == {Sharers(a, b, "v100"): 1.25, Sharers(a, c, "v100"): math.inf}
+    there = {Sharers(a, b, "v100"): 1.25, Sharers(a, c, "v100"): math.inf}
+    assert read_pairs(path).beside == there | {Sharers(b, a, "v100"): 1.25, Sharers(c, a, "v100"): math.inf}
 
 
 def test_who_shares_must_be_told_what_it_costs() -> None:

@@ -11,7 +11,7 @@ from sqlalchemy import func, select
 from pal_slurm.daemon.beside.forgetting import EVERY_S, FIRST_S, Forgetter
 from pal_slurm.learning.from_nights import rescore
 from pal_slurm.model import EditKind, Intent, Outcome, Pin, Renew
-from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store
+from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, OutcomeRepo, PairRepo, Store, UserPair
 from pal_slurm.store import retention as module
 from pal_slurm.store.learned import LearnedRepo, Offset
 from pal_slurm.store.retention import Keep, count, rules, sweep
@@ -43,6 +43,7 @@ def filled(store: Store, old: float) -> None:
         SampleRepo(store).add([JobSample(str(at), "c", "1", "bert", "n1", ("GPU-1",), at - 60, at, 1, 0.2)])
         LearnedRepo(store).write([], {str(at): Offset(0.1, 0.1)}, at)
         VoteRepo(store).put_app(UserApp("bert", f"user{at}", at))
+        PairRepo(store).put([UserPair("bert", "net", "a100", 1, f"user{at}", 0.1, 0.1, 1, at)])
 
 
 def test_what_is_old_is_forgotten_and_what_is_young_stays(store: Store) -> None:
@@ -51,7 +52,8 @@ def test_what_is_old_is_forgotten_and_what_is_young_stays(store: Store) -> None:
     Ledger(store, "c").write([Intent(0, 1, Pin(2), 1, 1.0)])  # still open
     assert forget(store) == {
         "closed renewals": 1, "closed operations": 1, "last decisions": 1, "jobs that ended": 1, "what jobs showed": 1,
-        "what users' jobs said of GPUs": 0, "users' applications": 1, "jobs' own pace": 1, "raw runs": 0,
+        "what users' jobs said of GPUs": 0, "users' applications": 1,
+        "what users' jobs showed beside others": 1, "jobs' own pace": 1, "raw runs": 0,
     }  # fmt: skip
     assert not any(forget(store).values())
     assert [o.job for o in OutcomeRepo(store, "c").running()] == [2]
@@ -87,7 +89,7 @@ def test_much_is_removed_some_at_a_time_and_others_get_their_turn(
     turns: list[float] = []
     for rule in rules(KEEP, NOW):
         assert sweep(store, rule, told.append, turns.append) == count(store, rule) + told[-1]
-    assert told == [0, 10, 20, 30, 35, 10, 20, 20, 0, 0, 0, 0, 0, 0]
+    assert told == [0, 10, 20, 30, 35, 10, 20, 20, 0, 0, 0, 0, 0, 0, 0]
     assert len(turns) == 5
 
 

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import click
 
 from pal_slurm.cli.context import Palctl, choose, output_options, pass_palctl, print_rows
 from pal_slurm.errors import BadInput
 
+if TYPE_CHECKING:
+    from pal_slurm.learning.knowledge import KnowledgeKeeper
+    from pal_slurm.model import Cluster
+
 SHOWN = ("app", "class", "source", "jobs", "sure", "compute", "memory", "noise")
 COMM = ("app", "node", "unlinked", "rack", "cluster", "comm_source", "apart", "apart_doubt", "apart_jobs")
+PAIRS = ("app", "beside", "gpus", "model", "factor", "doubt", "source")
 RATES = ("app", "class", "model", "rate", "doubt", "source", "seconds")
 FIELDS = (*SHOWN, "base", "comm", "measured_base", *COMM[1:])
 
@@ -19,23 +25,31 @@ FIELDS = (*SHOWN, "base", "comm", "measured_base", *COMM[1:])
 @click.group(name="apps", invoke_without_command=True, short_help="Applications and their classes.")
 @click.option("--comm", is_flag=True, help="What distance costs each, who says so, and what its jobs show.")
 @click.option("--rates", is_flag=True, help="How fast each is on each GPU model, how sure that is, and who says so.")
-@click.option("--user", default="", metavar="NAME", help="With --rates: as they count for that user's jobs.")
+@click.option("--pairs", is_flag=True, help="What two on one GPU cost each other, how sure that is, and who says so.")
+@click.option("--user", default="", metavar="NAME", help="With --rates or --pairs: as they count for that user's jobs.")
 @output_options
 @click.pass_context
-def command(ctx: click.Context, comm: bool, rates: bool, user: str, as_json: bool, fields: str) -> None:
+def command(ctx: click.Context, /, as_json: bool, fields: str, **asked: bool | str) -> None:
     """Applications and their classes; without a command: list them."""
     if ctx.invoked_subcommand is None:
-        ctx.invoke(list_apps, as_json=as_json, fields=fields, comm=comm, rates=rates, user=user)
+        ctx.invoke(list_apps, as_json=as_json, fields=fields, **asked)
 
 
 @command.command(name="list")
 @click.option("--comm", is_flag=True, help="What distance costs each, who says so, and what its jobs show.")
 @click.option("--rates", is_flag=True, help="How fast each is on each GPU model, how sure that is, and who says so.")
-@click.option("--user", default="", metavar="NAME", help="With --rates: as they count for that user's jobs.")
+@click.option("--pairs", is_flag=True, help="What two on one GPU cost each other, how sure that is, and who says so.")
+@click.option("--user", default="", metavar="NAME", help="With --rates or --pairs: as they count for that user's jobs.")
 @output_options
 @pass_palctl
 def list_apps(
-    palctl: Palctl, as_json: bool = False, fields: str = "", comm: bool = False, rates: bool = False, user: str = ""
+    palctl: Palctl,
+    as_json: bool = False,
+    fields: str = "",
+    comm: bool = False,
+    rates: bool = False,
+    pairs: bool = False,
+    user: str = "",
 ) -> None:
     """Every application that was described or seen; pal.yaml wins over the database.
 
@@ -49,7 +63,13 @@ def list_apps(
     --rates: RATE is the speed on a model's median GPU over that on its best model; DOUBT is how far off it may be, as a
     share. SOURCE: told (pal.yaml), app or runs (its own jobs' step times, or how long they ran), class, fleet (the
     nightly profile), none. ? is an application of which nothing is known.
+
+    --pairs: FACTOR is how many times as long a step of APP takes while BESIDE has the same GPU; empty: they do not fit.
+    SOURCE: told (pal.yaml), own (the user's own jobs), users (what three or more others agree on), likely (estimated).
     """
+    if pairs:
+        _pairs(palctl, user, as_json, fields)
+        return
     if rates or user:
         _rates(palctl, user, as_json, fields)
         return
@@ -66,22 +86,39 @@ def list_apps(
     print_rows(rows, columns, as_json=as_json, empty=empty)
 
 
-def _rates(palctl: Palctl, user: str, as_json: bool, fields: str) -> None:
+def _known(palctl: Palctl, option: str) -> tuple[KnowledgeKeeper, Cluster]:
+    """What plans count with, and for which GPUs."""
     from pal_slurm.errors import SlurmUnavailable
     from pal_slurm.learning.knowledge import KnowledgeKeeper
-    from pal_slurm.learning.telling import rate_rows
     from pal_slurm.store.clusters import known_clusters
 
-    columns = choose(fields, RATES, RATES)
     if palctl.asks_pald:
-        raise BadInput("--rates is for who may read pal.yaml")
+        raise BadInput(f"{option} is for who may read pal.yaml")
     try:
         with palctl.slurm() as slurm:
             cluster, name = slurm.snapshot().cluster, slurm.setup().cluster_name
     except SlurmUnavailable:
         names = known_clusters(palctl.store)
         cluster, name = palctl.placed()[1], palctl.cluster if names else ""
-    apps = KnowledgeKeeper(palctl.store, palctl.config, cluster=name).rated(cluster, time.time())
+    return KnowledgeKeeper(palctl.store, palctl.config, cluster=name), cluster
+
+
+def _pairs(palctl: Palctl, user: str, as_json: bool, fields: str) -> None:
+    from pal_slurm.learning.telling import pair_rows
+
+    columns = choose(fields, PAIRS, PAIRS)
+    known, cluster = _known(palctl, "--pairs")
+    rows = pair_rows(known.pairs(cluster, time.time()).of(user))
+    empty = "nothing is known of two on one GPU: tell it in sharing.pairs of pal.yaml"
+    print_rows(rows, columns, as_json=as_json, empty=empty)
+
+
+def _rates(palctl: Palctl, user: str, as_json: bool, fields: str) -> None:
+    from pal_slurm.learning.telling import rate_rows
+
+    columns = choose(fields, RATES, RATES)
+    known, cluster = _known(palctl, "--rates")
+    apps = known.rated(cluster, time.time())
     empty = f"there is one GPU model, {cluster.models[0]}: all rates are 1"
     print_rows(rate_rows(apps, cluster.models, user), columns, as_json=as_json, empty=empty)
 

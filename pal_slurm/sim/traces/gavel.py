@@ -6,15 +6,11 @@ distance costs nothing more: what it says of several GPUs was measured with the 
 
 from __future__ import annotations
 
-import math
-import re
-from collections.abc import Iterator
 from pathlib import Path
 
-import msgspec
-
+from pal_slurm.config.pair_file import PairFile
 from pal_slurm.errors import BadInput
-from pal_slurm.model import App, JobKind, Sharers, Sharing
+from pal_slurm.model import App, Sharing
 from pal_slurm.sim.traces.jobs import limit
 from pal_slurm.sim.traces.reading import AppShelf, Options, Row, Table, register
 from pal_slurm.sim.workload import Source, Work, Workload, workload
@@ -27,8 +23,6 @@ TRACE = {
         ("model", "command", "directory", "steps_arg", "needs_data", "total_steps", "scale_factor", "priority", "slo")
     )
 } | {"arrival_s": 9}
-KEY = re.compile(r"\('(?P<model>[^']+)', (?P<scale>[0-9]{1,6})\)")
-MOST_THROUGHPUT = 1e12  # steps a second
 
 Speeds = dict[tuple[str, int], dict[str, float]]  # (model, GPUs) -> GPU model -> seconds per step
 
@@ -74,47 +68,15 @@ class Gavel:
 def read_throughputs(path: Path) -> Speeds:
     """Seconds per step of every job type alone on each GPU model; a throughput of 0 means that it can't run there."""
     speeds: Speeds = {}
-    for gpu_model, kind, alone, _ in _entries(path):
-        if alone > 0:
-            speeds.setdefault((kind.app, kind.gpus), {})[gpu_model] = 1.0 / alone
+    for told in PairFile(path).alone():
+        if told.alone > 0:
+            speeds.setdefault((told.kind.app, told.kind.gpus), {})[told.model] = 1.0 / told.alone
     return speeds
 
 
 def read_pairs(path: Path) -> Sharing:
-    """What the table says of two jobs on the same GPUs; a throughput of 0 means that there is no memory for both."""
-    beside: dict[Sharers, float] = {}
-    for gpu_model, kind, alone, entry in _entries(path):
-        for key, both in entry.items():
-            match = KEY.fullmatch(key)
-            if match is None:
-                continue
-            where = f"{path}, {gpu_model}, {kind.app} beside {key[:60]}"
-            if not (isinstance(both, list) and len(both) == 2 and all(isinstance(x, int | float) for x in both)):
-                raise BadInput(f"{where}: not two throughputs.")
-            mine, theirs = both
-            if not (0 <= mine < MOST_THROUGHPUT and 0 <= theirs < MOST_THROUGHPUT):
-                raise BadInput(f"{where}: a throughput is 0 to {MOST_THROUGHPUT:g}.")
-            other = JobKind(match["model"], int(match["scale"]))
-            fits = mine > 0 and theirs > 0 and alone > 0
-            beside[Sharers(kind, other, gpu_model)] = alone / mine if fits else math.inf
-    return Sharing(beside)
-
-
-def _entries(path: Path) -> Iterator[tuple[str, JobKind, float, dict[str, object]]]:
-    """GPU model, job type, its throughput alone, and all that is told of it."""
-    try:
-        raw = msgspec.json.decode(path.read_bytes(), type=dict[str, dict[str, dict[str, object]]])
-    except (OSError, ValueError, RecursionError, msgspec.DecodeError) as exc:
-        raise BadInput(f"{path} is not Gavel's throughput table: {exc}") from exc
-    for gpu_model, jobs in raw.items():
-        if gpu_model.endswith("_unconsolidated"):
-            continue
-        for key, entry in jobs.items():
-            match = KEY.fullmatch(key)
-            alone = entry.get("null")
-            if match is None or not isinstance(alone, int | float) or not 0 <= alone < MOST_THROUGHPUT:
-                raise BadInput(f"{path}, {gpu_model}, {key[:60]}: not a job type with a throughput of its own.")
-            yield gpu_model, JobKind(match["model"], int(match["scale"])), float(alone), entry
+    """What the table says of two jobs on the same GPUs."""
+    return PairFile(path).pairs()
 
 
 register("gavel", Gavel())
