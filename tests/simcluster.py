@@ -216,6 +216,7 @@ class Sbatch:
     SHORT: ClassVar = {
         "-n": "ntasks", "-c": "cpus-per-task", "-N": "nodes", "-t": "time", "-w": "nodelist", "-x": "exclude",
         "-C": "constraint", "-d": "dependency", "-a": "array", "-p": "partition", "-H": "hold", "-J": "job-name",
+        "-A": "account",
     }  # fmt: skip
     FLAGS = frozenset({"hold", "exclusive", "requeue", "no-requeue"})
 
@@ -249,7 +250,7 @@ class Sbatch:
         numbers |= {"mem": "mem_per_node_mb", "mem-per-cpu": "mem_per_cpu_mb", "time": "time_limit_min"}
         numbers |= {"mincpus": "min_cpus_per_node"}
         texts = {"constraint": "features", "partition": "partition", "comment": "comment", "reservation": "reservation"}
-        texts |= {"job-name": "name"}
+        texts |= {"job-name": "name", "account": "account"}
         tres = {"gres": "per_node", "gpus-per-node": "per_node", "gpus": "per_job", "gpus-per-task": "per_task"}
         tres |= {"gpus-per-socket": "per_socket", "cpus-per-gpu": "cpus_per_gpu", "mem-per-gpu": "mem_per_gpu"}
         if name in numbers:

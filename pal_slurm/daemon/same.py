@@ -23,12 +23,12 @@ def held_to_models(snapshot: Snapshot, got: Callable[[Sequence[int]], Sequence[J
     if len(cluster.models) < 2:
         return snapshot
     again = [job.id for job in snapshot.pending if _says_same(job) and job.restarts]
-    first: dict[tuple[int, int], JobOutcome] = {}
+    runs: dict[int, list[JobOutcome]] = {}
     for run in got(again) if again else ():
-        first.setdefault((run.job, run.submit), run)
+        runs.setdefault(run.job, []).append(run)
     waited = {job.id for job in snapshot.pending if snapshot.taken - (job.since or job.submit) >= wait_s}
     pending = tuple(
-        [_waiting(job, cluster, first.get((job.id, job.submit)), job.id in waited) for job in snapshot.pending]
+        [_waiting(job, cluster, _first(job, runs.get(job.id, ())), job.id in waited) for job in snapshot.pending]
     )
     running = tuple([_running(job, cluster) if _says_same(job) else job for job in snapshot.running])
     return replace(snapshot, pending=pending, running=running)
@@ -36,6 +36,13 @@ def held_to_models(snapshot: Snapshot, got: Callable[[Sequence[int]], Sequence[J
 
 def _says_same(job: Job) -> bool:
     return job.hint.same and job.gpu_job and not job.types
+
+
+def _first(job: Job, runs: Sequence[JobOutcome]) -> JobOutcome | None:
+    """Of the runs that it had. Slurm gives one that it requeued a new submit time; and an id was another job's once."""
+    known = [run for run in runs if run.submit == job.submit]
+    before = [run for run in runs if run.start <= job.submit and run.user in ("", job.user)]
+    return next(iter(known or before[-job.restarts :]), None)
 
 
 def _waiting(job: Job, cluster: Cluster, run: JobOutcome | None, waited: bool) -> Job:

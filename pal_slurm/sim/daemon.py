@@ -108,6 +108,7 @@ class SimPald:
         books = self.pald.cycle.books
         books.forgetter.beside, books.learner.beside = AtOnce("forgetting"), AtOnce("learning")
         books.entitling.beside, books.entitling.ask = AtOnce("entitling"), lambda: NO_SHARES
+        books.entitling.cpu = lambda: 0.0  # of this machine: a simulation is the same on each
         if knowledge is not None:
             keeper = Told(self.pald.store, config)
             keeper.told = knowledge

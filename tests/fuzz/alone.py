@@ -9,15 +9,14 @@ from tests.fuzz import users
 from tests.fuzz.history import History, Name, NodeSet, Part, Started, Trouble, UserDid
 from tests.fuzz.script import Script
 from tests.fuzz.seen import START, Overheard, SeenController
-from tests.fuzz.world import GPUS, MOST_S, SETUP
-from tests.simcluster import nodes
+from tests.fuzz.world import MOST_S, SETUP, machine
 
 
 def lived_alone(script: Script, lived: History) -> dict[Name, Started]:
     """The first start of each job and task."""
     names = list(lived.nodes)
     setup = replace(SETUP, release=f"{script['release']}.5")
-    c = SeenController(nodes(len(names), GPUS), {"gpu": names, "rest": names[1:]}, setup, START)
+    c = SeenController(machine(script), {"gpu": names, "rest": names[1:]}, setup, START)
     c.heard = heard = Overheard()
     numbers: dict[int, int] = {}
 

@@ -12,7 +12,7 @@ from functools import cache
 from random import Random
 
 from pal_slurm.sim.slurm.asks import ask_of, choose
-from tests.fuzz import movers, paying
+from tests.fuzz import dues, movers, paying
 from tests.fuzz.script import Happening, Script, Submission
 from tests.simcluster import Sbatch, nodes
 from tests.slurm.shapes.rows import rows_for
@@ -47,10 +47,12 @@ def draw(seed: int) -> Script:
     rng = Random(seed)
     if seed % 40 == 39:
         return paying.draw(rng)
+    if seed % 40 in (7, 23):
+        return dues.draw(rng, _where(rng), _happenings)
     kind = rng.random()
     if kind < 0.003:
         return _crowd(rng)
-    setting = {"nodes": str(NODES), "release": rng.choice(["26.05", "24.11", "22.05"])}
+    setting = _where(rng)
     if kind < 0.2:
         return _calm(rng, setting)
     if kind < 0.4:
@@ -66,6 +68,10 @@ def draw(seed: int) -> Script:
     if rng.random() < 0.35:  # all that come after it have to wait
         jobs = (Submission(0.0, round(rng.uniform(40, 90), 1), "u0", ("-N3", "--gres=gpu:4", "-t", "3")), *jobs[1:])
     return Script(jobs, _happenings(rng, jobs), setting)
+
+
+def _where(rng: Random) -> dict[str, str]:
+    return {"nodes": str(NODES), "release": rng.choice(["26.05", "24.11", "22.05"])}
 
 
 def _calm(rng: Random, setting: dict[str, str]) -> Script:

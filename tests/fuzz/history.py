@@ -226,6 +226,7 @@ class History:
     alone_places: Mapping[Name, tuple[Part, ...]] = field(default_factory=dict)
     neutral: Mapping[Name, tuple[Part, ...]] | None = None  # first places in the same world without any score
     honest: Mapping[Name, tuple[Part, ...]] | None = None  # first places in the same world in which nobody lies
+    modest: Mapping[Name, float] | None = None  # first starts in the same world in which nobody claims to be late
     mended: float = 0.0  # from then on nothing was wrong any more
     ended: float = 0.0
     restless: bool = False  # pald made cycle after cycle, and the world was ended

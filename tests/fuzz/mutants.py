@@ -102,4 +102,9 @@ def table(at: Court, names: Sequence[str], first: int, most: int) -> int:
     return 1 if missed else 0
 
 
-from tests.fuzz import mutants_of_acting, mutants_of_looking, mutants_of_moving  # noqa: E402, F401
+from tests.fuzz import (  # noqa: E402, F401
+    mutants_of_acting,
+    mutants_of_looking,
+    mutants_of_moving,
+    mutants_of_owing,
+)

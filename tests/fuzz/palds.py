@@ -17,9 +17,12 @@ from typing import TypeVar
 
 from pal_slurm.daemon.between import Meanwhile, next_look, pause_after
 from pal_slurm.errors import PalError
-from pal_slurm.model import Intent
+from pal_slurm.model import FairShares, Intent
 from pal_slurm.sim.daemon import PULSE_S, SimPald, settings
+from pal_slurm.slurm.commands.shares import fair_shares
+from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords
 from tests.fuzz import history
+from tests.fuzz.dues import APPS, Slurmdbd
 from tests.fuzz.history import CycleEnded
 from tests.fuzz.offers import Offers
 from tests.fuzz.script import Happening, Script
@@ -88,8 +91,14 @@ class Palds:
         until = math.inf if what == "clock" else self.now + seconds
         self.heard.events.append(history.Trouble(self.now, until, what, pald, point))
 
+    def slurmdbd(self) -> FairShares:
+        """What it says of who is to get how much."""
+        return fair_shares(Slurmdbd(self.script["shares"]), "sim")
+
     def port(self, pald: str, life: int, trouble: object) -> SeenSlurm:
-        slurm = SeenSlurm(self.c, trouble=trouble)  # type: ignore[arg-type]
+        models = tuple(dict.fromkeys(self.script["models"].split(",")))
+        site = SiteWords(models=models) if len(models) > 1 else PLAIN_WORDS
+        slurm = SeenSlurm(self.c, site, trouble=trouble)  # type: ignore[arg-type]
         slurm.pald, slurm.life, slurm.heard, slurm.disk, slurm.looks = pald, life, self.heard, self.disk, Looks()
         return slurm
 
@@ -111,6 +120,7 @@ class Palds:
             self.c.at(self.c.now + 5.0, partial(self.start, name))
             return
         self.set_clock(handle, handle.ahead)
+        handle.pald.pald.cycle.books.entitling.ask = self.slurmdbd
         if self.actuator == "move" and self.script["moves"] == "offered":
             handle.pald.pald.cycle._proposals = self.offers  # type: ignore[method-assign, assignment]
         self._overhear_ledger(handle, points)
@@ -217,4 +227,6 @@ class Palds:
             "canary": {"partitions": [s["canary"]] if s["canary"] else []},
             "actuator": self.actuator,
             "moves": MOVES,
+            "policy": {"entitlement": s["entitlement"] or "none"},
+            "apps": APPS if s["entitlement"] else {},
         }

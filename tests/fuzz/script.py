@@ -29,6 +29,10 @@ SETTINGS = {
     "read_s": "0.005",  # what slurmctld takes for a question
     "scores": "none",  # none, good, absurd, measured, lied: what the database holds of them
     "deadman": "yes",  # whether the dead man's timer runs
+    "models": "a100",  # of the GPUs of each node; one for all, or one for each
+    "entitlement": "",  # policy.entitlement
+    "shares": "even",  # what slurmdbd says of who is to get how much: dues.py
+    "claims": "no",  # whether one user claims that all his jobs are late
     "moves": "offered",  # with the actuator `move`, to where: as offered in the script, or pald's own choice
 }
 

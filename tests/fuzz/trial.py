@@ -18,6 +18,7 @@ from sqlalchemy.pool import QueuePool
 
 from pal_slurm.store import engine
 from pal_slurm.store.migrate import upgrade_url
+from tests.fuzz import dues
 from tests.fuzz.alone import first_starts, lived_alone, places
 from tests.fuzz.history import History
 from tests.fuzz.judge import Verdict, judge
@@ -47,6 +48,10 @@ class Court:
         if script["scores"] == "lied":
             honest = self._live(replace(script, setting={**script.setting, "scores": "measured"}))
             history.honest = places(first_starts(Overheard(honest.events)))
+        if script["claims"] == "yes":
+            modest = self._live(dues.without_claims(script))
+            starts = first_starts(Overheard(modest.events))
+            history.modest = {name: start.at for name, start in starts.items()}
         if self.told is not None:
             self.told(repr(history).replace(str(self.home), "").replace(f":{os.getpid()}", ""))
         return history

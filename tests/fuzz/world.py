@@ -14,13 +14,14 @@ from functools import partial
 from pal_slurm.daemon.undo import ours, undo
 from pal_slurm.sim.slurm.backend import SimSlurm
 from pal_slurm.sim.slurm.leasing import Leasing
+from pal_slurm.sim.slurm.machine import Node
 from pal_slurm.sim.slurm.setup import SlurmSetup
 from tests.fuzz import users
 from tests.fuzz.history import History, Submitted
 from tests.fuzz.offers import Offers
 from tests.fuzz.palds import MOST_CYCLES, Handle, Palds
 from tests.fuzz.scores import put_scores
-from tests.fuzz.script import SETTINGS, Happening
+from tests.fuzz.script import SETTINGS, Happening, Script
 from tests.fuzz.seen import START, Disk, Overheard, SeenController
 from tests.fuzz.troubles import Armed, Crash
 from tests.simcluster import nodes
@@ -32,6 +33,14 @@ GPUS = 4
 MEND_S = 30.0  # after the last trouble: nodes are well, holds are released, a dead pald is started anew
 DEAD_S, ALIVE_S = 60.0, 60.0  # the dead man's timer, and how long job_submit.lua believes in a sign of life
 MOST_S = 1200.0  # beyond the mend
+
+
+def machine(script: Script) -> list[Node]:
+    """Its nodes; a model that is told of one is told of all."""
+    found, told = nodes(int(script["nodes"]), GPUS), script["models"].split(",")
+    for number, node in enumerate(found):
+        node.features = f"{told[min(number, len(told) - 1)]},rack1"
+    return found
 
 
 @dataclass
@@ -48,7 +57,7 @@ class Bench(Palds):
         names = [f"n{i + 1}" for i in range(count)]
         self.heard = Overheard()
         self.offers = Offers(self.numbers)
-        self.c = c = SeenController(nodes(count, GPUS), {"gpu": names, "rest": names[1:]}, setup, START)
+        self.c = c = SeenController(machine(s), {"gpu": names, "rest": names[1:]}, setup, START)
         c.heard = self.heard
         c.plugin = Leasing(self.alive, told=self.lease)
         self.armed = Armed([item for item in s.happenings if item.point])

@@ -40,6 +40,7 @@ class Entitling:
     trouble: str = ""
     unanswered: int = 0  # divisions for which there was no answer, in its time or at all
     untold: str = ""  # that the weights could not be told
+    cpu: Callable[[], float] = time.thread_time
     beside: Beside = field(init=False)
     _asked: float = float("-inf")
     _not_before: float = float("-inf")
@@ -101,7 +102,7 @@ class Entitling:
     def _find(self, entitlement: Entitlement, round: Round, of_limit: float | None, now: float, stale: bool) -> None:
         if stale:
             self._ask(round.now)
-        begun, trouble = time.thread_time(), ""
+        begun, trouble = self.cpu(), \"\"
         try:
             fair = wished(self.fair, (*round.view.pending, *round.view.running))
             self.found = due_now(entitlement, round.view, round.knowledge, fair, of_limit)
@@ -112,7 +113,7 @@ class Entitling:
         if trouble and trouble != self.trouble:
             log.warning("policy.entitlement %s: %s", entitlement.name, trouble)
         self.trouble = trouble and f"policy.entitlement {entitlement.name}: {trouble}"
-        self._not_before = now + (time.thread_time() - begun) / SHARE
+        self._not_before = now + (self.cpu() - begun) / SHARE
 
 
 def wished(fair: FairShares, jobs: Iterable[Job]) -> FairShares:

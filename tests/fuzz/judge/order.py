@@ -74,6 +74,8 @@ def alike_in_order(facts: Facts) -> Iterator[Verdict]:
     """Where nothing goes wrong, of two jobs that ask for the same the first one starts first."""
     if facts.history.setting["edits_per_s"] != "20":
         return  # leases run out there: no budget keeps them
+    if facts.history.setting["entitlement"]:
+        return  # owed.py judges these
     if any(isinstance(event, Stopped) for event in facts.events):
         return
     if facts.troubles or facts.nodes or any(event.what != "release" for event in facts.did):
