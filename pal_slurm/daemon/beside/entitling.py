@@ -102,7 +102,7 @@ class Entitling:
     def _find(self, entitlement: Entitlement, round: Round, of_limit: float | None, now: float, stale: bool) -> None:
         if stale:
             self._ask(round.now)
-        begun, trouble = self.cpu(), \"\"
+        begun, trouble = self.cpu(), ""
         try:
             fair = wished(self.fair, (*round.view.pending, *round.view.running))
             self.found = due_now(entitlement, round.view, round.knowledge, fair, of_limit)
