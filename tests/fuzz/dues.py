@@ -20,7 +20,8 @@ NAMES = (
 )  # fmt: skip
 MODELS = ("a100", "a100,a100,v100", "a100,v100,v100", "a100,v100,h100")
 ASKS = ("--gres=gpu:1", "--gpus=2", "--gres=gpu:2", "--gres=gpu:4", "--gpus=4", "-N2 --gpus-per-node=2", "--gpus=1")
-WISHES = ("", "", "", "-C {0}", "-C {1}", "-C {0}|{1}", "-x n1", "-a 0-2%1", "-p gpu,rest")
+PLAIN_WISHES = ("", "", "-x n1", "-a 0-2%1", "-p gpu,rest")
+MODEL_WISHES = ("-C {0}", "-C {1}", "-C {0}|{1}")
 WORDS = ("", "", "app:net", "app:net pal:same", "pal:same", "app:net pal:dearer", "pal:by=2027-01-15T08:{m:02}:00")
 CLAIMS = "pal:by=2027-01-15T08:00:30"  # half a minute after the world has begun: nobody can be in time
 USERS = ("u1", "u2", "u3")
@@ -82,39 +83,44 @@ def _job(rng: Random, at: float, user: str, ask: str, *, word: str = "", runs: f
 
 def _mixture(rng: Random, setting: dict[str, str], troubles: Troubles) -> Script:
     times = sorted(rng.uniform(0, 60) for _ in range(rng.randint(4, 8)))
-    jobs = []
+    jobs, wrong = [], rng.random() < 0.6
     for at in times:
         job = _job(rng, at, rng.choice(USERS), rng.choice(ASKS), word=rng.choice(WORDS))
-        wish = rng.choice(WISHES if "-N2" not in job.options else WISHES[:3])
+        # Users edit nodes, too: of a model that is not there nobody's job could ever start.
+        wish = rng.choice(PLAIN_WISHES if wrong or "-N2" in job.options else (*PLAIN_WISHES, *MODEL_WISHES))
         models = setting["models"].split(",")
         wishes = wish.format(models[0], models[-1]).split()
         jobs.append(replace(job, options=(*job.options, *wishes)))
-    return Script(tuple(jobs), troubles(rng, jobs) if rng.random() < 0.6 else (), setting)
+    return Script(tuple(jobs), troubles(rng, jobs) if wrong else (), setting)
 
 
 def _flood(rng: Random, setting: dict[str, str], troubles: Troubles) -> Script:
-    """One user goes on sending more than there is room for; others come in between, and ask alike."""
-    ask, runs = rng.choice(("--gres=gpu:2", "--gres=gpu:4")), round(rng.uniform(20, 30), 1)
-    every = runs / (7.5 if ask.endswith("2") else 3.75)
-    setting["shares"] = rng.choice(("even", "heavy", "few", "zero", "empty", "gone"))
-    flood = [Submission(round(n * every, 2), runs, "u1", (ask, "-A", "a1", "-t", "3")) for n in range(16)]
-    others = [
-        Submission(round(rng.uniform(0.3, 0.7) * 16 * every, 2), runs, user, (ask, "-A", f"a{user[1:]}", "-t", "3"))
-        for user in rng.choices(("u2", "u3"), k=rng.randint(1, 4))
-    ]
+    """One user sends more than there is room for, and goes on; others come in between, and ask alike."""
+    ask, room = rng.choice((("--gres=gpu:2", 6), ("--gres=gpu:2", 6), ("--gres=gpu:4", 3)))
+    runs = round(rng.uniform(20, 28), 1)
+    setting["shares"] = rng.choice(("even", "few", "few", "few", "zero", "empty", "gone"))
+    setting["entitlement"] = rng.choice((setting["entitlement"], "gavel/hierarchical"))
+    setting["models"] = rng.choice((setting["models"], "a100", "a100"))
+    flood = [_alike(n / 10, runs, "u1", ask) for n in range(2 * room)]
+    flood += [_alike(n * runs / room, runs, "u1", ask) for n in range(1, room + 1)]
+    user, at = rng.choice(("u2", "u3")), rng.uniform(3, 12)
+    others = [_alike(at + n / 5, runs, user, ask) for n in range(rng.randint(1, room // 2 + 1))]
     return Script(tuple(sorted((*flood, *others), key=lambda job: job.at)), (), setting)
+
+
+def _alike(at: float, runs: float, user: str, ask: str, *more: str) -> Submission:
+    return Submission(round(at, 2), runs, user, (ask, "-A", f"a{user[1:]}", "-t", "3", *more))
 
 
 def _claims(rng: Random, setting: dict[str, str], troubles: Troubles) -> Script:
     """One user says of all his jobs that they are late already."""
     setting |= {"entitlement": "gavel/cost-slo", "shares": rng.choice(("even", "heavy", "empty")), "claims": "yes"}
-    ask, runs = rng.choice(("--gres=gpu:2", "--gres=gpu:4")), round(rng.uniform(20, 35), 1)
-    theirs = [Submission(n / 10, runs, CLAIMANT, (ask, "-A", "a9", "-t", "3", f"--comment={CLAIMS}")) for n in range(8)]
-    others = [
-        Submission(round(rng.uniform(1, 40), 2), runs, user, (ask, "-A", f"a{user[1:]}", "-t", "3"))
-        for user in rng.choices(USERS, k=rng.randint(1, 3))
-    ]
-    return Script((*theirs, *sorted(others, key=lambda job: job.at)), (), setting)
+    setting["models"] = "a100"
+    runs = round(rng.uniform(20, 24), 1)
+    theirs = [_alike(n / 10, runs, CLAIMANT, "--gres=gpu:2", f"--comment={CLAIMS}") for n in range(14)]
+    user, at = rng.choice(USERS), rng.uniform(2, 12)
+    others = [_alike(at + n / 10, runs, user, "--gres=gpu:2") for n in range(rng.randint(3, 6))]
+    return Script(tuple(sorted((*theirs, *others), key=lambda job: job.at)), (), setting)
 
 
 def without_claims(script: Script) -> Script:

@@ -8,17 +8,18 @@ What the bench's slurmdbd says of accounts (dues.py) stands here once more.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import product
 
-from tests.fuzz.history import Ended, Name, Submitted
+from tests.fuzz.history import Ended, Name, Started, Submitted
 from tests.fuzz.judge.facts import Facts, Verdict, hosts, meant
 
 CLAIMANT = "a9"
 LATER_S = 10.0  # a pass of Slurm's
 AHEAD_S = 3.0  # slurmctld counts in whole seconds
 AGO_S = (0.01, 10.0, 20.0)  # before a start: what was known then
-A_RUN_S = 40.0  # of those that claim, and of those that don't
+A_WHILE_S = 15.0  # a few cycles, and two passes
 # Which part of everything each account is to get, where all of that can be read
 WEIGHTS: Mapping[str, Mapping[str, float]] = {
     "even": {"a1": 1, "a2": 1, "a3": 1, "a9": 1},
@@ -44,25 +45,69 @@ def said_same(options: tuple[str, ...]) -> bool:
     return any("pal:same" in word.split() for option in options for word in [option.removeprefix("--comment=")])
 
 
-def who_is_owed_as_much_is_not_passed_over(facts: Facts) -> Iterator[Verdict]:
-    """Of two that ask for the same: who came first, of an account of no less weight that has no more jobs just then."""
+def _judged(facts: Facts) -> Iterator[tuple[tuple[Name, Started], tuple[Name, Started]]]:
+    """Two jobs of two accounts that ask for the same, the second one's of no more weight: it started sooner."""
     setting, options = facts.history.setting, facts.history.options
     weights = WEIGHTS.get(setting["shares"])
-    if not setting["entitlement"] or weights is None or facts.troubles or facts.nodes or facts.did:
+    if not setting["entitlement"] or weights is None or facts.troubles or facts.nodes:
+        return
+    if any(event.what != "release" for event in facts.did):  # when all is mended
         return
     starts = [one for one in facts.first_start.items() if one[0][1] is None and "-d" not in options[one[0][0]]]
-    for (name, start), (later, its) in product(starts, starts):
+    for one, other in product(starts, starts):
+        mine, theirs = (account(options[name[0]]) for name, _ in (one, other))
+        alike = mine != theirs and ask(options[one[0][0]]) == ask(options[other[0][0]])
+        if alike and other[1].at < one[1].at - LATER_S and weights.get(mine, 1) >= weights.get(theirs, 1) > 0:
+            yield one, other
+
+
+def who_is_owed_as_much_is_not_passed_over(facts: Facts) -> Iterator[Verdict]:
+    """Who came first, of an account that has no more jobs just then, where accounts divide."""
+    options = facts.history.options
+    if "hierarchical" not in facts.history.setting["entitlement"]:
+        return  # elsewhere each job is owed its part, and who has more jobs more
+    for (name, start), (later, its) in _judged(facts):
         mine, theirs = account(options[name[0]]), account(options[later[0]])
-        alike = ask(options[name[0]]) == ask(options[later[0]])
-        came_first = facts.submitted[name[0]].at + AHEAD_S <= facts.submitted[later[0]].at
-        if not alike or not came_first or its.at >= start.at - LATER_S:
+        if facts.submitted[name[0]].at + AHEAD_S > facts.submitted[later[0]].at:
             continue
-        heavy = weights.get(mine, 1) >= weights.get(theirs, 1) and weights.get(mine, 1) > 0
-        if heavy and all(_jobs(facts, mine, its.at - ago) <= _jobs(facts, theirs, its.at - ago) for ago in AGO_S):
+        if all(_jobs(facts, mine, its.at - ago) <= _jobs(facts, theirs, its.at - ago) for ago in AGO_S):
             said = (
                 f"job {later[0]} of {theirs} asks for the same, came later and started {start.at - its.at:.0f} s sooner"
             )
             yield Verdict("P5", "passed-over", start.at, name, said)
+
+
+def who_has_less_is_not_passed_over_by_a_flood(facts: Facts) -> Iterator[Verdict]:
+    """Whoever came first: while a job waits whose account has nothing, no other account gets half of all GPUs.
+
+    Where accounts divide GPUs of one model, nor does one get more for its weight than the other would have with it.
+    """
+    options, setting = facts.history.options, facts.history.setting
+    weights, all_gpus = WEIGHTS.get(setting["shares"], {}), sum(facts.history.nodes.values())
+    divided = "hierarchical" in setting["entitlement"] and "," not in setting["models"]
+    got: dict[tuple[Name, str], int] = defaultdict(int)
+    for (name, start), (other, its) in _judged(facts):
+        since, theirs = facts.submitted[name[0]].at + A_WHILE_S, account(options[other[0]])
+        if its.at < since:
+            continue
+        got[name, theirs] += _gpus(its)
+        mine, given = account(options[name[0]]), got[name, theirs]
+        has = max(_held(facts, mine, at) for at in (since, its.at, start.at - LATER_S))
+        full = min(given, _held(facts, theirs, its.at))
+        less = divided and (has + _gpus(start)) * weights.get(theirs, 1) < full * weights.get(mine, 1)
+        if 2 * given >= all_gpus and (less or not has):
+            said = f"{mine} had {has} GPUs, and {theirs} got {given} while it waited"
+            yield Verdict("P5", "flooded", start.at, name, said)
+
+
+def _gpus(start: Started) -> int:
+    return sum(len(part.slots) for part in start.parts)
+
+
+def _held(facts: Facts, owner: str, at: float) -> int:
+    """GPUs at that moment."""
+    mine = (s for s in facts.stays if s.start <= at < s.end and account(facts.history.options[s.job[0]]) == owner)
+    return sum(len(stay.slots) for stay in mine)
 
 
 def _jobs(facts: Facts, owner: str, at: float) -> int:
@@ -85,7 +130,7 @@ def who_claims_takes_nobodys_place(facts: Facts) -> Iterator[Verdict]:
         was = (modest or {}).get(name)
         if was is None or account(facts.history.options[name[0]]) == CLAIMANT:
             continue
-        if start.at > was + A_RUN_S:
+        if start.at > was + LATER_S:
             said = f"started {start.at - was:.0f} s later than where nobody claims to be late"
             yield Verdict("P12", "claimed-away", start.at, name, said)
 
@@ -111,4 +156,7 @@ def a_model_is_kept(facts: Facts) -> Iterator[Verdict]:
                 yield Verdict("P2", "other-model", update.at, record.job, said)
 
 
-RULES = (who_is_owed_as_much_is_not_passed_over, who_claims_takes_nobodys_place, a_model_is_kept)
+RULES = (
+    who_is_owed_as_much_is_not_passed_over, who_has_less_is_not_passed_over_by_a_flood,
+    who_claims_takes_nobodys_place, a_model_is_kept,
+)  # fmt: skip
