@@ -53,7 +53,7 @@ def _waiting(job: Job, cluster: Cluster, run: JobOutcome | None, waited: bool) -
 
 
 def _running(job: Job, cluster: Cluster) -> Job:
-    return _held(job, cluster, job.nodes, job.gpus)
+    return _held(job, cluster, job.nodes, job.holds)
 
 
 def _held(job: Job, cluster: Cluster, nodes: Sequence[str], gpus: Sequence[Sequence[int]]) -> Job:

@@ -91,7 +91,7 @@ def present_of(
         actuator=actuator,
         policy=policy,
         nodes=nodes_now(snapshot.cluster),
-        running=tuple(_running(job, apps) for job in snapshot.running if job.gpu_job and job.gpus),
+        running=tuple(_running(job, apps) for job in snapshot.running if job.gpu_job and job.holds),
         waiting=tuple(_waiting(job, last, apps, snapshot.taken) for _, job in jobs),
     )
 
@@ -112,7 +112,7 @@ def nodes_now(cluster: Cluster) -> tuple[NodeNow, ...]:
 def _running(job: Job, apps: Apps) -> RunningNow:
     name = job.hint.app
     return RunningNow(
-        job.id, job.array_task, job.user, name or "", apps.get(name).cls, job.nodes, job.gpus, job.start or 0, job.end
+        job.id, job.array_task, job.user, name or "", apps.get(name).cls, job.nodes, job.holds, job.start or 0, job.end
     )
 
 

@@ -163,12 +163,23 @@ def test_nobody_is_put_beside_another_while_a_job_of_another_owner_is_ahead(shar
     house = sharing()
     first = full(house, user="ann")
     ahead = house.submit("--gres=gpu:4", "--time=60", user="bob")
-    behind = house.submit(*ONE, SHARES, user="ann")
+    behind = house.submit("--gres=gpu:1", "--mem=1000", "--time=5", SHARES, user="ann")  # no reservation is in its way
     house.live(30)
     assert house.state(ahead) == house.state(behind) == "PENDING"
     house.controller.cancel(ahead)
     house.live(15)
     assert house.state(behind) == "RUNNING" and house.where(behind) in [house.where(job) for job in first]
+
+
+def test_a_gpu_is_not_given_back_later_than_a_job_of_its_owner_counts_on_that_is_ahead(
+    sharing: Callable[..., House],
+) -> None:
+    house = sharing()
+    full(house, user="ann")
+    house.submit("--gres=gpu:4", "--time=60", user="ann")
+    long, short = (house.submit("--gres=gpu:1", "--mem=1000", f"--time={t}", SHARES, user="ann") for t in (90, 10))
+    house.live(30)
+    assert (house.state(long), house.state(short)) == ("PENDING", "RUNNING")
 
 
 def test_a_whole_gpu_waits_for_both_who_share_it_and_starts_then(sharing: Callable[..., House]) -> None:

@@ -31,10 +31,10 @@ def ahead_of_all(job: Job, snapshot: Snapshot) -> int | None:
 def holds(job: Job, where: Placement) -> bool:
     """Whether it is on one of these GPUs; what a job that is just ending holds is not told any more."""
     names = set(job.nodes) & set(where.nodes)
-    if not names or not any(job.gpus):
+    if not names or not any(job.holds):
         return bool(names)
     wanted = dict(zip(where.nodes, where.gpus, strict=True))
-    held = dict(zip(job.nodes, job.gpus, strict=True))
+    held = dict(zip(job.nodes, job.holds, strict=True))
     return any(set(wanted[name]) & set(held[name]) for name in names)
 
 

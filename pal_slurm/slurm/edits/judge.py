@@ -69,6 +69,12 @@ def _recounted(edit: Edit, before: Job, after: Job) -> Iterator[str]:
     same = before.request.min_nodes == after.request.min_nodes
     if same and before.shape and after.shape and after.shape.cpus < before.shape.cpus:
         yield f"CPUs are {after.shape.cpus}, and were {before.shape.cpus}"
+    if isinstance(edit, Pin) and edit.shard and _memory(before) != _memory(after):
+        yield "its memory is another: what a site gives for each GPU does not count for a part of one"
+
+
+def _memory(job: Job) -> int:
+    return job.shape.mem_on_each(1) if job.shape else 0
 
 
 def _differences(asked: Rewrite, job: Job, said: str, now: float) -> Iterator[str]:
