@@ -12,7 +12,7 @@ from pal_slurm.daemon.remembering import Remembering
 from pal_slurm.daemon.round import Round
 from pal_slurm.learning.knowledge import KnowledgeKeeper
 from pal_slurm.policy import Composition
-from pal_slurm.policy.entitlement.due_now import DueNow
+from pal_slurm.policy.entitlement.precedence import DueNow
 from pal_slurm.store import DecisionRepo, Ledger, Switches
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.reconcile import Transition, expected
 from pal_slurm.model import Decision, Edit, EditResult, JobRef, Knowledge, Move, Outcome, Placement, Snapshot
-from pal_slurm.policy.entitlement.due_now import DueNow
+from pal_slurm.policy.entitlement.precedence import DueNow
 from pal_slurm.slurm.port import Passes
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from pal_slurm.model import MOVABLE, Action, Decision, Job, Placement
 from pal_slurm.policy.easy import Reserved
-from pal_slurm.policy.entitlement.due_now import DueNow, OwedFirst
+from pal_slurm.policy.entitlement.precedence import DueNow, OwedFirst
 from pal_slurm.policy.memory import NO_MEMORY, Memory
 from pal_slurm.policy.seams import Progress
 

@@ -9,7 +9,7 @@ from typing import Any
 import pal_slurm.daemon.beside.entitling as entitling
 import pal_slurm.daemon.observe as observe
 from pal_slurm.model import FairShares, Job
-from pal_slurm.policy.entitlement.due_now import DueNow
+from pal_slurm.policy.entitlement.precedence import DueNow
 from tests.fuzz.mutants import mutant, was
 
 Patches = Sequence[tuple[object, str, Any]]

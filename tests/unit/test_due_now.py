@@ -29,7 +29,8 @@ from pal_slurm.model import (
 )
 from pal_slurm.policy import Circumstances, compose, plan
 from pal_slurm.policy.entitlement.debts import NO_DEBTS
-from pal_slurm.policy.entitlement.due_now import LEAST, MOST_ROWS, DueNow, due_now
+from pal_slurm.policy.entitlement.due_now import due_now
+from pal_slurm.policy.entitlement.precedence import LEAST, MOST_ROWS, DueNow
 from pal_slurm.policy.memory import Memory, memory_of
 from pal_slurm.policy.seams import entitlements
 from pal_slurm.report.why import sentences, why_of

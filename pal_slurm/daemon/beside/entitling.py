@@ -19,7 +19,8 @@ from pal_slurm.daemon.round import Round
 from pal_slurm.errors import BadInput, SlurmUnavailable
 from pal_slurm.model import NO_SHARES, FairShares, Job, JobRef
 from pal_slurm.policy.entitlement.debts import Debts, could_start
-from pal_slurm.policy.entitlement.due_now import DueNow, due_now
+from pal_slurm.policy.entitlement.due_now import due_now
+from pal_slurm.policy.entitlement.precedence import DueNow
 from pal_slurm.policy.seams import Entitlement
 from pal_slurm.policy.solving import NoAnswer
 from pal_slurm.report.text import clock
