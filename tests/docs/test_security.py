@@ -22,6 +22,17 @@ def test_the_tests_are_named() -> None:
     assert len(NAMED) == len(set(re.findall(r"tests/[\w/]+\.py::\w+", TEXT)))
 
 
+def test_every_row_of_who_and_what_names_a_test() -> None:
+    tables = TEXT.split("## A bad node")[0]
+    rows = [
+        line
+        for line in tables.splitlines()
+        if line.startswith("| ") and not line.startswith(("| who |", "| what |", "| he |"))
+    ]
+    assert len(rows) > 30
+    assert [row[:60] for row in rows if "::" not in row] == []
+
+
 def test_the_limits_of_the_units_are_those_of_the_test() -> None:
     from tests.packaging.test_units import EXPOSURE, MOST, SERVICES
 

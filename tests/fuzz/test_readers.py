@@ -6,6 +6,7 @@ import os
 
 import pytest
 
+from tests.fuzz import guided
 from tests.fuzz.guided import Found, Watched, fuzz, least
 from tests.fuzz.readers import CORPUS, READERS, kept
 
@@ -51,7 +52,9 @@ def test_a_fault_behind_new_ways_is_found() -> None:
     assert [what.partition(" ")[0] for what in faults] == ["ZeroDivisionError"]
 
 
-def test_a_reader_without_an_end_and_one_that_takes_all_memory_are_found() -> None:
+def test_a_reader_without_an_end_and_one_that_takes_all_memory_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guided, "SLOW_S", 0.3)
+
     def endless(data: bytes) -> None:
         while data:
             pass
