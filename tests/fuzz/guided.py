@@ -100,11 +100,11 @@ def every(calls: Iterable[Callable[[], object]]) -> None:
 def fuzz(reader: Reader, seeds: Sequence[bytes], cpu_s: float, seed: int = 0, found: Found | None = None) -> Found:
     """`found` is filled as it goes, for who breaks it off."""
     rng, found, watched = random.Random(seed), found or Found(), Watched(reader)
-    end = time.process_time() + cpu_s
     with _little_memory():
         for data in seeds:
             _run(watched, data, found)
         words = (*WORDS, *told_in(frozenset(file for file, _ in found.ways)))
+        end = time.process_time() + cpu_s
         while time.process_time() < end:
             _run(watched, changed(rng, found.corpus or seeds, words), found)
     return found
