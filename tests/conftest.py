@@ -12,6 +12,8 @@ from tests import spread
 from tests.databases import Servers
 from tests.slurm.counted import Counted
 
+EXAMPLES = 100
+
 
 def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(spread)
@@ -19,15 +21,18 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Counted())
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`scripts/test --fast`: a tenth of the examples, whatever number a test asks for."""
-    if os.environ.get("PAL_TEST_QUICK"):
-        for test in {getattr(item, "obj", None) for item in items}:
-            told = getattr(test, "_hypothesis_internal_use_settings", None)
-            if told is not None:
-                vars(getattr(test, "__func__", test))["_hypothesis_internal_use_settings"] = settings(
-                    told, max_examples=told.max_examples // 10 + 1
-                )
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Of the examples that a test asks for, `scripts/test --fast` takes a tenth, a push so many; `--slow` takes all."""
+    quick, all_of_them = os.environ.get("PAL_TEST_QUICK"), config.getoption("markexpr") != "not slow"
+    if all_of_them and not quick:
+        return
+    for test in {getattr(item, "obj", None) for item in items}:
+        told = getattr(test, "_hypothesis_internal_use_settings", None)
+        if told is not None:
+            most = told.max_examples // 10 + 1 if quick else min(told.max_examples, EXAMPLES)
+            vars(getattr(test, "__func__", test))["_hypothesis_internal_use_settings"] = settings(
+                told, max_examples=most
+            )
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ import pytest
 
 from pal_slurm.model import EditKind, Outcome
 from tests.slurm.minicluster import Minicluster, wait_for
-from tests.slurm.pald import Pald, pin_by_hand
+from tests.slurm.pald import Pald, lua_settings, pin_by_hand
 from tests.slurm.test_pald_metrics import answer, free_port
 
 BUG = """
@@ -73,6 +73,7 @@ def test_a_bug_in_the_plan_holds_no_job_and_pald_places_again_when_it_is_over(
     minicluster: Minicluster, tmp_path: Path
 ) -> None:
     flag, env = planted(tmp_path, ("pal_slurm.daemon.cycle", "", "plan"))
+    lua_settings(minicluster, lease="6")
     with Pald(minicluster, tmp_path) as pald:
         minicluster.drain("n3")
         with minicluster.leases():

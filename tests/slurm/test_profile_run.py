@@ -152,7 +152,7 @@ def test_a_run_that_was_killed_is_adopted_by_the_next(minicluster: Minicluster, 
         out = minicluster.client("squeue", "-h", "-t", "all", "-n", "pal-profile", "-o", "%i")
         return {int(number) for number in out.split()}
 
-    work = Profiled(minicluster, tmp_path, rounds=3, run_s=10.0)
+    work = Profiled(minicluster, tmp_path, rounds=3, run_s=5.0)
     before = every()
     with work.profiling("--nodes", "n[1-2]") as process:
         wait_for(lambda: len(work.ours()) == 2, "both profile jobs run")

@@ -12,7 +12,7 @@ import pytest
 from tests.slurm.minicluster import Minicluster, wait_for
 
 GRID = """
-traces: ["synthetic:jobs=1500"]
+traces: ["synthetic:jobs=600"]
 clusters: [16x4/4]
 policies: [packed, pal]
 loads: [0.6, 0.95]
