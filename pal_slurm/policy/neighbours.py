@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
 from pal_slurm.model import (
@@ -36,7 +37,7 @@ from pal_slurm.policy.pools.pairing import GAIN, Sharer, gain, owner_of
 from pal_slurm.policy.turn import Turn
 
 if TYPE_CHECKING:
-    from pal_slurm.policy.line import Waiting
+    from pal_slurm.policy.line import Key, Waiting
     from pal_slurm.policy.walk import Walk
 
 WANT_ROOM = (Reason.NO_ROOM, Reason.BEHIND_HEAD)
@@ -63,6 +64,7 @@ class Host(NamedTuple):
     app: App
     row: int
     slot: int
+    model: int
     end: float
 
 
@@ -78,7 +80,7 @@ class Neighbours:
         if action is not Action.START:
             return None
         parts = self._cluster.parts
-        if not self._walk.facts.shares or parts is None or not job.shares or job.hint.app is None or where.n_gpus != 1:
+        if not self._walk.facts.shares or parts is None or where.n_gpus != 1 or not self._may_share(job):
             return where
         row, slot = self._cluster.node_index[where.nodes[0]], where.gpus[0][0]
         model = int(self._cluster.gpu_model[row, slot])
@@ -116,13 +118,17 @@ class Neighbours:
             hosts.setdefault(owner_of(host.job), []).append(host)
         if self._walk.closed or not hosts:
             return
+        vain: set[tuple[object, ...]] = set()  # for equals of one for whom there was no host there is none either
         for guest in sorted(self._planner.queue.waiting.values(), key=lambda entry: entry.place.key):
-            open_ = hosts.get(owner_of(guest.place.job))
-            if not open_ or guest.turn is not Turn.PLACE or not guest.place.job.shares:
+            job = guest.place.job
+            open_ = hosts.get(owner_of(job))
+            if not open_ or guest.turn is not Turn.PLACE or not self._may_share(job):
                 continue
-            for task in self._tasks(guest):
+            kind = (job.user, job.account, guest.app.name, job.hint.app, self._walk.floor.needs.of(job), limit(job))
+            for task in () if kind in vain else self._tasks(guest):
                 seated = self._best(guest, open_)
                 if seated is None:
+                    vain.add(kind)
                     break
                 host, together, area = seated
                 self._starts(guest, task, host, together, area)
@@ -135,7 +141,7 @@ class Neighbours:
         coming = {spot for where in self._walk.facts.released.values() for spot in _spots(where)}
         count = Counter(spot for _, where in running.values() for spot in _spots(where))
         for job, where in running.values():
-            if not (job.shard and job.shares) or job.completing or job.suspended or where.n_gpus != 1:
+            if not (job.shard and self._may_share(job)) or job.completing or job.suspended or where.n_gpus != 1:
                 continue
             (spot,) = _spots(where)
             row = cluster.node_index.get(spot[0])
@@ -144,7 +150,8 @@ class Neighbours:
             many, left = cluster.parts[row, spot[1]], cluster.parts_free[row, spot[1]]
             if many >= 2 and left == many - 1:
                 end = math.inf if job.end is None else float(job.end)
-                yield Host(job, self._app(job.hint.app, job.user), row, spot[1], end)
+                model = int(cluster.gpu_model[row, spot[1]])
+                yield Host(job, self._app(job.hint.app, job.user), row, spot[1], model, end)
 
     def _tasks(self, guest: Waiting) -> Collection[int | None]:
         """Those that this plan lets wait for want of room."""
@@ -162,25 +169,27 @@ class Neighbours:
             told = [self._walk.why_waits(guest.group, guest.place)[0]]
         return all(reason in WANT_ROOM for reason in told)
 
-    def _best(self, guest: Waiting, hosts: Collection[Host]) -> tuple[Host, Alongside, Area] | None:
-        """The host beside which most is done."""
-        found: list[tuple[float, int, Host, Alongside, Area]] = []
-        for number, host in enumerate(hosts):
-            together = self._together(guest, host)
-            area = None if together is None else self._room(guest, host)
-            if together is not None and area is not None:
-                found.append((-together.gain, number, host, together, area))
-        return min(found)[2:] if found else None
+    def _best(self, guest: Waiting, hosts: Sequence[Host]) -> tuple[Host, Alongside, Area] | None:
+        """The host beside which most is done; of equals the first that has room."""
+        kinds: dict[tuple[object, ...], list[Host]] = {}
+        for host in hosts:
+            kinds.setdefault((host.job.user, host.job.hint.app, host.model), []).append(host)
+        pairs = ((self._together(guest, equals[0]), equals) for equals in kinds.values())
+        found = sorted((-pair.gain, n, pair, equals) for n, (pair, equals) in enumerate(pairs) if pair is not None)
+        for _, _, pair, equals in found:
+            for host in equals:
+                if (area := self._room(guest, host)) is not None:
+                    return host, pair._replace(job=host.job.id), area
+        return None
 
     def _together(self, guest: Waiting, host: Host) -> Alongside | None:
         cluster, job = self._cluster, guest.place.job
-        model = int(cluster.gpu_model[host.row, host.slot])
-        one, other = self._sharer(host.job, host.app, model), self._sharer(job, guest.app, model)
+        one, other = self._sharer(host.job, host.app, host.model), self._sharer(job, guest.app, host.model)
         known = BothUsers(self._pairs.of(host.job.user), self._pairs.of(job.user))
         more = gain(one, other, cluster.models, known)
-        if not (host.job.hint.app and job.hint.app) or more < GAIN:
+        if more < GAIN:
             return None
-        name = cluster.models[model]
+        name = cluster.models[host.model]
         return Alongside(
             host.job.id, known.factor(other.kind, one.kind, name), known.factor(one.kind, other.kind, name), more
         )
@@ -209,20 +218,33 @@ class Neighbours:
 
     def _somebody_ahead(self, guest: Waiting, row: int) -> bool:
         """A job of another owner that could have a GPU of that node, and would have had it sooner."""
-        owner, cluster = owner_of(guest.place.job), self._cluster
+        mine, there = owner_of(guest.place.job), self._cluster.partitions
+        return any(
+            key < guest.place.key and owner != mine
+            and (not names or any(there[name][row] for name in names if name in there))
+            for (owner, names), key in self._heads.items()
+        )  # fmt: skip
+
+    @cached_property
+    def _heads(self) -> dict[tuple[str, tuple[str, ...]], Key]:
+        """The first GPU job of each owner, in each partition, that competes and does not start in this plan."""
+        heads: dict[tuple[str, tuple[str, ...]], Key] = {}
         for entry in self._planner.queue.waiting.values():
-            job = entry.place.job
-            competes = entry.turn in (Turn.PLACE, Turn.PLAIN, Turn.THEIRS) and job.gpu_job
-            if not competes or entry.place.key >= guest.place.key or owner_of(job) == owner:
-                continue
-            told = self._walk.told.get(job.id, ())
-            if told and all(d.action in (Action.START, Action.PLAIN) for d in told):
-                continue  # it starts
-            if not job.partitions or any(
-                cluster.partitions[name][row] for name in job.partitions if name in cluster.partitions
-            ):
-                return True
-        return False
+            job, told = entry.place.job, self._walk.told.get(entry.place.job.id, ())
+            starts = told and all(d.action in (Action.START, Action.PLAIN) for d in told)
+            if job.gpu_job and not starts and entry.turn in (Turn.PLACE, Turn.PLAIN, Turn.THEIRS):
+                who = (owner_of(job), job.partitions)
+                heads[who] = min(heads.get(who, entry.place.key), entry.place.key)
+        return heads
+
+    @cached_property
+    def _limited(self) -> set[int | None]:
+        """Arrays that have a limit of their own: of a task that was split off nobody tells it."""
+        waiting = (entry.place.job for entry in self._planner.queue.waiting.values())
+        return {job.array_id for job in waiting if job.array_limit is not None}
+
+    def _may_share(self, job: Job) -> bool:
+        return job.shares and bool(job.hint.app) and (job.array_id is None or job.array_id not in self._limited)
 
     def _starts(self, guest: Waiting, task: int | None, host: Host, together: Alongside, area: Area) -> None:
         walk, job, cluster = self._walk, guest.place.job, self._cluster
