@@ -76,6 +76,23 @@ def test_fix_writes_files_of_ours_only_and_what_it_says_it_mended_is_right(tree:
         assert not changed
 
 
+@pytest.mark.parametrize("policy", ["{entitlement: gavel/hierarchical}", "{name: gavel}"])
+def test_who_goes_by_weights_of_accounts_is_told_where_nobody_tells_them(tree: Tree, policy: str) -> None:
+    def notes() -> list[str]:
+        return [
+            one.advice.said for one in tree.examined() if one.check == "pal.yaml" and one.advice.health is Health.NOTE
+        ]
+
+    tree.answer("sacctmgr", "", 1, "Unable to contact slurm database daemon")
+    assert notes() == []  # nobody is owed anything
+    tree.change("etc/pal-slurm/pal.yaml", "actuator: pin\n", f"actuator: pin\npolicy: {policy}\n")
+    [said] = notes()
+    assert "slurmdbd does not tell the weights" in said and "Unable to contact slurm database daemon" in said
+    tree.change("etc/slurm/slurm.conf", "accounting_storage/slurmdbd", "accounting_storage/none")
+    [said] = notes()
+    assert "without slurmdbd all count the same" in said
+
+
 def test_the_settings_that_can_be_mended_by_us_are(tree: Tree) -> None:
     """pal_lua.conf is gone, and so are the state directory and the one in /run: --fix, twice."""
     for path in ("etc/slurm/pal_lua.conf", "var/lib/pal-slurm", "run/pal-slurm"):

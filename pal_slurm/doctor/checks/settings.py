@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from pal_slurm.config import sample
-from pal_slurm.doctor.advice import Advice, mend, ok
+from pal_slurm.doctor.advice import Advice, mend, note, ok
 from pal_slurm.doctor.site import Site
 
 STEP = 70
 TITLE = "pal.yaml"
+SLURMDBD = "accounting_storage/slurmdbd"
 
 
 def look(site: Site) -> Iterator[Advice]:
@@ -32,6 +33,22 @@ def look(site: Site) -> Iterator[Advice]:
         )
     elif not site.mistakes and (not where or site.there(f"{where}/scontrol")):
         yield ok(f"{path}: good; actuator {site.pal.actuator}")
+        yield from _weights(site)
+
+
+def _weights(site: Site) -> Iterator[Advice]:
+    """Of accounts, where an entitlement goes by them."""
+    policy, conf = site.pal.policy, site.conf
+    if policy.entitlement == "none" or not (policy.entitlement or policy.name.startswith("gavel")) or conf is None:
+        return
+    if conf.value("AccountingStorageType").lower() != SLURMDBD:
+        yield note("policy.entitlement goes by the weights of accounts: without slurmdbd all count the same",
+                   f"AccountingStorageType={SLURMDBD}", conf.file)  # fmt: skip
+    elif site.running:
+        _, silence = site.answer("sacctmgr", ["show", "assoc", "format=account,parentname,share", "-P", "-n"])
+        if silence:
+            yield note(f"slurmdbd does not tell the weights of accounts, by which policy.entitlement goes: {silence}",
+                       "systemctl status slurmdbd")  # fmt: skip
 
 
 def _new(site: Site) -> Callable[[], str]:
