@@ -169,7 +169,7 @@ class SteppingSlurm:
     """The port; each call lets a moment pass."""
 
     def __init__(self, cluster: SimCluster) -> None:
-        self.name = "sim"
+        self.name, self.keeps_at_once = "sim", 64
         self._cluster = cluster
         self.inner = SimSlurm(cluster.controller, SiteWords(models=("a100", "v100")))
 

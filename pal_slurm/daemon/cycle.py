@@ -278,8 +278,8 @@ class Cycle:
         ]
         ends, rate = self.entries.lease_ends(job for _, job in stay), RENEWALS * self.writer.budget.rate
         submit = {job.id: job.submit for _, job in stay}
-        edits = renewals(stay, ends, self.leases, round.now, self._slack_s(), rate)[: self.writer.in_time(round)]
-        for result in self.writer.write([Wish(e, submit[e.job]) for e in edits], round):
+        due = renewals(stay, ends, self.leases, round.now, self._slack_s(), rate)
+        for result in self.writer.keep([Wish(e, submit[e.job]) for e in due], round):
             if result.outcome is Outcome.DONE and (end := until(result.edit)) is not None:
                 self.entries[JobRef(result.edit.job, submit[result.edit.job])].lease_end = end
 

@@ -59,6 +59,13 @@ class Leader:
         """Still the leader, asking nobody: true only while no other may have taken the row."""
         return self._term is not None and self.clock.monotonic() < self._valid_until
 
+    def goes_on(self, fence: int) -> bool:
+        """Still the leader, under this fence: a long row of edits prolongs its term while it lasts."""
+        if self.confirm() and self._valid_until - self.clock.monotonic() < self.ttl_s / 2:
+            with contextlib.suppress(NotLeader):
+                self.hold()
+        return self._term is not None and self._term.fence == fence and self.confirm()
+
     def _lock(self) -> None:
         if self._fd is not None:
             return

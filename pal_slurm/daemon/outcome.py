@@ -40,7 +40,7 @@ class CycleReport:
     moving: int = 0  # jobs between two places
     moved: Counter[str] = field(default_factory=Counter)  # moves that are over, by their ending
     week: SumOfMoves | None = None
-    put_off: int = 0  # due, and left for the next cycle by the write budget
+    put_off: int = 0  # due, and left for the next cycle: the write budget was spent, or the snapshot too old
     dropped_hints: int = 0
     unread: int = 0
     untold: bool = False  # Slurm does not tell the weights of accounts, and an entitlement goes by them
@@ -72,7 +72,7 @@ class CycleReport:
         if self.refusals:
             parts.append("refused by the guard: " + ", ".join(f"{n} {r}" for r, n in sorted(self.refusals.items())))
         if self.put_off:
-            parts.append(f"{self.put_off} put off by the write budget")
+            parts.append(f"{self.put_off} put off to the next cycle")
         if self.dropped_hints:
             parts.append(f"{self.dropped_hints} hints dropped")
         if self.unread:

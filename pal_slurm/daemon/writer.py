@@ -28,6 +28,7 @@ from pal_slurm.store import Ledger
 BATCH = 64
 # Nothing is left to watch after these: the job is as it was, runs, or is gone.
 CLOSING = (Outcome.REFUSED, Outcome.STARTED, Outcome.GONE)
+KEEPING = (EditKind.RENEW, EditKind.LEASE)  # due again in the next cycle; as many are tried as there may be time for
 STARTING = (EditKind.PIN, EditKind.PLAIN, EditKind.UNPIN)
 CRASH_POINTS = ("before-intent", "after-intent", "after-edit", "after-outcome")
 
@@ -69,10 +70,16 @@ class Writer:
         round.results += results
         return results
 
+    def keep(self, wishes: Sequence[Wish], round: Round) -> list[EditResult]:
+        """Leases: as many as there is time for; the rest is due again in the next cycle."""
+        now = wishes[: self.in_time(round)]
+        round.report.put_off += len(wishes) - len(now)
+        return self.write(now, round)
+
     def in_time(self, round: Round) -> int:
-        """Edits that can be made before the snapshot is too old; half of them, for one may take twice as long."""
+        """Edits that can be made before the snapshot is too old."""
         left_s = self.max_age_s - (self.clock.monotonic() - round.begun)
-        return max(0, int(left_s / (2 * self.starts.cost_s)))
+        return max(0, int(left_s / self.starts.cost_s))
 
     def lift(self, jobs: Sequence[int], round: Round) -> None:
         """End fences of ours; one that can't be ended now ends by itself."""
@@ -83,11 +90,16 @@ class Writer:
     def _in_batches(self, wishes: Sequence[Wish], round: Round) -> list[EditResult]:
         """Stops, with a note, when we may no longer write on this snapshot's strength."""
         results: list[EditResult] = []
-        for first in range(0, len(wishes), BATCH):
-            batch = wishes[first : first + BATCH]
+        most = self.slurm.keeps_at_once if all(w.edit.kind in KEEPING for w in wishes) else BATCH
+        for first in range(0, len(wishes), most):
+            batch = wishes[first : first + most]
             if stop := self._why_not(round):
+                left = wishes[first:]
+                if results and all(w.edit.kind in KEEPING for w in left) and self.leader.confirm():
+                    round.report.put_off += len(left)  # slurmctld took longer than it does: no trouble of ours
+                    break
                 round.report.end = "stale"
-                round.report.note = f"{stop}; {len(wishes) - first} edits were not written"
+                round.report.note = f"{stop}; {len(left)} edits were not written"
                 break
             results += self._batch(batch, round)
         for result in results:
@@ -98,7 +110,7 @@ class Writer:
         age = self.clock.monotonic() - round.begun
         if age > self.max_age_s:
             return f"the snapshot is {age:.1f} s old, more than cycle.max_age_s"
-        if not self.leader.confirm():
+        if not self.leader.goes_on(round.fence):
             return "our leadership ran out"
         return ""
 

@@ -63,6 +63,7 @@ class Passes:
 
 class Slurm(Protocol):
     name: str
+    keeps_at_once: int  # leases that are renewed between two looks at their jobs
 
     def capabilities(self) -> Capabilities: ...
 

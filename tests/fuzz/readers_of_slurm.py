@@ -6,7 +6,7 @@ import hmac
 import re
 import tempfile
 from base64 import urlsafe_b64encode
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -71,8 +71,17 @@ class Printed(Commands):
         super().__init__()
         self._out = out
 
-    def run(self, name: str, args: Sequence[str], stdin: bytes = b"", deadline_s: float | None = None) -> Answer:
-        return Answer(0, self._out, b"")
+    def run(
+        self,
+        name: str,
+        args: Sequence[str],
+        stdin: bytes = b"",
+        deadline_s: float | None = None,
+        sink: Callable[[bytes], None] | None = None,
+    ) -> Answer:
+        if sink is not None:
+            sink(self._out)
+        return Answer(0, b"" if sink is not None else self._out, b"")
 
 
 def words(data: bytes) -> None:

@@ -10,7 +10,7 @@ from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Job, JobState, Shape
 from pal_slurm.slurm.capabilities import capabilities_of, parse_release
 from pal_slurm.slurm.commands.cluster import read_config, read_machine, read_passes, to_setup
-from pal_slurm.slurm.commands.columns import WIDTHS, Layout, rows
+from pal_slurm.slurm.commands.columns import WIDTHS, Layout, Rows, rows
 from pal_slurm.slurm.commands.details import devices_of, sole_lines
 from pal_slurm.slurm.commands.queue import Unread, megabytes, minutes, to_record
 from pal_slurm.slurm.nodes import Machine, SiteWords, to_cluster, to_reservation
@@ -118,6 +118,25 @@ def test_a_node_named_twice_or_missing_makes_devices_unknown(release: str) -> No
 def test_an_answer_that_is_not_all_whole_records_is_not_used_at_all(release: str, spoilt: bytes) -> None:
     with pytest.raises(SlurmUnavailable, match="nothing was used"):
         rows(text(release, "queue") + spoilt, layout_of(release))
+
+
+@pytest.mark.parametrize("at_once", [1, 7, 4096, 70_000])
+def test_an_answer_that_comes_in_pieces_is_the_same(release: str, at_once: int) -> None:
+    whole, found = text(release, "queue"), Rows(layout_of(release))
+    for first in range(0, len(whole), at_once):
+        found.feed(whole[first : first + at_once])
+    of_pieces, at_a_time = found.done(), rows(whole, layout_of(release))
+    assert [(row.texts, row.cut, row.tasks) for row in of_pieces] == [(r.texts, r.cut, r.tasks) for r in at_a_time]
+    assert [to_record(row) for row in of_pieces] == [to_record(row) for row in at_a_time]
+
+
+def test_a_record_that_stands_askew_in_a_later_piece_is_named(release: str) -> None:
+    whole, of = text(release, "queue"), layout_of(release)
+    found = Rows(of)
+    found.feed(whole + whole[: of.length // 2])
+    found.feed(whole[: of.length // 2] + b"x" * (of.length % 2))
+    with pytest.raises(SlurmUnavailable, match=f"record {len(whole) // of.length} stands askew"):
+        found.done()
 
 
 def test_records_that_stand_askew_are_not_used_at_all(release: str) -> None:

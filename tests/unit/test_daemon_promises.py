@@ -233,6 +233,17 @@ class TestP6OneWriterOnAFreshLook:
         assert house.journal == [] and not house.intents()
         assert {house.state(job), house.state(other)} == {"PENDING"}
 
+    def test_leases_for_which_the_snapshot_grew_too_old_are_due_again_and_pald_lives_on(self, make_house: Make) -> None:
+        house = make_house(budget={"edits_per_s": 1000})
+        fill(house, runs=1e6)
+        jobs = [house.submit(WAITS) for _ in range(150)]
+        house.alone(LEASE_S - 14)  # they are due
+        house.watch.each = lambda: house.alone(0.12)  # slurmctld is slow
+        report = house.pald.cycle()
+        renewed = {intent.edit.job for intent in house.intents() if intent.edit.kind is EditKind.RENEW}
+        assert report.end == "ok"
+        assert 64 < len(renewed) < len(jobs) == len(renewed) + report.put_off
+
     def test_a_second_pald_stands_by_and_takes_over_when_the_first_is_silent(self, house: House) -> None:
         second = house.another("second")
         house.pald.cycle()

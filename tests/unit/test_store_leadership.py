@@ -121,6 +121,26 @@ def test_each_cluster_has_its_own_leader(store: Store) -> None:
     assert Leadership(store, "two").acquire("b", 0.0, 30.0).owner == "b"
 
 
+def test_whoever_writes_for_longer_than_a_term_prolongs_it_and_no_other_fence_will_do(
+    sqlite_store: Store, tmp_path: Path
+) -> None:
+    row, watches = Leadership(sqlite_store, "c"), (Watch(), Watch())
+    first, second = (Leader(tmp_path / f"{n}", row, 30.0, watch) for n, watch in enumerate(watches))
+    assert first.hold().fence == 1
+    for _ in range(6):
+        with pytest.raises(NotLeader):
+            second.hold()
+        for watch in watches:
+            watch.sleep(10.0)
+        assert first.goes_on(1) and not first.goes_on(0)
+    with pytest.raises(NotLeader):
+        second.hold()
+    for watch in watches:
+        watch.sleep(30.0)
+    assert not first.goes_on(1)
+    assert second.hold().fence == 2 and not first.goes_on(1)
+
+
 def test_a_lock_file_on_a_full_disk_is_held_all_the_same(sqlite_store: Store, tmp_path: Path) -> None:
     """It can't say whose it is then. It was an exception out of the cycle, and the next stood by for ever behind us."""
     lock = tmp_path / "lock"

@@ -27,6 +27,7 @@ EDITS_AT_ONCE = 100
 
 class SimSlurm:
     name = "sim"
+    keeps_at_once = 64
 
     def __init__(self, controller: Controller, site: SiteWords = PLAIN_WORDS, trouble: Trouble | None = None) -> None:
         self.controller = controller

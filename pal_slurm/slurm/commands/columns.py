@@ -6,7 +6,8 @@ separators or a whole fake record: they stay inside their own bytes, so no text 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import struct
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from pal_slurm.errors import SlurmUnavailable
@@ -69,6 +70,7 @@ NAMES = frozenset({"Name", "Command"})
 WIDE = 8200  # more than any hint may be long
 _PLAIN = bytes(range(0x20, 0x7F))
 _NULL = frozenset({"(null)", "N/A", "NONE", "None", "Unknown", "n/a"})
+_NOTHING = frozenset(word.encode("ascii") for word in _NULL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +97,7 @@ class Layout:
 
 @dataclass(slots=True)
 class QueueRow:
-    """One record: its texts (each character one byte), and which of them were cut."""
+    """One record: its texts (each character one byte) as far as they say something, and which of them were cut."""
 
     texts: dict[str, str]
     plain: bool = False  # known to hold nothing that could upset a terminal
@@ -119,42 +121,77 @@ def layout(available: frozenset[str]) -> Layout:
     return Layout(tuple((name, width) for name, width in WIDTHS.items() if name not in LATER or name in available))
 
 
+class Rows:
+    """Takes in an answer as it comes: of a long queue neither the answer nor its blanks are ever held whole.
+
+    The tasks of an array that share a record are one row.
+    """
+
+    def __init__(self, of: Layout) -> None:
+        if of.columns[0][0] != "JobId":
+            raise ValueError("JobId is the first column")
+        self._of = of
+        self._names = tuple(name for name, _ in of.columns)
+        self._record = struct.Struct("".join(f"{width}s" for _, width in of.columns) + "c")
+        self._rows: dict[bytes, QueueRow] = {}
+        self._known: dict[bytes, str] = {}  # most texts stand in many records
+        self._rest, self._taken, self._askew = b"", 0, ""
+
+    def feed(self, chunk: bytes) -> None:
+        """What is wrong with it is told at the end: the command may have a better reason."""
+        self._taken += len(chunk)
+        data = self._rest + chunk
+        whole = len(data) - len(data) % self._of.length
+        self._rest = data[whole:]
+        if whole and not self._askew:
+            self._take(data[:whole])
+
+    def done(self) -> list[QueueRow]:
+        if self._rest:
+            raise SlurmUnavailable(
+                f"squeue's answer is {self._taken} bytes long, no multiple of a record's {self._of.length}: "
+                "nothing was used"
+            )
+        if self._askew:
+            raise SlurmUnavailable(self._askew)
+        return list(self._rows.values())
+
+    def _take(self, data: bytes) -> None:
+        length, before = self._of.length, self._taken - len(self._rest) - len(data)
+        plain = len(data.translate(None, _PLAIN)) * length == len(data)  # newlines between records are all that is left
+        task = self._names.index("ArrayTaskId")
+        for number, found in enumerate(self._record.iter_unpack(data)):
+            job = found[0].rstrip(b" ")
+            if found[-1] != b"\n" or not digits(job.decode("latin-1")):
+                self._askew = f"squeue's record {before // length + number} stands askew: nothing was used"
+                return
+            row = self._rows.get(job)
+            if row is None:
+                row = self._rows[job] = self._row(found, plain)
+            row.tasks.append(self._text(found[task].rstrip(b" ")))
+
+    def _row(self, found: Sequence[bytes], plain: bool) -> QueueRow:
+        texts, cut = {}, []
+        for name, field_ in zip(self._names, found, strict=False):
+            text = field_.rstrip(b" ")
+            if len(text) == len(field_) and name not in NAMES:
+                cut.append(name)
+            if text and text not in _NOTHING:
+                texts[name] = self._text(text)
+        return QueueRow(texts, plain, tuple(cut))
+
+    def _text(self, text: bytes) -> str:
+        known = self._known.get(text)
+        if known is None:
+            known = self._known[text] = text.decode("latin-1")
+        return known
+
+
 def rows(out: bytes, of: Layout) -> list[QueueRow]:
-    """The records of one answer; the tasks of an array that share a record are one row."""
-    return list(_rows(out, of))
-
-
-def _rows(out: bytes, of: Layout) -> Iterator[QueueRow]:
-    if len(out) % of.length:
-        raise SlurmUnavailable(
-            f"squeue's answer is {len(out)} bytes long, no multiple of a record's {of.length}: nothing was used"
-        )
-    seen: dict[str, QueueRow] = {}
-    text = out.decode("latin-1")
-    id_name, id_start, id_end = of.places[0]
-    task_start, task_end = next((start, end) for name, start, end in of.places if name == "ArrayTaskId")
-    if id_name != "JobId":
-        raise ValueError("JobId is the first column")
-    all_plain = len(out.translate(None, _PLAIN)) * of.length == len(
-        out
-    )  # newlines between records are all that is left
-    for start in range(0, len(out), of.length):
-        record = text[start : start + of.length]
-        job = record[id_start:id_end].rstrip(" ")
-        if record[-1] != "\n" or not digits(job):
-            raise SlurmUnavailable(f"squeue's record {start // of.length} stands askew: nothing was used")
-        row = seen.get(job)
-        if row is None:
-            row = seen[job] = _row(record, of.places, all_plain)
-            yield row
-        row.tasks.append(record[task_start:task_end].rstrip(" "))
-
-
-def _row(record: str, places: Sequence[tuple[str, int, int]], plain: bool) -> QueueRow:
-    texts = {name: record[start:end].rstrip(" ") for name, start, end in places}
-    return QueueRow(
-        texts, plain, tuple(name for name, _, end in places if record[end - 1] != " " and name not in NAMES)
-    )
+    """The records of one answer."""
+    found = Rows(of)
+    found.feed(out)
+    return found.done()
 
 
 def _plain(char: str) -> str:

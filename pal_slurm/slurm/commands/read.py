@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from pal_slurm.slurm.commands.columns import COMMENTS, LATER, WIDE, Layout, QueueRow, layout, rows
+from pal_slurm.slurm.commands.columns import COMMENTS, LATER, WIDE, Layout, QueueRow, Rows, layout
 from pal_slurm.slurm.commands.details import Details
 from pal_slurm.slurm.commands.queue import Unread, to_record
 from pal_slurm.slurm.commands.run import Commands, failure
@@ -64,26 +64,27 @@ class QueueReader:
         of = layout(self.columns())
         # The narrow call goes first: a job that only the wide one knows is new, and read whole by the next cycle.
         excluded = None if "ExcNodes" in self.columns() else self._excluded(options)
-        found = rows(self._ask(("-O", of.option), options), of)
+        found = self._ask(("-O", of.option), options, of)
         if excluded is None:
             return found
         known = [row for row in found if row.texts["JobId"] in excluded]
         for row in known:
             nodes = excluded[row.texts["JobId"]]
-            row.texts["ExcNodes"] = nodes.texts["ExcNodes"]
+            row.texts["ExcNodes"] = nodes.texts.get("ExcNodes", "")
             row.cut += nodes.cut
         return known
 
     def _excluded(self, options: Sequence[str]) -> dict[str, QueueRow]:
-        found = rows(self._ask(("-o", _EXCLUDED_FORMAT), options), _EXCLUDED)
+        found = self._ask(("-o", _EXCLUDED_FORMAT), options, _EXCLUDED)
         return {row.texts["JobId"]: row for row in found}
 
-    def _ask(self, columns: Sequence[str], options: Sequence[str]) -> bytes:
-        answer = self._commands.ask("squeue", (*_FLAGS, *columns, *options))
+    def _ask(self, columns: Sequence[str], options: Sequence[str], of: Layout) -> list[QueueRow]:
+        found = Rows(of)
+        answer = self._commands.ask("squeue", (*_FLAGS, *columns, *options), sink=found.feed)
         if answer.code == 0:
-            return answer.out
+            return found.done()
         if any(gone in printable(answer.err) for gone in _GONE):
-            return b""
+            return []
         raise failure("squeue", answer)
 
     def _widened(self, found: Sequence[QueueRow]) -> list[QueueRow]:
@@ -94,8 +95,8 @@ class QueueReader:
         if names:
             wide = Layout((*_WHICH, *((name, WIDE) for name in sorted(names))))
             jobs = ",".join(row.texts["JobId"] for row in cut[:MOST_WIDE])
-            answer = self._ask(("-O", wide.option), (f"-j{jobs}", "-tall"))
-            again = {row.texts["JobId"]: row for row in rows(answer, wide)}
+            found_again = self._ask(("-O", wide.option), (f"-j{jobs}", "-tall"), wide)
+            again = {row.texts["JobId"]: row for row in found_again}
         for row in cut:
             _widen(row, again.get(row.texts["JobId"]))
         return list(found)
@@ -112,7 +113,7 @@ class QueueReader:
 
 def _widen(row: QueueRow, wide: QueueRow | None) -> None:
     """Puts the whole texts where cut ones stood. What is longer still stays cut, but for comments."""
-    if wide is not None and wide.texts["SubmitTime"] == row.texts["SubmitTime"]:
+    if wide is not None and wide.get("SubmitTime") == row.get("SubmitTime"):
         row.texts |= {name: wide.texts[name] for name in row.cut if name in wide.texts}
         row.cut = tuple(name for name in row.cut if name not in wide.texts or name in wide.cut)
     # A comment longer than any hint is none. Its job is read all the same.

@@ -12,7 +12,7 @@ import selectors
 import signal
 import subprocess
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,8 +50,18 @@ class Commands:
         inherited = {key: value for key, value in os.environ.items() if not key.startswith(_FOREIGN) or key in _KEPT}
         self._env = inherited | {"LC_ALL": "C", "SLURM_TIME_FORMAT": "%s", "SLURM_BITSTR_LEN": "0"}
 
-    def run(self, name: str, args: Sequence[str], stdin: bytes = b"", deadline_s: float | None = None) -> Answer:
-        """The command's answer, whatever its exit status; an error when it can't be started or says too much."""
+    def run(
+        self,
+        name: str,
+        args: Sequence[str],
+        stdin: bytes = b"",
+        deadline_s: float | None = None,
+        sink: Callable[[bytes], None] | None = None,
+    ) -> Answer:
+        """The command's answer, whatever its exit status; an error when it can't be started or says too much.
+
+        `sink`: gets what it prints as it comes; the answer then holds none of it.
+        """
         path = str(self.bin_dir / name) if self.bin_dir else name
         try:
             child = subprocess.Popen(
@@ -65,15 +75,22 @@ class Commands:
         try:
             with child:
                 try:
-                    return _talk(child, stdin, deadline_s or self.deadline_s)
+                    return _talk(child, stdin, deadline_s or self.deadline_s, sink)
                 finally:
                     _end(child)
         except _TooMuch:
             raise SlurmUnavailable(f"{name} answered with more than {MOST_BYTES >> 20} MB; nothing was used") from None
 
-    def ask(self, name: str, args: Sequence[str], stdin: bytes = b"", deadline_s: float | None = None) -> Answer:
+    def ask(
+        self,
+        name: str,
+        args: Sequence[str],
+        stdin: bytes = b"",
+        deadline_s: float | None = None,
+        sink: Callable[[bytes], None] | None = None,
+    ) -> Answer:
         """As `run`, and a deadline that passed is an error."""
-        answer = self.run(name, args, stdin, deadline_s)
+        answer = self.run(name, args, stdin, deadline_s, sink)
         if answer.timed_out:
             said = printable(answer.err)
             raise SlurmUnavailable(
@@ -115,9 +132,11 @@ class _TooMuch(Exception):
     pass
 
 
-def _talk(child: subprocess.Popen[bytes], stdin: bytes, deadline_s: float) -> Answer:
+def _talk(
+    child: subprocess.Popen[bytes], stdin: bytes, deadline_s: float, sink: Callable[[bytes], None] | None
+) -> Answer:
     assert child.stdin and child.stdout and child.stderr
-    out, err = bytearray(), bytearray()
+    out, err, taken = bytearray(), bytearray(), 0
     until = time.monotonic() + deadline_s
     with selectors.DefaultSelector() as selector:
         selector.register(child.stdout, selectors.EVENT_READ, out)
@@ -138,9 +157,13 @@ def _talk(child: subprocess.Popen[bytes], stdin: bytes, deadline_s: float) -> An
                 elif not (chunk := os.read(key.fd, _CHUNK)):
                     selector.unregister(key.fileobj)
                 else:
-                    key.data.extend(chunk)
-                    if len(key.data) > MOST_BYTES:
+                    taken += len(chunk)
+                    if taken > MOST_BYTES:
                         raise _TooMuch
+                    if sink is not None and key.fileobj is child.stdout:
+                        sink(chunk)
+                    else:
+                        key.data.extend(chunk)
     try:
         code = child.wait(max(0.1, until - time.monotonic()))
     except subprocess.TimeoutExpired:

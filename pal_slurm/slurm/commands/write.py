@@ -19,7 +19,7 @@ from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.edits.rewrite import NOW
 from pal_slurm.words import digits, printable
 
-BATCH = 128  # edits per scontrol: the read before each batch is never long ago
+BATCH = 1000  # edits per scontrol at most: the read before each batch is never more than a few seconds ago
 EACH_S = 0.05  # what one update may take, beside the deadline of the call
 SIGNAL_S = 5.0
 _FIELDS = {

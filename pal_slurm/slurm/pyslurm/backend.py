@@ -50,6 +50,7 @@ EDIT_S = 0.1  # what one edit may take on a slow slurmctld, beside the deadline 
 
 class PyslurmSlurm:
     name = "pyslurm"
+    keeps_at_once = 64
 
     def __init__(
         self,
