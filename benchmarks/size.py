@@ -15,9 +15,6 @@ import argparse
 import os
 import random
 import re
-import signal
-import statistics
-import subprocess
 import sys
 import tempfile
 import threading
@@ -28,10 +25,10 @@ from pathlib import Path
 
 from pal_slurm.daemon.leases.alive import Alive
 from pal_slurm.model import EditKind
-from tests.slurm.backends import WORKER_PYTHON
 from tests.slurm.measured import below, rss_mb, shipped, show
 from tests.slurm.minicluster import Minicluster
 from tests.slurm.pald import Pald
+from tests.slurm.submissions import Ask, compare, fill
 
 RSS_MB = 512
 READ_SHARE = 0.05
@@ -58,11 +55,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with tempfile.TemporaryDirectory() as directory, shipped(cluster, Path(directory)) as pald:
             hold(cluster, options.nodes)
-            pald.configure({"cluster.timeout_s": 60})
+            pald.configure({"cluster.timeout_s": 60, "cycle.max_age_s": 60})
             scores(pald, cluster, options.nodes)
             with leasing(pald):
                 with few_nodes(cluster, options.nodes):
-                    fill(cluster, options.pending, options.submitters)
+                    fill(cluster, asked(options.pending), options.submitters)
                 pald.start()
             told = cluster.client("sinfo", "-h", "-o", "%D nodes %T", timeout=120).strip().replace("\n", ", ")
             print(f"{told}; {options.pending} submitted after {time.monotonic() - begun:.0f} s", flush=True)
@@ -89,6 +86,12 @@ def scores(pald: Pald, cluster: Minicluster, nodes: int) -> None:
     table.write_text("\n".join(["node,slot,model,class,score", *rows]) + "\n")
     pald.palctl("db", "upgrade")
     pald.palctl("scores", "import", str(table))
+
+
+def asked(pending: int) -> list[Ask]:
+    """Jobs that fit on no node as long as those that stay hold three of four GPUs."""
+    draw = random.Random(2)
+    return [(draw.choice((2, 3, 4)), draw.randint(10, 900), draw.choice(APPS)) for _ in range(pending)]
 
 
 @contextmanager
@@ -118,56 +121,7 @@ def leasing(pald: Pald) -> Iterator[None]:
         thread.join()
 
 
-def fill(cluster: Minicluster, pending: int, submitters: int) -> None:
-    """Jobs that fit on no node as long as those that stay hold three of four GPUs.
-
-    The clients read a slurm.conf without nodes: reading all of them takes six times as long as asking.
-    """
-    short = cluster.etc / "client.conf"
-    lines = (cluster.etc / "slurm.conf").read_text().splitlines()
-    short.write_text("\n".join(line for line in lines if not line.startswith(("NodeName=", "PartitionName="))) + "\n")
-    draw = random.Random(2)
-    jobs = [(draw.choice((2, 3, 4)), draw.randint(10, 900), draw.choice(APPS)) for _ in range(pending)]
-    own = WORKER_PYTHON if cluster.release == "26.05" else "/bin/sh"
-    parts = []
-    for i in range(submitters):
-        part = cluster.dir / "run" / f"submit{i}"
-        part.write_text(of_python(jobs[i::submitters]) if own == WORKER_PYTHON else of_shell(jobs[i::submitters]))
-        parts.append(
-            subprocess.Popen([cluster.bin / "in-cluster", "env", f"SLURM_CONF={short}", own, part], cwd="/tmp")
-        )
-    if any(part.wait() for part in parts):
-        sys.exit("size: a submission failed")
-
-
-Ask = tuple[int, int, str]  # GPUs, minutes, application
-
-
-def of_python(jobs: Sequence[Ask]) -> str:
-    """In one process, by pyslurm: an sbatch takes three times as long to start as slurmctld does to take its job."""
-    return f"{SUBMITS}\nsubmit({list(jobs)!r})\n"
-
-
-def of_shell(jobs: Sequence[Ask]) -> str:
-    lines = (f"sbatch -Q -o /dev/null --gres=gpu:{n} -t {t} --comment=app:{app} --wrap 'sleep 1'" for n, t, app in jobs)
-    return "\n".join(("set -e", *lines, ""))
-
-
-SUBMITS = """
-import os
-os.environ["PYSLURM_DISABLE_AUTO_INIT"] = "1"
-import pyslurm
-pyslurm.slurm_init(os.environ["SLURM_CONF"])
-def submit(jobs):
-    for gpus, minutes, app in jobs:
-        pyslurm.JobSubmitDescription(
-            name="size", script="#!/bin/sh\\nsleep 1\\n", ntasks=1, gres_per_node=f"gpu:{gpus}", time_limit=minutes,
-            comment=f"app:{app}", standard_output="/dev/null", working_directory="/tmp", environment={"PATH": "/bin"},
-        ).submit()
-"""
-
-
-def reading(pald: Pald, cluster: Minicluster, seconds: float = 240.0) -> bool:
+def reading(pald: Pald, cluster: Minicluster, seconds: float = 150.0) -> bool:
     """Renewed leases are read again, so it is measured when they fall due."""
     pald.wait_cycle(within=600)
     before, cycles, began = spent(cluster), count(pald), time.monotonic()
@@ -220,29 +174,14 @@ def pinned(pald: Pald, cluster: Minicluster) -> bool:
     return bool(pins) and cycles <= CYCLES
 
 
-def submitting(pald: Pald, cluster: Minicluster, rounds: int = 8, each: int = 25) -> bool:
-    """Turn by turn, so that what else the machine does slows both."""
-    assert pald.process is not None
-    took: dict[bool, list[float]] = {True: [], False: []}
-    for _ in range(rounds):
-        for running in (True, False):
-            family = [pald.process.pid, *below(pald.process.pid)]
-            tell(family, signal.SIGCONT if running else signal.SIGSTOP)
-            for _ in range(each):
-                began = time.monotonic()
-                cluster.submit("--gres=gpu:4", "-t", "60", "--comment=app:bert", wrap="sleep 1")
-                took[running].append(time.monotonic() - began)
-            tell(family, signal.SIGCONT)
-    ours, without = (1000 * statistics.median(took[running]) for running in (True, False))
-    told = f"promised {TIMES_WITHOUT:.2f}; medians of {rounds * each}: {ours:.0f} ms against {without:.0f} ms"
-    show("a submission", f"{ours / without:.2f} x without", told)
-    return ours / without <= TIMES_WITHOUT
-
-
-def tell(family: Sequence[int], number: signal.Signals) -> None:
-    for pid in family:
-        with suppress(ProcessLookupError):  # a command that has answered
-            os.kill(pid, number)
+def submitting(pald: Pald, cluster: Minicluster) -> bool:
+    made = compare(pald, cluster, lambda: spent(cluster), turns=8, each=50, every_s=0.5)
+    ours, without = made.median_ms(True), made.median_ms(False)
+    told = f"promised {TIMES_WITHOUT:.2f}; medians of 200: {ours:.0f} ms against {without:.0f} ms"
+    show("a submission", f"{made.ratio:.2f} x without", told)
+    pairs, own = " ".join(f"{ratio:.2f}" for ratio in made.ratios), (made.own_ms(True), made.own_ms(False))
+    print(f"  by pairs of turns: {pairs}; slurmctld's own time in the mean {own[0]:.1f} ms against {own[1]:.1f} ms")
+    return made.ratio <= TIMES_WITHOUT
 
 
 def count(pald: Pald) -> int:
