@@ -157,6 +157,14 @@ def test_an_array_takes_its_users_part_and_leaves_the_rest_to_a_newcomer() -> No
     assert sum(d.action is Action.START for d in made) == 4  # nobody else waits
 
 
+def test_a_gpu_that_two_of_a_users_jobs_share_counts_once() -> None:
+    pair = [running(n, {FAST: (0,)}, parts=((0,),), account="lab", partitions=("gpu",)) for n in (1, 2)]
+    whole = running(3, {SLOW: (0, 1)}, account="lab", partitions=("gpu",))
+    job = asks(4, "lab", user="u")
+    due = DueNow("gavel/x", gpus={("lab", "u"): 4.0}).at(snapshot(*pair, whole, job, cluster=CLUSTER), NO_DEBTS)
+    assert due.told(job, NOW).has == 3
+
+
 def test_a_held_job_gathers_no_debt() -> None:
     """Held for a week, looked at each hour; then let go."""
     held = asks(1, "big", "easy", 2, submit=NOW - WEEK, why=Waits.HELD)

@@ -69,9 +69,15 @@ class DueNow:
 
     @cached_property
     def _had(self) -> Counter[Person]:
-        had: Counter[Person] = Counter()
+        """GPUs; one that two of a user's jobs share is one."""
+        had, shared = Counter[Person](), defaultdict[Person, set[tuple[str, int]]](set)
         for job in () if self.seen is None else self.seen.running:
-            had[person(job)] += sum(map(len, job.holds))
+            if job.parts:
+                shared[person(job)].update((node, i) for node, of in zip(job.nodes, job.parts, strict=True) for i in of)
+            else:
+                had[person(job)] += sum(map(len, job.gpus))
+        for who, devices in shared.items():
+            had[who] += len(devices)
         return had
 
     @cached_property
