@@ -4,6 +4,8 @@
 
 Jobs are drawn from Gavel's own 26 job types (`../shared/data/gavel`), one GPU each; three pools of n/4 GPUs. One
 line per figure with what was promised; exit 1 when a promise is not kept. The first solve of each is not counted.
+Where cvxpy and ECOS are installed (`pip install cvxpy ecos`) what is promised is solved as Gavel's code does it too:
+its time, how many times as long that is, and exit 1 when the two objectives are not the same.
 """
 
 from __future__ import annotations
@@ -18,8 +20,9 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.gavels_solvers import GavelsSolvers, cvxpy_with_ecos
 from pal_slurm.model import FloatArray
-from pal_slurm.policy.entitlement.division import Division, Together
+from pal_slurm.policy.entitlement.division import Division, Shares, Together
 from pal_slurm.policy.entitlement.finish_time import finish_time
 from pal_slurm.policy.entitlement.makespan import makespan
 from pal_slurm.policy.entitlement.max_min import max_min
@@ -27,8 +30,9 @@ from pal_slurm.policy.entitlement.water_filling import Entities, hierarchical, w
 
 RATES = Path(__file__).resolve().parents[2] / "shared" / "data" / "gavel" / "isolated_throughputs.csv"
 ENTITIES = Entities(np.array([1.0, 2.0, 3.0, 1.0, 2.0]))
+SAME = 1e-4  # of the objective
 # name, solver, jobs, ms promised (None: told only)
-CASES: tuple[tuple[str, Callable[[Division], object], int, float | None], ...] = (
+CASES: tuple[tuple[str, Callable[[Division], Shares], int, float | None], ...] = (
     ("max-min", max_min, 128, None),
     ("max-min", max_min, 1024, None),
     ("max-min", max_min, 4096, 2.0),
@@ -47,14 +51,29 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--rounds", type=int, default=3)
     rounds = parser.parse_args(argv).rounds
     table = types()
-    kept = True
+    kept, cvxpy = True, cvxpy_with_ecos()
     for name, solve, jobs, promised in CASES:
         asked = drawn(table, jobs, shares=name.endswith("share"))
         ms = least_ms(solve, asked, rounds)
         told = "" if promised is None else f"promised {promised:g}"
         kept &= promised is None or ms <= promised
-        print(f"{name:28} {jobs:5} jobs  {ms:8.2f} ms  {told}")
+        theirs = None if cvxpy is None or promised is None else GavelsSolvers(cvxpy).named(name)
+        if theirs is not None:
+            their_ms, same = beside_theirs(theirs, asked, solve(asked).value)
+            told += f"; by ECOS {their_ms:.0f} ms, {their_ms / ms:.0f} times as long"
+            told += "" if same else ": ANOTHER VALUE"
+            kept &= same
+        print(f"{name:28} {jobs:5} jobs  {ms:8.2f} ms  {told}", flush=True)
+    if cvxpy is None:
+        print("cvxpy and ECOS are not here, so nothing is told of Gavel's own way to solve these")
     return 0 if kept else 1
+
+
+def beside_theirs(theirs: Callable[[Division], float], asked: Division, ours: float) -> tuple[float, bool]:
+    """Their CPU milliseconds for one solve, and whether the objectives are the same."""
+    began = time.process_time()
+    value = theirs(asked)
+    return 1000 * (time.process_time() - began), abs(value - ours) <= SAME * abs(ours)
 
 
 def types() -> FloatArray:
@@ -85,7 +104,7 @@ def drawn(table: FloatArray, jobs: int, *, shares: bool = False) -> Division:
     )
 
 
-def least_ms(solve: Callable[[Division], object], asked: Division, rounds: int) -> float:
+def least_ms(solve: Callable[[Division], Shares], asked: Division, rounds: int) -> float:
     solve(asked)
     spent = []
     for _ in range(rounds):
