@@ -11,6 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from math import inf, log
 from statistics import median
+from typing import NamedTuple
 
 from pal_slurm.learning.rates import (
     FLEET_VAR,
@@ -69,13 +70,32 @@ def _by_steps(mine: UserApp, names: Mapping[str, str]) -> RatesShown:
     return RatesShown(tuple(edges), {model: mean for model, (mean, _) in most.items()})
 
 
+class ModelRun(NamedTuple):
+    """A run that ended, on GPUs of one model."""
+
+    app: str
+    user: str
+    alike: Kind
+    model: str
+    seconds: float
+
+
 def _by_runs(outcomes: Sequence[JobOutcome], cluster: Cluster) -> Mapping[tuple[str, str], RatesShown]:
-    times: dict[tuple[str, str], dict[Kind, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(dict))
+    runs = []
     for o in outcomes:
         model = _model_of(o, cluster)
-        if model and o.app and o.user and o.end is not None and o.end - o.start < CUT_OFF * (o.limit_s or inf):
+        if model and o.app and o.user and o.end is not None:
             alike = (sum(map(len, o.gpus)), len(o.nodes), o.limit_s, o.named)
-            times[o.app, o.user][alike].setdefault(model, []).append(log(o.end - o.start))
+            runs.append(ModelRun(o.app, o.user, alike, model, o.end - o.start))
+    return rates_by_runs(runs)
+
+
+def rates_by_runs(runs: Iterable[ModelRun]) -> Mapping[tuple[str, str], RatesShown]:
+    """By application and user. Who ran into its limit did not end by itself."""
+    times: dict[tuple[str, str], dict[Kind, dict[str, list[float]]]] = defaultdict(lambda: defaultdict(dict))
+    for run in runs:
+        if LEAST_S <= run.seconds < CUT_OFF * (run.alike[2] or inf):
+            times[run.app, run.user][run.alike].setdefault(run.model, []).append(log(run.seconds))
     found = {}
     for key, kinds in times.items():
         edges: list[Edge] = []

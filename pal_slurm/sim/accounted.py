@@ -53,18 +53,20 @@ def works_of(
 ) -> Workload:
     """The jobs with the work that they had, as far as it can be told."""
     expected = _ExpectedWorst(scores)
-    made: dict[tuple[str | None, str], App] = {}
+    made: dict[tuple[int, str | None, str], App] = {}
     works = []
     for i, ran in enumerate(rans):
         rows = sorted(cluster.node_index[name] for name in expand_hosts(ran.node_list) or ())
         on = {cluster.models[cluster.gpu_model[row, 0]] for row in rows}
         held = _held(ran, on, apps, cluster)
-        if (ran.app, held) not in made:
-            known = apps.get(ran.app)
+        known = apps.get(ran.app, ran.user)
+        if (id(known), ran.app, held) not in made:
             factors = known.comm if known.comm != (1.0, 1.0, 1.0, 1.0) else comm
             base = {held: 1.0} if held else {model: known.base.get(model, 1.0) for model in cluster.models}
-            made[ran.app, held] = App(ran.app or "?", known.cls, base if len(cluster.models) > 1 else ALIKE, factors)
-        app = made[ran.app, held]
+            made[id(known), ran.app, held] = App(
+                ran.app or "?", known.cls, base if len(cluster.models) > 1 else ALIKE, factors
+            )
+        app = made[id(known), ran.app, held]
         worst = expected(scores.index(app.cls), tuple(rows), ran.gpus)
         base_s = max(base_of(app, model) for model in on)
         factor = step_time(base_s, worst, comm_of(app, cluster.tier_of(tuple(rows), ran.gpus)))
@@ -79,7 +81,7 @@ def _held(ran: Ran, on: Set[str], apps: Apps, cluster: Cluster) -> str:
     if len(cluster.models) == 1 or len(on) > 1:
         return ""
     asked = set(re.split(r"[^A-Za-z0-9_.+-]+", ran.asked))
-    known = set(cluster.models) <= apps.get(ran.app).base.keys()
+    known = set(cluster.models) <= apps.get(ran.app, ran.user).base.keys()
     return "" if known and not asked & set(cluster.models) else next(iter(on))
 
 

@@ -118,7 +118,7 @@ def estimate(
         verdict=_verdict(hours, blind, spreads, used / 3600),
         assumptions=(
             *_assumptions(rans, apps, scores, locality, replays, move_cost_s),
-            *_of_models(load, cluster),
+            *_of_models(load, cluster, apps),
         ),
         moving=_moving(moving[0], packed, ours, used, move_cost_s) if moving and move_cost_s is not None else None,
     )
@@ -207,13 +207,16 @@ def _assumptions(
     )
 
 
-def _of_models(load: Workload, cluster: Cluster) -> tuple[str, ...]:
+def _of_models(load: Workload, cluster: Cluster, apps: Apps) -> tuple[str, ...]:
     if len(cluster.models) == 1:
         return ()
     held = sum(1 for work in load.works if work.model)
+    by_runs = {key for key, app in apps.own.items() if any(app.trust(m).source == "runs" for m in cluster.models)}
+    shown = sum(1 for work in load.works if not work.model and (work.user, work.app.name) in by_runs)
     return (
         f"GPU models: {', '.join(cluster.models)}. {len(load.works) - held} of {len(load.works)} jobs run an "
         "application whose speed on each is known, and may have any; the others keep the model on which they ran.",
+        f"Of those, {shown} by run times of their user's jobs of one name, limit and GPUs, three or more each.",
         "That a job asked for its model is known only where accounting has ReqTRES or Constraints; what models bill is "
         "left out.",
     )

@@ -20,6 +20,11 @@ from pal_slurm.sim.traces.gavel import read_pairs
 from pal_slurm.sim.traces.gavel_drawn import going_on
 from pal_slurm.sim.workload import Workload
 
+ALIKE = (
+    "the trace tells nobody's speed on each GPU model, so all models count alike; of your own accounting "
+    "`palctl gain --models` takes what run times tell"
+)
+
 
 @dataclass(frozen=True, slots=True)
 class World:
@@ -89,6 +94,9 @@ class Worlds:
         load = read_trace(path, self.kind, sources.options).counting(sources.tracked)
         if self.kind == "gavel" and load.tracked.stop < len(load.works):
             load = going_on(load)
+        models = set(self._cluster.models)
+        if len(models) > 1 and not any(len(models & work.app.base.keys()) > 1 for work in load.works):
+            load = load.told(load.skipped, (*load.notes, ALIKE))
         return load, None
 
     def __call__(self, seed: int) -> World:

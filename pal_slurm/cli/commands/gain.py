@@ -66,6 +66,7 @@ def command(
 ) -> None:
     """Replay the GPU jobs of the last days as Slurm and as pald would place them, with this site's own scores."""
     from pal_slurm.sim.accounted import cluster_of
+    from pal_slurm.sim.accounted_rates import with_rates
     from pal_slurm.sim.gain import estimate
     from pal_slurm.sim.traces.sacct import read_rows
 
@@ -82,6 +83,7 @@ def command(
         )
     cluster = cluster_of(rans, gpus_per_node, _models(palctl, models))
     known, apps = _knowledge(palctl, cluster, scores)
+    rans, apps = with_rates(rans, cluster, apps)
     with progress_bar("replaying") as progress:
         cost = move_cost if moves else None
         report = estimate(rans, cluster, known, apps, locality, repeat, seed, progress, cost)

@@ -1,6 +1,7 @@
 """One's own cluster: `sacct --parsable2` (or `--parsable`). In: its text. Out: what ran where, and a Workload.
 
-    sacct -a -X -P -S now-30days -o JobID,Submit,Start,End,AllocTRES,NodeList,Partition,User,Comment,Timelimit
+    sacct -a -X -P -S now-30days \
+        -o JobID,JobName,Submit,Start,End,AllocTRES,NodeList,Partition,User,Comment,Timelimit,ReqTRES,Constraints
 
 Job steps, jobs without GPUs, and jobs that never started or are still running
 are counted and left out. The measured run time stands for the work to be done; `gain` corrects it for the GPUs.
@@ -21,7 +22,10 @@ from pal_slurm.sim.workload import Source, Work, Workload, workload
 
 COLUMNS = ("JobID", "Submit", "Start", "End", "User")
 GPU_COLUMNS = ("AllocTRES", "ReqTRES", "AllocGRES", "ReqGRES")  # the first that tells is believed
-COMMAND = "sacct -a -X -P -S now-30days -o JobID,Submit,Start,End,AllocTRES,NodeList,Partition,User,Comment,Timelimit"
+COMMAND = (
+    "sacct -a -X -P -S now-30days -o "
+    "JobID,JobName,Submit,Start,End,AllocTRES,NodeList,Partition,User,Comment,Timelimit,ReqTRES,Constraints"
+)
 _GPUS = re.compile(r"(?:^|,)(?:gres/)?gpu(?:=|:)([0-9]{1,9})")
 _TYPED = re.compile(r"(?:^|,)(?:gres/)?gpu:[A-Za-z][\w.+-]*(?:=|:)([0-9]{1,9})")
 _N = "([0-9]{1,9})"
@@ -44,6 +48,7 @@ class Ran:
     limit_s: float | None
     line: int
     asked: str = ""  # for GPUs, and node features, where accounting tells
+    title: str = ""  # JobName
 
 
 class Sacct:
@@ -93,7 +98,8 @@ def _ran(row: Row) -> Ran | None:
     limit_s = _limit(row) if row.has("Timelimit") else None
     nodes = row.text("NodeList") if row.has("NodeList") else ""
     asked = ",".join(row.text(column) for column in ("ReqTRES", "Constraints") if row.has(column))
-    return Ran(name, submit, start, end, gpus, nodes, row.text("User"), hint.app, limit_s, row.line, asked)
+    title = row.text("JobName") if row.has("JobName") else ""
+    return Ran(name, submit, start, end, gpus, nodes, row.text("User"), hint.app, limit_s, row.line, asked, title)
 
 
 def _gpus(row: Row) -> int:
