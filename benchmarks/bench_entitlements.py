@@ -1,6 +1,6 @@
 """What an entitlement costs to work out, in CPU milliseconds.
 
-    python -m benchmarks.bench_entitlements [--rounds 3]
+    python benchmarks/bench_entitlements.py [--rounds 3]
 
 Jobs are drawn from Gavel's own 26 job types (`../shared/data/gavel`), one GPU each; three pools of n/4 GPUs. One
 line per figure with what was promised; exit 1 when a promise is not kept. The first solve of each is not counted.
@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
+from gavels_solvers import GavelsSolvers, cvxpy_with_ecos
 
-from benchmarks.gavels_solvers import GavelsSolvers, cvxpy_with_ecos
 from pal_slurm.model import FloatArray
 from pal_slurm.policy.entitlement.division import Division, Shares, Together
 from pal_slurm.policy.entitlement.finish_time import finish_time

@@ -38,7 +38,7 @@ def _name(ran: Ran) -> str:
 
 
 def _run(ran: Ran, cluster: Cluster) -> ModelRun | None:
-    nodes = expand_hosts(ran.node_list) or set()
+    nodes = expand_hosts(ran.node_list) or frozenset[str]()
     models = {cluster.models[cluster.gpu_model[cluster.node_index[node], 0]] for node in nodes}
     if len(models) != 1 or not _name(ran) or not ran.user:
         return None
