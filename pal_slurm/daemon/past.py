@@ -120,7 +120,7 @@ class Past:
 
 def pins_of(fates: Iterable[Transition]) -> Pins:
     return {
-        t.job.key: (t.intent.decision.placement, t.intent.decision.slurm_step_time)
+        t.job.key: t.intent.decision
         for t in fates
         if t.job is not None and t.intent.decision is not None and t.intent.decision.placement is not None
     }

@@ -23,6 +23,9 @@ from pal_slurm.model import (
     Sharers,
     Sharing,
 )
+from pal_slurm.report.jobs import job_rows
+from pal_slurm.report.why import sentences
+from pal_slurm.store import OutcomeRepo
 from tests.builders import scores
 from tests.simpald import SETUP, Crash, House
 from tests.unit.test_daemon_crashes import Fuse, armed
@@ -82,6 +85,17 @@ def test_a_job_for_which_no_gpu_is_free_goes_beside_one_of_its_owner(sharing: Ca
     assert why.decision.reason is Reason.SHARES and why.decision.together is not None
     assert (why.decision.together.factor, why.decision.together.others) == (1.25, 1.25)
     assert why.decision.step_time == pytest.approx(1.25)
+    told = " ".join(sentences(why))
+    assert f"is put on the GPU of job {why.decision.together.job}, of the same owner" in told
+    assert "A step takes it 1.25 times as long there as alone" in told and "0.60 of a job more" in told
+    books = OutcomeRepo(house.pald.pald.store, house.pald.pald.setup.cluster_name)
+    assert [o.step_time for o in books.of_job(second)] == [pytest.approx(1.25)]
+    house.live(3000)
+    rows = {row["job"]: row for row in job_rows([why], books.newest(10), 10)}
+    assert rows[second]["beside"] == why.decision.together.job
+    assert rows[second]["beside_cost"] == pytest.approx(0.25)
+    assert rows[second]["beside_gpu_s"] == pytest.approx(0.6 * 600, rel=0.02)  # as long as it ran beside the other
+    assert rows[first[0]]["beside"] is None
 
 
 def test_there_are_never_more_than_two_on_a_gpu(sharing: Callable[..., House]) -> None:
@@ -260,6 +274,8 @@ def test_where_it_can_not_be_or_is_not_wanted_every_job_has_a_whole_gpu(
     house.live(60)
     assert [house.state(job) for job in jobs] == ["RUNNING"] * 4 + ["PENDING"]
     assert not [update for update in house.journal if "shard" in str(update.asked.texts)]
+    told = [note for note in house.pald.pald.notes if note.startswith("no two jobs get one GPU: ")]
+    assert len(told) == bool(setup or "precision" in keys)  # it is switched on, and can't be
 
 
 def an_hour(house: House) -> None:
