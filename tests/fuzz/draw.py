@@ -12,7 +12,7 @@ from functools import cache
 from random import Random
 
 from pal_slurm.sim.slurm.asks import ask_of, choose
-from tests.fuzz import dues, movers, paying
+from tests.fuzz import dues, movers, paying, sharers
 from tests.fuzz.script import Happening, Script, Submission
 from tests.simcluster import Sbatch, nodes
 from tests.slurm.shapes.rows import rows_for
@@ -49,6 +49,8 @@ def draw(seed: int) -> Script:
         return paying.draw(rng)
     if seed % 40 in (7, 23):
         return dues.draw(rng, _where(rng), _happenings)
+    if seed % 40 == 15:
+        return sharers.draw(rng, _where(rng), _happenings)
     kind = rng.random()
     if kind < 0.003:
         return _crowd(rng)

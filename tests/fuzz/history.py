@@ -99,6 +99,7 @@ class Part:
     node: str
     slots: frozenset[int]
     cpus: int
+    shared: frozenset[int] = frozenset()  # of these GPUs it has a part
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,6 +228,7 @@ class History:
     neutral: Mapping[Name, tuple[Part, ...]] | None = None  # first places in the same world without any score
     honest: Mapping[Name, tuple[Part, ...]] | None = None  # first places in the same world in which nobody lies
     modest: Mapping[Name, float] | None = None  # first starts in the same world in which nobody claims to be late
+    unshared: Mapping[Name, float] | None = None  # first starts in the same world in which nobody shares a GPU
     mended: float = 0.0  # from then on nothing was wrong any more
     ended: float = 0.0
     restless: bool = False  # pald made cycle after cycle, and the world was ended

@@ -21,8 +21,7 @@ from pal_slurm.model import FairShares, Intent
 from pal_slurm.sim.daemon import PULSE_S, SimPald, settings
 from pal_slurm.slurm.commands.shares import fair_shares
 from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords
-from tests.fuzz import history
-from tests.fuzz.dues import APPS, Slurmdbd
+from tests.fuzz import dues, history, sharers
 from tests.fuzz.history import CycleEnded
 from tests.fuzz.offers import Offers
 from tests.fuzz.script import Happening, Script
@@ -93,7 +92,7 @@ class Palds:
 
     def slurmdbd(self) -> FairShares:
         """What it says of who is to get how much."""
-        return fair_shares(Slurmdbd(self.script["shares"]), "sim")
+        return fair_shares(dues.Slurmdbd(self.script["shares"]), "sim")
 
     def port(self, pald: str, life: int, trouble: object) -> SeenSlurm:
         models = tuple(dict.fromkeys(self.script["models"].split(",")))
@@ -228,5 +227,6 @@ class Palds:
             "actuator": self.actuator,
             "moves": MOVES,
             "policy": {"entitlement": s["entitlement"] or "none"},
-            "apps": APPS if s["entitlement"] else {},
+            "apps": dues.APPS if s["entitlement"] else sharers.APPS if s["sharing"] == "yes" else {},
+            "sharing": {"enabled": s["sharing"] == "yes", "pairs": sharers.PAIRS if s["sharing"] == "yes" else ()},
         }

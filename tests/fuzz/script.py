@@ -30,6 +30,8 @@ SETTINGS = {
     "scores": "none",  # none, good, absurd, measured, lied: what the database holds of them
     "deadman": "yes",  # whether the dead man's timer runs
     "models": "a100",  # of the GPUs of each node; one for all, or one for each
+    "shards": "0",  # of each GPU
+    "sharing": "no",  # sharing.enabled
     "entitlement": "",  # policy.entitlement
     "shares": "even",  # what slurmdbd says of who is to get how much: dues.py
     "claims": "no",  # whether one user claims that all his jobs are late

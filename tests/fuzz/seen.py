@@ -67,7 +67,9 @@ class SeenController(Controller):
     def start(self, job: SimJob, parts: tuple[SimPart, ...], partition: str) -> None:
         waited = self.heard.record(job)
         super().start(job, parts, partition)
-        got = tuple(Part(self.nodes[p.row].name, frozenset(bits(p.slots)), p.cpus) for p in parts)
+        got = tuple(
+            Part(self.nodes[p.row].name, frozenset(bits(p.slots)), p.cpus, frozenset(bits(p.shards))) for p in parts
+        )
         self.heard.events.append(Started(self.now - START, waited, got))
 
     def _gone(self, job: SimJob, state: str) -> None:

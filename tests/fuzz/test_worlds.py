@@ -15,8 +15,8 @@ from tests.fuzz.script import Script, read
 from tests.fuzz.trial import Court
 
 FIRST = int(os.environ.get("PAL_FUZZ_FROM", "0"))
-PARTS, EACH = 100, 20  # 2,000 worlds with --slow
-IN_CI = 16  # of the parts: by what they cost, see docs/bench.md
+PARTS, EACH = 200, 20  # 4,000 worlds with --slow
+IN_CI = 100  # of the parts: by what they cost, see docs/bench.md
 QUICK = 2
 CAUGHT = sorted((Path(__file__).parent / "caught").glob("*.txt"))
 FOUND = sorted((Path(__file__).parent / "found").glob("*.txt"))

@@ -52,6 +52,9 @@ class Court:
             modest = self._live(dues.without_claims(script))
             starts = first_starts(Overheard(modest.events))
             history.modest = {name: start.at for name, start in starts.items()}
+        if script["sharing"] == "yes" and not script.happenings:
+            unshared = self._live(replace(script, setting={**script.setting, "sharing": "no"}))
+            history.unshared = {n: start.at for n, start in first_starts(Overheard(unshared.events)).items()}
         if self.told is not None:
             self.told(repr(history).replace(str(self.home), "").replace(f":{os.getpid()}", ""))
         return history

@@ -37,7 +37,7 @@ MOST_S = 1200.0  # beyond the mend
 
 def machine(script: Script) -> list[Node]:
     """Its nodes; a model that is told of one is told of all."""
-    found, told = nodes(int(script["nodes"]), GPUS), script["models"].split(",")
+    found, told = nodes(int(script["nodes"]), GPUS, shards=int(script["shards"])), script["models"].split(",")
     for number, node in enumerate(found):
         node.features = f"{told[min(number, len(told) - 1)]},rack1"
     return found

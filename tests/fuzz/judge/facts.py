@@ -53,6 +53,7 @@ class Held:
     node: str
     slots: frozenset[int]
     job: Name
+    shared: frozenset[int] = frozenset()
 
 
 class Facts:
@@ -173,7 +174,7 @@ def _unpinned(event: Event) -> Iterator[tuple[Name, str]]:
 
 
 def _stays(start: Started, end: float) -> list[Held]:
-    return [Held(start.at, end, part.node, part.slots, start.record.job) for part in start.parts]
+    return [Held(start.at, end, part.node, part.slots, start.record.job, part.shared) for part in start.parts]
 
 
 def changed(update: Updated) -> list[tuple[Record, Record]]:

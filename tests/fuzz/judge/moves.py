@@ -130,7 +130,7 @@ def it_runs_again(facts: Facts) -> Iterator[Verdict]:
 
 def _as_before(facts: Facts, start: Started) -> Iterator[Verdict]:
     first = facts.first_start[start.record.job]
-    had, has = (sum(len(part.slots) for part in event.parts) for event in (first, start))
+    had, has = (sum(len(part.slots | part.shared) for part in event.parts) for event in (first, start))
     if had != has and len(first.parts) == len(start.parts) and not list(facts.said(start.record.job[0], "edit")):
         yield Verdict("P10", "other-gpus", start.at, start.record.job, f"{has} GPUs; {had} before it was moved")
 

@@ -17,19 +17,23 @@ def slots_of(gres: Mapping[str, str]) -> frozenset[int]:
     return frozenset(int(n) for text in gres.values() for n in re.findall(r"gpu:g([0-9]+)", text))
 
 
+def parts_of(gres: Mapping[str, str]) -> frozenset[int]:
+    """GPUs of which a part is asked for."""
+    return frozenset(int(n) for text in gres.values() for n in re.findall(r"shard:g([0-9]+)", text))
+
+
 def nothing_taken_is_asked_for(facts: Facts) -> Iterator[Verdict]:
     for update in facts.ours:
         if not update.nodes or update.fate == "REFUSED":
             continue
-        nodes, slots = hosts(update.nodes), slots_of(update.gres)
+        nodes, slots, parts = hosts(update.nodes), slots_of(update.gres), parts_of(update.gres)
         job = changed(update)[0][1].job if changed(update) else None
         for stay in facts.stays:
             # What had begun before the snapshot was true, and had not ended when the pin arrived.
             taken = stay.start < update.content and stay.end > update.at and stay.node in nodes and stay.job != job
-            if taken and slots & stay.slots:
-                said = (
-                    f"{update.nodes} g{sorted(slots & stay.slots)}: job {stay.job[0]} holds it since {stay.start:.0f}"
-                )
+            both = (slots & (stay.slots | stay.shared)) | (parts & stay.slots)
+            if taken and both:
+                said = f"{update.nodes} g{sorted(both)}: job {stay.job[0]} holds it since {stay.start:.0f}"
                 yield Verdict("P4", "taken", update.at, job, said)
         for down in _down(facts, update.content):
             if down in nodes and down in _down(facts, update.at):
@@ -75,7 +79,8 @@ def nothing_is_promised_twice(facts: Facts) -> Iterator[Verdict]:
         for other in pins[i + 1 :]:
             if other.since >= pin.until or other.job == pin.job or other.update.content < pin.since:
                 continue
-            both = slots_of(pin.update.gres) & slots_of(other.update.gres)
+            mine, theirs = slots_of(pin.update.gres), slots_of(other.update.gres)
+            both = (mine & (theirs | parts_of(other.update.gres))) | (parts_of(pin.update.gres) & theirs)
             if both and hosts(pin.update.nodes or "") & hosts(other.update.nodes or "") and _full(pin, other):
                 said = f"{other.update.nodes} g{sorted(both)} is job {pin.job[0]}'s, which waits for it"
                 yield Verdict("P4", "promised-twice", other.since, other.job, said)

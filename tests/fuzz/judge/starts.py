@@ -39,7 +39,7 @@ def nothing_is_taken_from_it(facts: Facts) -> Iterator[Verdict]:
         if alone is None or any(True for _ in facts.said(name[0], "edit")):
             continue
         got, had = start.parts, alone
-        gpus, were = (sum(len(part.slots) for part in parts) for parts in (got, had))
+        gpus, were = (sum(len(part.slots | part.shared) for part in parts) for parts in (got, had))
         if len(got) == len(had) and gpus != were:
             yield Verdict("P1", "other-gpus", start.at, name, f"{gpus} GPUs on {len(got)} nodes; {were} without pald")
         cpus, had_cpus = (sum(part.cpus for part in parts) for parts in (got, had))
