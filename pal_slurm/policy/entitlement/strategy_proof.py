@@ -28,7 +28,8 @@ def strategy_proof(division: Division) -> Shares:
         _, without = best_product(division.without(job))
         with_it = rate[others]
         there = without > 0
-        part[job] = min(1.0, math.exp(float(np.log(with_it[there] / without[there]).sum())))
+        with np.errstate(divide="ignore"):  # who takes all that another would have gets nothing
+            part[job] = min(1.0, math.exp(float(np.log(with_it[there] / without[there]).sum())))
     share = share * part[:, None]
     return Shares(share, rate * part, float((rate * part / division.equal).min(initial=np.inf)))
 
