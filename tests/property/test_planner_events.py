@@ -39,6 +39,7 @@ from pal_slurm.policy import Circumstances, Composition, Floor, Plan, Planner, c
 from pal_slurm.policy.firstfit import first_fit
 from pal_slurm.policy.memory import Memory
 from pal_slurm.scores import binned
+from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.sim.engine import Engine
 from pal_slurm.sim.in_planner import InPlanner
 from pal_slurm.sim.workload import Work, workload
@@ -107,8 +108,12 @@ class Day:
             job = replace(job, lease=lease, eligible=soon)
         elif kind < 0.33:
             job = replace(job, exclusive=True)
+        job = self.drawn(job)
         self.waiting[job.id] = job
         self.planner.arrive(job)
+
+    def drawn(self, job: Job) -> Job:
+        return job
 
     def ends(self, job: int) -> None:
         del self.running[job]
@@ -167,6 +172,43 @@ class Day:
                 self.arrives()
 
 
+MIXED = ("fast:1x2+slow:2x2", "fast:2x1+slow:3x1", "fast:1x4+mid:1x4+slow:1x4", "fast:2x4+slow:1x2")
+BY_MODEL = [
+    compose("pal"), compose("pal", pools="best"), compose("pal", patience="none"), compose("pal", order="fifo"),
+    compose("packed", pools="prices"), compose("pal", fill="none", pools="prices"),
+]  # fmt: skip
+
+
+class MixedDay(Day):
+    """Of several GPU models, on which applications are not alike fast; some jobs name models, or keep to one."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        rng, draw = self.rng, np.random.default_rng(seed)
+        cluster = parse_cluster(rng.choice(MIXED))
+        self.cluster = replace(
+            cluster,
+            partitions={"gpu": np.ones(cluster.n_nodes, dtype=np.bool_), "few": np.arange(cluster.n_nodes) % 2 == 0},
+            node_ok=draw.random(cluster.n_nodes) < 0.9, slots=rng.random() < 0.7,
+            features=tuple(frozenset({cluster.models[model]}) for model in cluster.gpu_model[:, 0].tolist()),
+        )  # fmt: skip
+        bins = draw.integers(0, 3, (2, *cluster.gpu_exists.shape))
+        scores = ScoreTable(("A", "B"), 0.8 + bins / 4, bins, np.ones(bins.shape, dtype=np.bool_))
+        base = {"A": {"fast": 1.0, "mid": 2.0, "slow": 6.0}, "B": {"fast": 1.0, "mid": 1.1, "slow": 1.3}}
+        apps = {cls: App(cls, cls, base[cls], (1.0, 1.0, 1.2, 1.7)) for cls in "AB"}
+        self.knowledge = Knowledge(scores, Apps(apps, apps["A"]))
+        self.composition = BY_MODEL[seed % len(BY_MODEL)]
+        self.planner = Planner(
+            self.composition, self.cluster, self.knowledge, now=self.now, reservations=self.windows, facts=self.facts
+        )
+
+    def drawn(self, job: Job) -> Job:
+        if self.rng.random() < 0.3:
+            models = self.rng.sample(self.cluster.models, self.rng.choice((1, 1, 2)))
+            job = replace(job, types=tuple(models[:1]) if self.rng.random() < 0.5 else (), features="|".join(models))
+        return job
+
+
 class BareDay(Day):
     """As the simulator without a Slurm: more comes than can start, and most of it while nothing ends."""
 
@@ -218,6 +260,15 @@ def agree(day: Day, at: str) -> None:
 def test_a_planner_told_of_events_plans_as_one_made_of_the_queue_does(block: int) -> None:
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
         day = Day(seed)
+        for event in range(14):
+            day.passes()
+            agree(day, f"day {seed}, event {event}")
+
+
+@pytest.mark.parametrize("block", range(100 // BLOCK))
+def test_so_does_one_of_a_mixed_cluster(block: int) -> None:
+    for seed in range(2000 + block * BLOCK, 2000 + (block + 1) * BLOCK):
+        day = MixedDay(seed)
         for event in range(14):
             day.passes()
             agree(day, f"day {seed}, event {event}")
