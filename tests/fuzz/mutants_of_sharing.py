@@ -28,8 +28,9 @@ def three_together() -> Patches:
     def all_of_them(self: Neighbours) -> Iterator[Host]:
         for job, where in self._planner.running.values():
             if job.shard and job.shares:
-                row = self._cluster.node_index[where.nodes[0]]
-                yield Host(job, self._app(job.hint.app, job.user), row, where.gpus[0][0], float(job.end or 0))
+                row, slot = self._cluster.node_index[where.nodes[0]], where.gpus[0][0]
+                model = int(self._cluster.gpu_model[row, slot])
+                yield Host(job, self._app(job.hint.app, job.user), row, slot, model, float(job.end or 0))
 
     def anybody(job: Job, placement: Any, snapshot: Any, *words: Any) -> Job | None:
         there = (o for o in snapshot.running if parts._has(o, placement.nodes[0], placement.gpus[0][0]))
