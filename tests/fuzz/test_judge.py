@@ -10,6 +10,7 @@ import pytest
 from tests.fuzz.history import Event, History, Record, Started, Submitted
 from tests.fuzz.judge import judge
 from tests.fuzz.judge.facts import hosts, numbers, seconds_later
+from tests.fuzz.script import SETTINGS
 
 ROOM = Path(__file__).parent
 ALONE = (
@@ -39,12 +40,6 @@ def test_it_reads_nodes_tasks_and_begin_times() -> None:
     assert seconds_later(("--gpus=1", "--begin=now+2minutes")) == 120.0
 
 
-SETTING = {
-    "release": "26.05", "actuator": "pin", "edits_per_s": "20", "canary": "", "deadman": "yes", "scores": "none",
-    "moves": "offered",
-}  # fmt: skip
-
-
 def waiting(line: int) -> Record:
     return Record(
         (line, None), 1, "PENDING", 0.0, False, False, (), True, "", "", "", "gpu", 1, 0, "", "gpu:1", "", "", 1, 1, 5,
@@ -57,15 +52,15 @@ def test_who_was_submitted_first_is_first_whatever_his_line(first: int) -> None:
     came, later = waiting(first), waiting(1 - first)
     events: list[Event] = [Submitted(5.0, came), Submitted(9.0, later)]
     options = dict.fromkeys((0, 1), ("--gpus=1",))
-    in_order = History({"n1": 4}, SETTING, options, [*events, Started(6.0, came, ()), Started(40.0, later, ())])
+    in_order = History({"n1": 4}, SETTINGS, options, [*events, Started(6.0, came, ()), Started(40.0, later, ())])
     assert judge(in_order) == []
-    overtaken = History({"n1": 4}, SETTING, options, [*events, Started(10.0, later, ()), Started(40.0, came, ())])
+    overtaken = History({"n1": 4}, SETTINGS, options, [*events, Started(10.0, later, ()), Started(40.0, came, ())])
     assert [(verdict.rule, verdict.job) for verdict in judge(overtaken)] == [("overtaken", (first, None))]
 
 
 def test_a_job_that_started_only_without_pald_is_a_broken_promise() -> None:
     record = waiting(0)
-    history = History({"n1": 4}, SETTING, {0: ("--gpus=1",)}, [Submitted(0.0, record)], alone={(0, None): 1.0})
+    history = History({"n1": 4}, SETTINGS, {0: ("--gpus=1",)}, [Submitted(0.0, record)], alone={(0, None): 1.0})
     history.left.append(record)
     assert [verdict.rule for verdict in judge(history)] == ["never-started"]
     history.events.append(Started(2.0, record, ()))
