@@ -24,6 +24,11 @@ SETTINGS = {
 ASKS = ("--gres=gpu:1", "--comment=app:fast", "-t", "60")
 
 
+def why(pald: Pald, job: int) -> str:
+    """Nothing, until pald has seen it."""
+    return pald.run_palctl("why", str(job)).stdout
+
+
 @pytest.mark.slurm("26.05", slow=("24.11", "22.05"))
 def test_the_account_with_nine_tenths_of_the_shares_comes_before_one_that_asked_sooner(
     make_minicluster: Callable[..., Minicluster], tmp_path: Path
@@ -42,13 +47,10 @@ def test_the_account_with_nine_tenths_of_the_shares_comes_before_one_that_asked_
             cluster.wait_state(job, "RUNNING", within=60)
         small = [cluster.submit(*ASKS, "-A", "small") for _ in range(6)]
         big = cluster.submit(*ASKS, "-A", "big")
-        wait_for(lambda: "of its time on" in pald.palctl("why", str(big)), "pald says what it is owed")
-        told = pald.palctl("why", str(big))
+        wait_for(lambda: "of its time on" in why(pald, big), "pald says what it is owed")
+        told = why(pald, big)
         assert "By gavel/hierarchical it is owed" in told and "big weighs" in told, told
-        part = {
-            job: float(pald.palctl("why", str(job)).partition(" weighs ")[2].split()[0].rstrip("."))
-            for job in (big, small[0])
-        }
+        part = {job: float(why(pald, job).partition(" weighs ")[2].split()[0].rstrip(".")) for job in (big, small[0])}
         assert part[big] == pytest.approx(9 * part[small[0]], rel=0.01)
         assert {cluster.state(job) for job in (*small, big)} == {"PENDING"}
         cluster.client("scancel", str(takes[0]))
@@ -56,13 +58,13 @@ def test_the_account_with_nine_tenths_of_the_shares_comes_before_one_that_asked_
         # Slurm may be late with the GPUs of a job that was cancelled: then the pin is taken back, and others try.
         others = [intent.id for job in small for intent in pald.intents(job, EditKind.PIN)]
         assert pald.intents(big, EditKind.PIN)[0].id < min(others, default=math.inf)
-        weighs = pald.palctl("why", str(big)).partition(" big weighs ")[2].split(".")[:2]
+        weighs = why(pald, big).partition(" big weighs ")[2].split(".")[:2]
         with cluster.stopped("slurmdbd"):
             pald.send(signal.SIGHUP)
             wait_for(lambda: "does not tell the weights of accounts; those of" in pald.palctl("status"), "pald says so")
             late = cluster.submit(*ASKS, "-A", "big")
-            wait_for(lambda: "Slurm has not told since" in pald.palctl("why", str(late)), "and why says it too")
-            told = pald.palctl("why", str(late))
+            wait_for(lambda: "Slurm has not told since" in why(pald, late), "and why says it too")
+            told = why(pald, late)
             assert told.partition(" big weighs ")[2].startswith(".".join(weighs)[:4]), told  # as before
         pald.send(signal.SIGHUP)
         wait_for(lambda: "weights of accounts" not in pald.palctl("status"), "Slurm tells them again")
@@ -80,14 +82,14 @@ def test_a_flood_of_forty_lets_a_newcomer_in_and_a_job_that_was_held_has_waited_
         for job in flood[:4]:
             cluster.wait_state(job, "RUNNING", within=60)
         few = [cluster.submit(*ASKS, user="bob") for _ in range(2)]
-        wait_for(lambda: "bob is owed" in pald.palctl("why", str(few[0])), "pald says what he is owed")
+        wait_for(lambda: "bob is owed" in why(pald, few[0]), "pald says what he is owed")
         cluster.client("scancel", str(flood[0]))
         cluster.wait_state(few[0], "RUNNING", within=60)  # before 36 that came sooner
         assert {cluster.state(job) for job in (*flood[4:], few[1])} == {"PENDING"}
         released = time.time()
         cluster.client("scontrol", "release", str(held))
-        wait_for(lambda: "eve is owed" in pald.palctl("why", str(held)), "what she is owed")
-        debt = re.search(r"([0-9]+) s of its best GPUs", pald.palctl("why", str(held)))
+        wait_for(lambda: "eve is owed" in why(pald, held), "what she is owed")
+        debt = re.search(r"([0-9]+) s of its best GPUs", why(pald, held))
         assert debt is not None and float(debt[1]) <= time.time() - released + 2 < time.time() - since
 
 
@@ -105,8 +107,8 @@ def test_without_slurmdbd_accounts_count_the_same_and_jobs_start_as_ever(
         for job in takes:
             cluster.wait_state(job, "RUNNING", within=60)
         late = cluster.submit(*ASKS, "-A", "two", "--deadline=now+2hours")
-        wait_for(lambda: "of its time on" in pald.palctl("why", str(late)), "pald says what it is owed")
-        assert "two weighs 1 (Slurm tells no weights)" in pald.palctl("why", str(late))
+        wait_for(lambda: "of its time on" in why(pald, late), "pald says what it is owed")
+        assert "two weighs 1 (Slurm tells no weights)" in why(pald, late)
         assert "all accounts count the same" in pald.palctl("status")
         cluster.client("scancel", *map(str, takes))
         cluster.wait_state(late, "RUNNING", within=60)
