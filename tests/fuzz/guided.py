@@ -36,6 +36,7 @@ REFUSALS = (PalError, ProbeError, BadScript)
 OURS = ("/pal_slurm/", "/palwork_lib/", "/tests/fuzz/script.py")
 MOST_BYTES = 4096
 LONGEST_WORD = 24
+DEAR_S = 0.05  # of CPU
 SLOW_S = 10.0  # of CPU, for a few kB
 MORE_MEMORY = 4 << 30  # than there is; of addresses
 WORDS = (
@@ -57,6 +58,9 @@ class Found:
     runs: int = 0
     ways: set[tuple[str, int]] = field(default_factory=set)
     corpus: list[bytes] = field(default_factory=list)
+    dear: list[bytes] = field(
+        default_factory=list
+    )  # they go new ways and take their time: they are not changed further
     faults: dict[str, bytes] = field(default_factory=dict)  # what and where -> the first input
 
 
@@ -111,13 +115,14 @@ def fuzz(reader: Reader, seeds: Sequence[bytes], cpu_s: float, seed: int = 0, fo
 
 
 def _run(watched: Watched, data: bytes, found: Found) -> None:
+    begun = time.process_time()
     ways, fault = watched.ways(data)
     found.runs += 1
     if fault is not None:
         found.faults.setdefault(_told(fault), data)
     elif not ways <= found.ways:
         found.ways |= ways
-        found.corpus.append(data)
+        (found.corpus if time.process_time() - begun < DEAR_S else found.dear).append(data)
 
 
 def _told(error: BaseException) -> str:

@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             sys.stderr.write(f"{name} was broken off\n")
         took = time.process_time() - begun
         if asked.keep:
-            keep(name, found.corpus)
+            keep(name, [*found.corpus, *found.dear])
         sizes = [len(data) for data in kept(name)]
         size = f"{len(sizes)} of {sum(sizes) / 1000:.1f} kB"
         print(
