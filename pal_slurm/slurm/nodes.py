@@ -7,7 +7,7 @@ maintenance reservation, or one that keeps others out, may not.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,6 +32,7 @@ _WEIGHT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)[KMGTP]?")
 _MODEL = re.compile(r"gres/gpu:([^:=]+)")
 _SUFFIX = "*~#!%$@^-"
 MOST_GPUS = 1024  # of one node
+_MOST = 2**63 - 1
 
 
 class NodeRecord(msgspec.Struct, array_like=True):
@@ -138,17 +139,17 @@ def to_cluster(
     parts, parts_free = _shards(nodes, kinds, free) if slots else (None, None)
     ok = np.array([_may_start(node.state) for node in nodes], dtype=np.bool_)
     ok &= ~_closed(names, reservations, now)
-    cpus = _amounts((node.cpus for node in nodes), np.int32)
+    cpus = _amounts([node.cpus for node in nodes], np.int32)
     racks = [_numbers(level) for level in _levels(names, features, site)]
-    memory = _amounts((node.mem_mb for node in nodes), np.int64)
+    memory = _amounts([node.mem_mb for node in nodes], np.int64)
     return Cluster(
         node_names=names,
         node_ok=ok,
         rack=racks[0],
         cpus=cpus,
-        cpus_free=np.maximum(cpus - _amounts((node.cpus_alloc for node in nodes), np.int32), 0),
+        cpus_free=np.maximum(cpus - _amounts([node.cpus_alloc for node in nodes], np.int32), 0),
         mem_mb=memory,
-        mem_free_mb=np.maximum(memory - _amounts((node.mem_alloc_mb for node in nodes), np.int64), 0),
+        mem_free_mb=np.maximum(memory - _amounts([node.mem_alloc_mb for node in nodes], np.int64), 0),
         features=features,
         partitions=_masks(names, partitions),
         billing={partition.name: _weights(partition.billing) for partition in partitions if partition.billing},
@@ -185,9 +186,13 @@ def _believed(items: tuple[gres.Gpus, ...]) -> tuple[gres.Gpus, ...]:
     return items if sum(item.n for item in items) <= MOST_GPUS else ()
 
 
-def _amounts(values: Iterable[int], kind: type[np.signedinteger[Any]]) -> IntArray:
-    most = int(np.iinfo(kind).max)
-    return np.array([min(max(value, 0), most) for value in values], dtype=kind)
+def _amounts(values: list[int], kind: type[np.signedinteger[Any]]) -> IntArray:
+    """What no number of that kind holds is its greatest."""
+    try:
+        found = np.array(values, dtype=np.int64)
+    except OverflowError:
+        found = np.array([min(max(value, 0), _MOST) for value in values], dtype=np.int64)
+    return np.clip(found, 0, np.iinfo(kind).max).astype(kind)
 
 
 def _linked(
