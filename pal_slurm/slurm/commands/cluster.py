@@ -148,8 +148,8 @@ def read_passes(answer: bytes) -> Passes:
     started: int | None = None  # 0 in slurmctld's first seconds
     for line in answer.decode("utf-8", "replace").splitlines():
         key, _, value = (part.strip() for part in line.partition(":"))
-        if key == "Total cycles":
-            cycles.append(_number(value))
+        if key == "Total cycles" and digits(value):
+            cycles.append(int(value))
         elif key == "Server thread count":
             threads = _number(value)
         elif line.startswith("Data since"):
