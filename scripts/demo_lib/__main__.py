@@ -1,6 +1,6 @@
 """scripts/demo: stock Slurm, pald with packed placement, pald with pal; one seeded workload, one slurm.conf.
 
-Other stories with the same means: --moves, --racks.
+Other stories with the same means: --moves, --racks, --mixed, --sharing.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from . import mixed, moving, racks, workload
+from . import mixed, moving, racks, sharing, workload
 from . import speeds as speeds_of
 from .arms import play
 from .cluster import Arm, Miniclusters, Place
@@ -44,6 +44,9 @@ def arguments() -> argparse.Namespace:
     racks_help = "Slurm with and without --switches, packed, dally and pal, on racks whose distance costs what it costs"
     parser.add_argument("--racks", action="store_true", help=racks_help)
     parser.add_argument("--mixed", action="store_true", help="three GPU models: stock, packed, pal, with moves, gavel")
+    parser.add_argument(
+        "--sharing", action="store_true", help="two jobs on one GPU: stock, packed, pal, pal with sharing"
+    )
     parser.add_argument("--slurm", default="26.05", choices=["native", "24.11", "26.05"])
     spread_help = "measured: no slow cards; worn: a quarter of the nodes is slow"
     parser.add_argument("--spread", choices=["cards", "measured", "worn"], default="cards", help=spread_help)
@@ -61,38 +64,33 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--gpus", type=int, default=4)
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--keep", type=Path, metavar="DIR", help="keep pald's logs, its database and the jobs' output")
-    known = sorted({*RUNS, *moving.RUNS, *racks.RUNS, *mixed.RUNS})
+    known = sorted({*RUNS, *moving.RUNS, *racks.RUNS, *mixed.RUNS, *sharing.RUNS})
     parser.add_argument("--only", choices=known, action="append", help="leave runs out")
     options = parser.parse_args()
-    if options.moves + options.racks + options.mixed > 1:
-        parser.error("--moves, --racks and --mixed are three stories: choose one")
+    if options.moves + options.racks + options.mixed + options.sharing > 1:
+        parser.error("--moves, --racks, --mixed and --sharing are four stories: choose one")
     stories = ((options.moves, moving.RUNS), (options.racks, racks.RUNS), (options.mixed, mixed.RUNS))
-    options.runs = next((runs for chosen, runs in stories if chosen), RUNS)
+    options.runs = next((runs for chosen, runs in (*stories, (options.sharing, sharing.RUNS)) if chosen), RUNS)
     options.seed = options.seed if options.seed is not None else racks.SEED if options.racks else 2
-    options.nodes = options.nodes or (moving.NODES if options.moves else mixed.NODES if options.mixed else 16)
+    sizes = ((options.moves, moving.NODES), (options.mixed, mixed.NODES), (options.sharing, sharing.NODES))
+    options.nodes = options.nodes or next((nodes for chosen, nodes in sizes if chosen), 16)
     if wrong := set(options.only or ()) - set(options.runs):
         parser.error(f"--only {wrong.pop()}: the runs are {', '.join(options.runs)}")
-    for word in ("moves", "racks", "mixed", "profiled"):
+    for word in ("moves", "racks", "mixed", "sharing", "profiled"):
         if options.here and getattr(options, word):
             parser.error(f"--{word} needs mini-clusters of its own; leave --here out")
     if options.here:
         spec = spec_of(options.here)
         options.slurm, options.nodes, options.gpus = spec.release, spec.nodes, spec.gpus
-    options.jobs = options.jobs or max(8, round((moving.JOBS_PER_NODE if options.moves else 4.5) * options.nodes))
+    per_node = moving.JOBS_PER_NODE if options.moves else sharing.JOBS_PER_NODE if options.sharing else 4.5
+    options.jobs = options.jobs or max(8, round(per_node * options.nodes))
     if options.load is None:
-        options.load = moving.LOAD if options.moves else racks.LOAD if options.racks else 1.2 if options.mixed else 1.4
+        loads = ((options.moves, moving.LOAD), (options.racks, racks.LOAD), (options.mixed, 1.2))
+        options.load = next((load for chosen, load in (*loads, (options.sharing, sharing.LOAD)) if chosen), 1.4)
     if options.mean is None:  # one cluster has to run the arms in turn
-        options.mean = (
-            10.0
-            if options.here
-            else moving.MEAN_S
-            if options.moves
-            else racks.MEAN_S
-            if options.racks
-            else 45.0
-            if options.mixed
-            else 36.0
-        )
+        means = ((options.here, 10.0), (options.moves, moving.MEAN_S), (options.racks, racks.MEAN_S))
+        more = ((options.mixed, 45.0), (options.sharing, sharing.MEAN_S))
+        options.mean = next((mean for chosen, mean in (*means, *more) if chosen), 36.0)
     for path in (options.json, options.keep):  # said now, and not when all is done
         if path and not path.absolute().parent.is_dir():
             parser.error(f"{path}: there is no directory {path.absolute().parent}")
@@ -127,6 +125,8 @@ def main() -> int:
     if options.mixed:
         console.print(mixed.table(results), mixed.by_app_and_model(ran, options.nodes))
         console.print(mixed.by_owner(ran, options.nodes, options.gpus))
+    elif options.sharing:
+        console.print(sharing.table(results, ran), _by_class(results))
     else:
         table = moving.table if options.moves else racks.table if options.racks else _table
         console.print(table(results), racks.by_span(results) if options.racks else _by_class(results))
@@ -135,6 +135,8 @@ def main() -> int:
         options.json.write_text(json.dumps({n: f.as_json() for n, f in results.items()}, indent=1) + "\n")
     if options.mixed:
         return mixed.verdict(console, results, ran, options.nodes)
+    if options.sharing:
+        return sharing.verdict(console, results, ran)
     if options.moves or options.racks:
         return moving.verdict(console, results) if options.moves else racks.verdict(console, results)
     return _verdict(console, results, options.mean)
@@ -143,6 +145,8 @@ def main() -> int:
 def _jobs(options: argparse.Namespace, drawn: tuple[int, int, int, float, float]) -> list[workload.DemoJob]:
     if options.mixed:
         return mixed.make(*drawn, options.nodes)
+    if options.sharing:
+        return sharing.make(*drawn)
     return moving.make(*drawn) if options.moves else workload.make(*drawn, apart=options.racks)
 
 
@@ -154,6 +158,8 @@ def _place(options: argparse.Namespace, state: Path) -> AbstractContextManager[P
     up: tuple[str, ...] = ("--rack-size", str(racks.RACK_SIZE)) if options.racks else ()
     if options.mixed:
         arms, up = mixed.arms(state / "pal.yaml"), mixed.up(options.nodes)
+    if options.sharing:
+        arms, up = sharing.arms(state / "pal.yaml"), sharing.up()
     size = (options.slurm, options.nodes, options.gpus, speeds)
     return nullcontext(Miniclusters(*size, options.profiled, not options.in_turn, arms, up))
 
@@ -167,22 +173,25 @@ def _intro(options: argparse.Namespace, speeds: speeds_of.Speeds, jobs: list[wor
         (options.moves, "demo_seeds --moves"),
     )
     seeds = next((name for chosen, name in stories if chosen), "demo_seeds")
-    suits = "" if options.moves else "The default seed suits placement; "
+    suits = "" if options.moves or options.sharing else "The default seed suits placement; "
+    others = "" if options.sharing else f"{suits}`python -m benchmarks.{seeds}` tells what other seeds show.\n"
     return (
-        f"{len(jobs)} jobs of 1-8 GPUs on a real Slurm ({options.slurm}): "
+        f"{len(jobs)} jobs of 1-{max(job.gpus for job in jobs)} GPUs on a real Slurm ({options.slurm}): "
         f"{options.nodes} nodes x {options.gpus} fake GPUs; the {len(options.runs)} arms "
         f"{'run in turn' if options.here or options.in_turn else 'have a cluster each and run side by side'}.\n"
         f"Hidden speeds follow the spread measured on real V100s (between nodes; medians), {cards}:\n"
         f"class A {a[0]:.2f} .. {a[len(a) // 2]:.2f} .. {a[-1]:.2f} of the median's time. "
         f"pald's scores are {'measured by palctl profile run' if options.profiled else 'a perfect profile of them'}.\n"
         f"{_story(options)}"
-        f"{suits}`python -m benchmarks.{seeds}` tells what other seeds show.\n"
+        f"{others}"
     )
 
 
 def _story(options: argparse.Namespace) -> str:
     if options.mixed:
         return mixed.intro(options.nodes)
+    if options.sharing:
+        return sharing.intro()
     return moving.intro() if options.moves else racks.intro() if options.racks else ""
 
 

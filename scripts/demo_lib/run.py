@@ -25,6 +25,7 @@ class Ran:
     span: str = "node"  # of its GPUs
     comm: float = 1.0  # what that costs each of its steps
     worked: Worked | None = None  # of one that saves
+    beside: float = 1.0  # how much longer its steps took, as others had its GPU
 
     @property
     def talked_s(self) -> float:
@@ -91,11 +92,14 @@ def _ran(job: DemoJob, submitted: float, out: Path) -> Ran:
         raise SystemExit(f"demo: job {job.number} asked for {job.gpus} GPUs and found {places}")
     ended = (out / f"{job.number}.out").stat().st_mtime
     ran_s = max(float(str(line["seconds"])) for line in told)
-    true_s = max(float(str(line["true_step_time"])) for line in told) * job.steps
+    beside = max(float(str(line["beside"])) for line in told)
+    true_s = max(float(str(line["true_step_time"])) for line in told) * job.steps * beside
     whole = worked(out / f"{job.number}.log", job.steps)
     if whole is not None:
         ran_s, true_s = whole.ran_s, whole.true_s
-    return Ran(job, submitted, ended, ran_s, true_s, places, str(told[0]["span"]), float(str(told[0]["comm"])), whole)
+    return Ran(
+        job, submitted, ended, ran_s, true_s, places, str(told[0]["span"]), float(str(told[0]["comm"])), whole, beside
+    )
 
 
 def _wait_until_empty(stage: Stage) -> None:

@@ -128,7 +128,8 @@ def costs_of_pairs(text: str) -> dict[str, dict[str, float]]:
             first, second = map(float, costs.split("/"))
         except ValueError:
             first = second = 0.0
-        if not (plus and _WORD.fullmatch(one) and _WORD.fullmatch(other) and 1 <= min(first, second) <= 100):
+        named = plus and _WORD.fullmatch(one) and _WORD.fullmatch(other)
+        if not (named and 1 <= first <= 100 and 1 <= second <= 100):
             raise MiniclusterError(f"--pairs: {apps}={costs} is not of the form APP+OTHER=1.4/1.2")
         found.setdefault(one, {})[other] = first
         found.setdefault(other, {})[one] = second

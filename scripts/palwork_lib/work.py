@@ -48,6 +48,7 @@ class Work:
         self.answers = {signal.SIGTERM: "stop", **dict(options.on)}
         self.checkpoint = Checkpoint(options.checkpoint, self.copy, copies) if options.checkpoint else None
         self.done = self.first = self.answered = 0
+        self.beside = 0.0  # sum of the steps' factors
         self.begun = self.saved_at = time.monotonic()
         self.paused = 0.0  # by saves and answers, since `begun`
         signal.pthread_sigmask(signal.SIG_BLOCK, self.answers)
@@ -77,6 +78,7 @@ class Work:
         while self.done < self.options.steps:
             beside = self.together.factor()
             until += self.step_time * beside
+            self.beside += beside
             self.rest(until)
             self.done += 1
             self.log("step", **({"beside": beside} if beside != 1.0 else {}))

@@ -20,7 +20,7 @@ from pal_slurm.doctor.examine import all_checks, examine, mended, ready
 from pal_slurm.doctor.site import Site
 from tests.doctor.__main__ import table
 from tests.doctor.tree import PROJECT, Tree, fingerprint
-from tests.doctor.wrong import WRONG, Wrong
+from tests.doctor.wrong import WRONG, Wrong, sharing_site
 
 OURS = ("etc/pal-slurm/", "etc/slurm/pal_lua.conf", "var/lib/pal-slurm/", "run/pal-slurm/")
 
@@ -199,3 +199,11 @@ def test_the_keys_of_pal_lua_conf_are_those_that_lua_reads() -> None:
 def test_the_table_in_the_docs_is_what_the_doctor_says() -> None:
     page = (PROJECT / "docs" / "doctor.md").read_text(encoding="utf-8")
     assert table() in page, "python -m tests.doctor prints it"
+
+
+def test_a_site_whose_jobs_share_gpus_and_that_has_all_for_it_needs_no_mending(tree: Tree) -> None:
+    sharing_site()(tree)
+    assert {one.advice.health for one in tree.examined()} == {Health.OK}
+    tree.change("etc/slurm/slurm.conf", "gres/gpu,gres/shard", "gres/gpu")
+    [one] = [one for one in tree.examined() if one.advice.health is not Health.OK]
+    assert (one.check, one.advice.health) == ("sharing", Health.NOTE) and "does not count shards" in one.advice.said

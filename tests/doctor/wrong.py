@@ -6,7 +6,7 @@ import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tests.doctor.tree import RUNNING, Tree
+from tests.doctor.tree import PROJECT, RUNNING, Tree
 
 
 @dataclass(frozen=True)
@@ -52,6 +52,29 @@ def _untyped_rest(tree: Tree) -> None:
     tree.change("etc/slurm/nodes.conf", "NodeName=n[1-4] Gres=gpu:g0:1,gpu:g1:1 Feature=a100", lines)
 
 
+def sharing_site(*wrong: Callable[[Tree], object]) -> Callable[[Tree], object]:
+    """A site whose jobs share GPUs, with all that this needs; then one thing wrong."""
+    return _both(
+        lambda t: t.change(CONF, "GresTypes=gpu\n", "GresTypes=gpu,shard\nTaskProlog=/etc/slurm/pal_task_prolog\n"),
+        lambda t: t.change(CONF, "AccountingStorageTRES=gres/gpu", "AccountingStorageTRES=gres/gpu,gres/shard"),
+        lambda t: t.change("etc/slurm/nodes.conf", "gpu:g1:1 ", "gpu:g1:1,shard:4 "),
+        lambda t: t.change(
+            "etc/slurm/nodes.conf", "Nodes=n[1-4]", "Nodes=n[1-4] TRESBillingWeights=GRES/gpu=1,GRES/shard=0.5"
+        ),
+        lambda t: t.write("etc/slurm/pal_task_prolog", (PROJECT / "spank" / "pal_task_prolog").read_text()),
+        lambda t: t.write(LUA, (t.root / LUA).read_text() + "shards = pald\n"),
+        lambda t: t.change(YAML, "actuator: pin\n", "actuator: pin\nsharing: {enabled: true}\n"),
+        lambda t: t.answer("scontrol", SHARING),
+        *wrong,
+    )
+
+
+SHARING = RUNNING.replace("= gpu\n", "= gpu,shard\n")
+LEAKED = (
+    "NodeName=n1 GresUsed=gpu:g0:0(IDX:N/A),gpu:g1:0(IDX:N/A),shard:g0:0(0/2),shard:g1:0(0/2) State=IDLE\n"
+    "NodeName=n2 GresUsed=gpu:g0:0(IDX:N/A),gpu:g1:0(IDX:N/A),shard:g0:1(1/2),shard:g1:0(0/2) State=IDLE\n"
+    "NodeName=n3 GresUsed=gpu:g0:0(IDX:N/A),gpu:g1:0(IDX:N/A),shard:g0:1(1/2),shard:g1:0(0/2) State=MIXED\n"
+)
 CONF, GRES, LUA = "etc/slurm/slurm.conf", "etc/slurm/gres.conf", "etc/slurm/pal_lua.conf"
 YAML, UNITS = "etc/pal-slurm/pal.yaml", "usr/lib/systemd/system"
 WRONG = (
@@ -126,6 +149,22 @@ WRONG = (
     Wrong("pal.yaml that pald may not read", "pal.yaml", "can't be read", _mode(YAML, 0o040)),
     Wrong("`cluster.bin_dir` without scontrol", "pal.yaml", "no scontrol",
           _changed(YAML, "cluster: {", "cluster: {bin_dir: /opt/slurm/bin, ")),
+    Wrong("jobs share, and there is no TaskProlog", "sharing", "no TaskProlog",
+          sharing_site(_changed(CONF, "TaskProlog=/etc/slurm/pal_task_prolog\n", ""))),
+    Wrong("a TaskProlog that is not there", "sharing", "every task fails",
+          sharing_site(_gone("etc/slurm/pal_task_prolog"))),
+    Wrong("a TaskProlog of the site's own", "sharing", "does not call pal's",
+          sharing_site(lambda t: t.write("etc/slurm/pal_task_prolog", "#!/bin/sh\necho export A=1\n"))),
+    Wrong("jobs share, and no node has shards", "sharing", "no node has shards",
+          sharing_site(_changed("etc/slurm/nodes.conf", ",shard:4", ""))),
+    Wrong("users ask for shards where pald gives them out", "sharing", "sit where pald put two",
+          sharing_site(_changed(LUA, "shards = pald", "shards = users"))),
+    Wrong("GPUs are billed, and shards are not", "sharing", "who shares pays nothing",
+          sharing_site(_changed("etc/slurm/nodes.conf", ",GRES/shard=0.5", ""))),
+    Wrong("jobs share on Slurm 22.05", "sharing", "can't turn a waiting job",
+          sharing_site(lambda t: t.answer("scontrol", SHARING.replace("25.11.2", "22.05.8")))),
+    Wrong("Slurm lost a shard", "sharing", "n2: no job is there",
+          sharing_site(lambda t: t.answer("scontrol", SHARING + LEAKED))),
     Wrong("no state directory", "database", "not there", _gone("var/lib/pal-slurm")),
     Wrong("a database of an older release", "database", "has schema", _older_database),
     Wrong("a database without its driver", "database", "driver",

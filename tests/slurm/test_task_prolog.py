@@ -11,6 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from pal_slurm.doctor.advice import Health
+from pal_slurm.doctor.checks import sharing
+from pal_slurm.doctor.site import Site
+from pal_slurm.slurm.commands.run import Commands
 from tests.slurm.minicluster import Minicluster, wait_for
 
 # How a job asks for one GPU, and what else an edit clears as it turns that to a part.
@@ -150,3 +154,35 @@ def test_where_shards_are_pald_s_an_owner_gets_none_by_editing_and_an_admin_does
     parts.wait_state(job, "RUNNING")
     assert parts.fields(job)["TresPerNode"] == "gres/shard:g2:1"
     parts.client("scancel", str(job))
+
+
+def advised(cluster: Minicluster, home: Path) -> list[str]:
+    """What palctl doctor says of sharing, where jobs share."""
+    yaml = home / "pal.yaml"
+    yaml.write_text(f"cluster: {{bin_dir: {cluster.bin}}}\nsharing: {{enabled: true}}\n")
+    site = Site(pal_yaml=str(yaml), slurm_conf=str(cluster.etc / "slurm.conf"), commands=Commands(cluster.bin, 20.0))
+    return [advice.said for advice in sharing.look(site) if advice.health is Health.MEND]
+
+
+@pytest.mark.slurm("26.05", "24.11")
+def test_a_shard_that_slurm_lost_and_a_prolog_that_is_not_there_are_told_and_mended(
+    parts: Minicluster, tmp_path: Path
+) -> None:
+    parts.reset()
+    lua = parts.etc / "pal_lua.conf"
+    lua.write_text(lua.read_text() + "shards = pald\n")
+    assert advised(parts, tmp_path) == []
+    lua.write_text(lua.read_text() + "enabled = no\n")  # who refuses such jobs is away
+    job = parts.submit("--gres=shard:g0:1,shard:g1:1", "--mem=100", wrap="true")
+    parts.wait_state(job, "COMPLETED")
+    wait_for(lambda: any("n1: no job is there" in said for said in advised(parts, tmp_path)), "a shard is lost")
+    parts.client("scontrol", "reconfigure")
+    wait_for(lambda: advised(parts, tmp_path) == [], "the line that was given has mended it")
+    prolog = parts.etc / "pal_task_prolog"
+    away = prolog.rename(tmp_path / "away")
+    try:
+        assert ["every task fails" in said for said in advised(parts, tmp_path)] == [True]
+        job = parts.submit("--gres=gpu:1", "--mem=100", wrap="true")
+        assert parts.wait_state(job, "COMPLETED", "FAILED") == "FAILED"
+    finally:
+        away.rename(prolog)

@@ -74,12 +74,12 @@ def _agree(site: Site, path: str) -> Iterator[Advice]:
     for key, wanted in (("alive_file", cycle.alive_file), ("wake_file", cycle.wake_file)):
         if wanted and told.get(key, "") != wanted and (told.get(key) or key == "alive_file"):
             yield mend(f"{key} is {told.get(key) or 'not set'}, and pal.yaml says {wanted}: lua and pald never meet",
-                       f"{key} = {wanted}", path, fix=_set(site, path, key, wanted))  # fmt: skip
+                       f"{key} = {wanted}", path, fix=set_in(site, path, key, wanted))  # fmt: skip
     slots = bool(conf and has_slots(conf))
     if slots != (told.get("slots") == "yes"):
         word = "yes" if slots else "no"
         yield mend(f"slots = {told.get('slots') or 'no'}, and the nodes {'have' if slots else 'have no'} slot types",
-                   f"slots = {word}", path, fix=_set(site, path, "slots", word))  # fmt: skip
+                   f"slots = {word}", path, fix=set_in(site, path, "slots", word))  # fmt: skip
     models = {word.strip() for word in told.get("models", "").split(",")} - {""}
     if slots and models != set(site.pal.cluster.models):
         yield mend(f"models are {', '.join(sorted(models)) or 'none'}, and in pal.yaml "
@@ -100,7 +100,7 @@ def _new(site: Site, path: str) -> Callable[[], str]:
     return write
 
 
-def _set(site: Site, path: str, key: str, value: str) -> Callable[[], str]:
+def set_in(site: Site, path: str, key: str, value: str) -> Callable[[], str]:
     def write() -> str:
         file: Path = site.at(path)
         kept = [line for line in file.read_text(encoding="utf-8").splitlines() if line.partition("=")[0].strip() != key]
