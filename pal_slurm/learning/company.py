@@ -12,6 +12,7 @@ from collections.abc import Iterable, Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from pal_slurm.store import JobOutcome
+from pal_slurm.words import digits
 
 SLACK_S = 20.0  # pald sees an end with its next look, and nodes have clocks of their own
 
@@ -53,7 +54,7 @@ class Company:
     def sort(self, job: str, stretches: Sequence[T]) -> Sorted[T]:
         """`job`: as Slurm prints it."""
         found: Sorted[T] = Sorted()
-        mine = self._of.get(int(job), []) if job.isdecimal() else []
+        mine = self._of.get(int(job), []) if digits(job) else []
         visits = dict.fromkeys(
             _Visit(other, max(run.start, other.start), min(_end(run), _end(other)))
             for run in mine

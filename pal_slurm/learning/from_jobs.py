@@ -33,11 +33,13 @@ from pal_slurm.store.learned import AppFeatures, Baseline, LearnedRepo, Offset
 from pal_slurm.store.nights import Alert, NightRepo
 from pal_slurm.store.samples import JobSample, SampleRepo
 from pal_slurm.store.votes import UserApp, VoteRepo
+from pal_slurm.words import digits
 
 HOLD_S = 60.0  # parts of a job on several nodes arrive one by one
 LEVEL = 3  # stretches that say how fast a job is
 SILENT_S = 1_200.0  # a job that said nothing for so long is over: what there is has to do
 SAMPLE_NOISE = 0.02  # of a ten-minute mean of step times, within a job
+LONGEST_ID = 10  # digits of a job's number
 LEVEL_VAR = SAMPLE_NOISE**2 * (1 + 1 / LEVEL)  # of one stretch against the first ones
 TierOf = Callable[[tuple[str, ...], int], Tier]
 
@@ -108,7 +110,9 @@ def learn(store: Store, apps: Apps, now: float, tier_of: TierOf = tier_by_count)
 def _company(store: Store, cluster: str, jobs: Iterable[tuple[str, str]], now: float) -> Company:
     """Of all of these jobs, as far back as the first of them began."""
     repo = OutcomeRepo(store, cluster)
-    ours = repo.of_jobs([int(job) for where, job in jobs if where == cluster and job.isdecimal()])
+    ours = repo.of_jobs(
+        [int(job) for where, job in jobs if where == cluster and digits(job) and len(job) <= LONGEST_ID]
+    )
     since = min((start.start for start in ours if start.shared), default=None)
     return Company([] if since is None else repo.shared(since, now))
 

@@ -28,9 +28,9 @@ RUNS = {
     "pal": "pald, pal; the same",
     SHARING: "the same, and two jobs that say pal:share may have one GPU",
 }
-NODES, JOBS_PER_NODE, LOAD, MEAN_S = 6, 10, 1.5, 30.0
+NODES, JOBS_PER_NODE, LOAD, MEAN_S = 6, 12, 2.0, 30.0
 MIX = {"pagerank": 0.45, "bert": 0.30, "resnet": 0.25}
-ALONE = 0.25  # of the jobs: two or four GPUs, and no word of sharing
+ALONE = 0.15  # of the jobs: two or four GPUs, and no word of sharing
 # How much longer a step takes beside another: a light, a middling and a heavy one, as Gavel's tables have them.
 COSTS = {
     ("pagerank", "pagerank"): (1.15, 1.15),

@@ -173,6 +173,17 @@ def test_run_times_of_jobs_that_shared_say_nothing_of_gpu_models(site: Site) -> 
     assert evidence_of(site.store, cluster, "c", T0 + 1e5).jobs == {}
 
 
+def test_a_number_that_is_no_job_s_stops_nobody_s_learning(site: Site) -> None:
+    site.job("net", 0, 0, 10)
+    site.tell()
+    for number, odd in enumerate(("9" * 24, "7_3", "²", "", "-1")):
+        SampleRepo(site.store).add(
+            [JobSample(f"odd{number}", "c", odd, "net", "n0", ("GPU-3",), T0, T0 + 599, 9, 0.2, user="eva")]
+        )
+    site.learn()
+    assert "A100-SXM4|1|1" in VoteRepo(site.store).apps("net")["eva"].base
+
+
 def test_what_is_heard_again_is_heard_once(site: Site) -> None:
     site.job("net", 0, 0, 10)
     site.job("bert", 0, 4, 14)
