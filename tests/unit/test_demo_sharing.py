@@ -47,12 +47,9 @@ def test_the_clusters_truth_is_what_pald_is_told(tmp_path: Path) -> None:
     for one, others in truth.items():
         for other, factor in others.items():
             assert told[Sharers(JobKind(one, 1), JobKind(other, 1), "a100")] == factor
-    others = [
-        load(Path(arm.pald[-1]))
-        for name, arm in sharing.arms(tmp_path / "x").items()
-        if arm.pald and name != sharing.SHARING
-    ]
-    assert others and not any(config.sharing.enabled for config in others)
+    arms = sharing.arms(tmp_path / "x")
+    palds = [arm.pald[-1] for name, arm in arms.items() if arm.pald and name != sharing.SHARING]
+    assert len(palds) == 2 and not any(load(Path(told_to)).sharing.enabled for told_to in palds)
 
 
 @pytest.mark.parametrize(
