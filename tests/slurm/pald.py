@@ -17,7 +17,7 @@ from pathlib import Path
 from types import TracebackType
 
 import yaml
-from click.testing import CliRunner
+from click.testing import CliRunner, Result
 
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.model import EditKind, Intent, Outcome, Pin
@@ -192,9 +192,17 @@ class Pald:
 
     def palctl(self, *words: str) -> str:
         """palctl's answer; it has to succeed. Run in this process: to start one costs more than most answers."""
-        result = CliRunner().invoke(palctl, ["--config", str(self.config), *words])
+        result = self._answered(words)
         assert result.exit_code == 0, f"palctl {' '.join(words)}: {result.exit_code}: {result.exception}{result.output}"
         return result.stdout
+
+    def wait_told(self, text: str, *words: str) -> str:
+        """palctl's answer once that is in it; until then it may fail, as for a job that pald has not seen yet."""
+        wait_for(lambda: text in self._answered(words).stdout, f"palctl {' '.join(words)} says {text!r}")
+        return self.palctl(*words)
+
+    def _answered(self, words: Sequence[str]) -> Result:
+        return CliRunner().invoke(palctl, ["--config", str(self.config), *words])
 
     def run_palctl(self, *words: str) -> subprocess.CompletedProcess[str]:
         """The program itself, whatever it answers."""

@@ -166,7 +166,7 @@ def test_a_job_waits_for_the_model_that_is_worth_it_and_why_names_pools_rates_an
         for job in takes:
             mixed.wait_state(job, "RUNNING", within=60)
         waits = mixed.submit("--gres=gpu:1", "--comment=app:fast", "-t", "600")
-        wait_for(lambda: "Pool " in pald.palctl("why", str(waits)), "pald says why")
+        pald.wait_told("Pool ", "why", str(waits))
         why = pald.palctl("why", str(waits))
         assert "Pool gpu/h100: 0.1 s/step, rate 1.00 (told in pal.yaml); taken" in why, why
         assert "Pool gpu/a100: 0.2 s/step, rate 0.50 (told in pal.yaml); free" in why, why

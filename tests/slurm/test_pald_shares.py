@@ -54,7 +54,7 @@ def fill(cluster: Minicluster, sharers: int, *, seconds: int = 600, user: str | 
     return jobs
 
 
-@pytest.mark.slurm("26.05", "24.11")
+@pytest.mark.slurm(turns=("24.11", "26.05"))
 def test_two_of_one_owner_have_one_gpu_and_a_third_owners_whole_gpu_waits_for_both(
     shared: Minicluster, tmp_path: Path
 ) -> None:
@@ -83,7 +83,7 @@ def test_two_of_one_owner_have_one_gpu_and_a_third_owners_whole_gpu_waits_for_bo
         assert {pin.job for pin in pins if pin.shard} == {first[0], second}
 
 
-@pytest.mark.slurm("26.05", "24.11")
+@pytest.mark.slurm(turns=("24.11", "26.05"))
 def test_a_requeued_job_and_one_that_palctl_undoes_have_their_whole_gpu_back(
     shared: Minicluster, tmp_path: Path
 ) -> None:
