@@ -18,17 +18,18 @@ if TYPE_CHECKING:
 STEPS = 8
 
 
-def free_in_rack(floor: Floor) -> FloatArray:
-    """(N,) from 0, where a node's rack is full, to 1."""
-    if floor.racks is None:
-        floor.racks = RackRoom(floor)
-    return floor.racks.share(floor)
+def dearer_racks(floor: Floor, by: float) -> FloatArray:
+    """(N,) from 1, where a node's rack is full, to `by` more, where it is free."""
+    if floor.racks is None or floor.racks.by != by:
+        floor.racks = RackRoom(floor, by)
+    return floor.racks.factor(floor)
 
 
 class RackRoom:
     """Of one floor; follows its list of changed rows."""
 
-    def __init__(self, floor: Floor) -> None:
+    def __init__(self, floor: Floor, by: float) -> None:
+        self.by = by
         racks, has = np.unique(floor.cluster.rack, return_inverse=True)
         self._rows: list[IntArray] = [np.flatnonzero(has == rack) for rack in range(len(racks))]
         self._rack: list[int] = has.tolist()
@@ -36,12 +37,12 @@ class RackRoom:
         self._n_free: list[int] = floor.n_free.tolist()
         self._free = [int(floor.n_free[rows].sum()) for rows in self._rows]
         self._seen = len(floor.changed)
-        self._share: FloatArray = np.array([self._step(rack) for rack in range(len(racks))])[has]
+        self._factor: FloatArray = np.array([self._step(rack) for rack in range(len(racks))])[has]
 
     def _step(self, rack: int) -> float:
-        return STEPS * self._free[rack] // self._gpus[rack] / STEPS
+        return 1.0 + self.by * (STEPS * self._free[rack] // self._gpus[rack] / STEPS)
 
-    def share(self, floor: Floor) -> FloatArray:
+    def factor(self, floor: Floor) -> FloatArray:
         changed, self._seen = floor.changed[self._seen :], len(floor.changed)
         for row in changed:
             rack, free = self._rack[row], int(floor.n_free[row])
@@ -49,5 +50,5 @@ class RackRoom:
             self._free[rack] += free - self._n_free[row]
             self._n_free[row] = free
             if (step := self._step(rack)) != before:
-                self._share[self._rows[rack]] = step
-        return self._share
+                self._factor[self._rows[rack]] = step
+        return self._factor

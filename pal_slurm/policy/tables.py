@@ -69,6 +69,7 @@ class NodeTable(_Table):
         self._merit = merit
         self._gpus = gpus
         self._allowed = allowed  # (N, S) GPUs of the models wanted
+        self._any = allowed is None and not lowest  # any free GPUs do
         self._lowest = lowest  # Slurm takes the lowest free devices: no choice within a node
         self._keys: dict[tuple[int, int], int] = {}  # by row and its free slots
         self._picks: dict[tuple[int, int], tuple[int, ...]] = {}
@@ -123,7 +124,10 @@ class NodeTable(_Table):
             self.key[row] = key
 
     def _key_of(self, floor: Floor, row: int) -> int:
-        slots, k = self._open(floor, row), self._gpus
+        mask, k = floor.masks[row], self._gpus
+        if mask.bit_count() < k:
+            return NEVER
+        slots = slots_of(mask) if self._any else self._open(floor, row)
         if len(slots) < k:
             return NEVER
         rank, worth = self._merit.rank_lists[row], self._merit.worth_lists[row]
@@ -132,7 +136,7 @@ class NodeTable(_Table):
         else:
             worst = sorted([rank[s] for s in slots])[k - 1]
             spent = sum(sorted([worth[s] for s in slots if rank[s] <= worst])[:k])
-        return worst << RANK_SHIFT | spent << LEFT_BITS | floor.masks[row].bit_count() - k
+        return worst << RANK_SHIFT | spent << LEFT_BITS | mask.bit_count() - k
 
     def _refresh_rows(self, floor: Floor, rows: list[int] | slice) -> None:
         """The same for many rows at once."""

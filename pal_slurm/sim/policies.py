@@ -14,6 +14,7 @@ A YAML file names a policy and changes parts of it:
     shares: false         # nobody gets GPUs that another has, whatever --sharing says (`pal` on several models)
     weights: {ml: 2}      # for gavel/OBJECTIVE: of accounts, or of users without one; 1
     round_s: 1440         # of artifact/gavel-*: 360
+    shares_last_s: 0      # of artifact/gavel-*: 1920; 0: shares are made anew whenever a job came or ended
     prices: {v100: 3.1}   # for gavel/cost and gavel/cost-slo: of a GPU of a model; 1
 """
 
@@ -35,7 +36,7 @@ from pal_slurm.scores import alike, binned
 from pal_slurm.sim.artifact import ARTIFACT_NAMES, GAVEL_NAMES, PACKED_NAME
 from pal_slurm.sim.artifact.gavel import InGavelRounds
 from pal_slurm.sim.artifact.gavel_pairs import InGavelPairs
-from pal_slurm.sim.artifact.gavel_rounds import ROUND_S
+from pal_slurm.sim.artifact.gavel_rounds import ROUND_S, SHARES_LAST_S, GavelPace
 from pal_slurm.sim.artifact.in_rounds import InRounds
 from pal_slurm.sim.engine import ClusterRules, Scheduler
 from pal_slurm.sim.in_planner import InPlanner
@@ -59,10 +60,13 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     weights: dict[str, float] = {}
     prices: dict[str, float] = {}
     round_s: float = 0.0
+    shares_last_s: float | None = None
 
     def __post_init__(self) -> None:
         if not 0 <= self.round_s < math.inf or (self.round_s and self.policy not in GAVEL_NAMES):
             raise ValueError("round_s: seconds, of artifact/gavel-las* only")
+        if self.shares_last_s is not None and not (0 <= self.shares_last_s < math.inf and self.policy in GAVEL_NAMES):
+            raise ValueError("shares_last_s: seconds, of artifact/gavel-las* only")
         for name, least in (("weights", 0.0), ("prices", 1e-9)):
             for key, value in getattr(self, name).items():
                 if not least <= value < math.inf:
@@ -150,11 +154,13 @@ def scheduler_for(
 
 def _published(spec: PolicySpec, setting: Setting, known: ScoreTable, seed: int, sharing: Sharing) -> Scheduler:
     """`artifact/*`: published loops."""
+    lasting = SHARES_LAST_S if spec.shares_last_s is None else spec.shares_last_s
+    pace = GavelPace(spec.round_s or ROUND_S, lasting)
     if spec.policy == PACKED_NAME:
-        return InGavelPairs(spec.label, setting.cluster, sharing, round_s=spec.round_s or ROUND_S)
+        return InGavelPairs(spec.label, setting.cluster, sharing, pace=pace)
     if spec.policy in GAVEL_NAMES:
         agnostic = spec.policy.endswith("-agnostic")
-        return InGavelRounds(spec.label, setting.cluster, seed, agnostic=agnostic, round_s=spec.round_s or ROUND_S)
+        return InGavelRounds(spec.label, setting.cluster, seed, agnostic=agnostic, pace=pace)
     if spec.placement:
         raise ConfigError(f"{spec.label}: {spec.policy} brings its own placement; leave `placement` out.")
     order, changing = orders.get(spec.order or "fifo"), spec.order in BY_PROGRESS

@@ -146,3 +146,19 @@ def test_only_jobs_that_said_so_are_moved() -> None:
     fixed = [work.id for work in load.works if not work.requeue]
     assert max(starts[job] for job in fixed if job in starts) == 1
     assert max(starts.values()) > 1
+
+
+def test_where_shares_are_made_at_each_change_newcomers_run_at_the_next_round() -> None:
+    """As published they wait until the last shares are 1920 s old, and their GPUs stay idle."""
+    load = some("4.0", jobs=60)
+    waits = {}
+    for lasting in (0.0, None):
+        spec = PolicySpec(policy="artifact/gavel-las", shares_last_s=lasting)
+        known, rules = neutral_scores(CLUSTER), ClusterRules()
+        done = Engine(
+            CLUSTER, known, load, scheduler_for(spec, Setting(CLUSTER, 1.0, rules, True), known, 0), rules
+        ).run()
+        waits[lasting] = (done.start_s - done.submit_s)[10:]
+    assert waits[0.0].max() <= 360.0 < waits[None].max() <= 1920.0 + 360.0
+    with pytest.raises(ValueError, match="shares_last_s: seconds"):
+        PolicySpec(policy="pal", shares_last_s=0.0)

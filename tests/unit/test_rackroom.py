@@ -8,7 +8,7 @@ import numpy as np
 
 from pal_slurm.model import Apps, Job, Knowledge, Placement, Shape, homogeneous, neutral_scores
 from pal_slurm.policy.floor import Floor
-from pal_slurm.policy.rackroom import STEPS, RackRoom, free_in_rack
+from pal_slurm.policy.rackroom import STEPS, RackRoom, dearer_racks
 from pal_slurm.policy.seams import placements
 from tests.builders import waiting
 
@@ -52,7 +52,7 @@ def test_the_share_that_is_free_follows_what_is_taken_and_given_back() -> None:
             floor.take(job(number, 1), held[number])
         if rng.random() < 0.7:
             free = floor.n_free.reshape(3, 4).sum(axis=1)
-            assert free_in_rack(floor).tolist() == np.repeat(STEPS * free // 16 / STEPS, 4).tolist()
+            assert dearer_racks(floor, 0.5).tolist() == np.repeat(1 + 0.5 * (STEPS * free // 16 / STEPS), 4).tolist()
             twin = floor.emptied()
-            assert free_in_rack(twin).tolist() == [1.0] * 12
-            assert free_in_rack(floor).tolist() == RackRoom(floor).share(floor).tolist()
+            assert dearer_racks(twin, 0.5).tolist() == [1.5] * 12
+            assert dearer_racks(floor, 0.5).tolist() == RackRoom(floor, 0.5).factor(floor).tolist()

@@ -16,7 +16,7 @@ import numpy as np
 from pal_slurm.model import App, Tier, step_time
 from pal_slurm.policy.floor import Floor, Models
 from pal_slurm.policy.needs import Area
-from pal_slurm.policy.rackroom import free_in_rack
+from pal_slurm.policy.rackroom import dearer_racks
 from pal_slurm.policy.ranking import Candidate, Ranking, Way
 from pal_slurm.policy.seams import placements
 from pal_slurm.policy.tables import COST_MASK, RANK_SHIFT, Number
@@ -43,7 +43,7 @@ class Thrift(Ranking):
         table = floor.node_table(app.cls, gpus, models, area.slots, linked)
         price = table.price(floor, _price)
         if not floor.cluster.one_rack:
-            price = price * (1.0 + OF_RACK * free_in_rack(floor))
+            price = price * dearer_racks(floor, OF_RACK)
         row = int(price.argmin())
         allowed = area.mask is None or area.mask[row]
         if not allowed or not floor.has_room(row, gpus, cpus, mem_mb):

@@ -16,7 +16,7 @@ import numpy as np
 from pal_slurm.model import Cluster, Gpus
 from pal_slurm.policy.entitlement.division import Division
 from pal_slurm.policy.entitlement.max_min import central
-from pal_slurm.sim.artifact.gavel_rounds import ROUND_S, GavelRounds
+from pal_slurm.sim.artifact.gavel_rounds import AS_PUBLISHED, GavelPace, GavelRounds
 from pal_slurm.sim.artifact.units import rate
 from pal_slurm.sim.engine import Run, Stage
 
@@ -41,8 +41,10 @@ class _Entry:
 class InGavelRounds(GavelRounds):
     """`artifact/gavel-las`, and without rates `artifact/gavel-las-agnostic`."""
 
-    def __init__(self, name: str, cluster: Cluster, seed: int, *, agnostic: bool, round_s: float = ROUND_S) -> None:
-        super().__init__(name, cluster, round_s)
+    def __init__(
+        self, name: str, cluster: Cluster, seed: int, *, agnostic: bool, pace: GavelPace = AS_PUBLISHED
+    ) -> None:
+        super().__init__(name, cluster, pace)
         self._agnostic = agnostic
         self._models = cluster.models
         self._spent = [0.0] * len(self._types)  # of each type, by jobs, since the last shares

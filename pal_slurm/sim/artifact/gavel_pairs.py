@@ -16,7 +16,7 @@ from pal_slurm.model import BoolArray, Cluster, Gpus, Sharing
 from pal_slurm.policy.entitlement.division import Division, Together
 from pal_slurm.policy.entitlement.max_min import central_pairs
 from pal_slurm.sim.artifact.gavel import NEVER_RAN
-from pal_slurm.sim.artifact.gavel_rounds import ROUND_S, GavelRounds
+from pal_slurm.sim.artifact.gavel_rounds import AS_PUBLISHED, GavelPace, GavelRounds
 from pal_slurm.sim.artifact.units import DEFICIT, SHARE, TIME, Units
 from pal_slurm.sim.engine import Run, Stage
 
@@ -36,8 +36,8 @@ class _Place(NamedTuple):
 class InGavelPairs(GavelRounds):
     """`artifact/gavel-las-packed`."""
 
-    def __init__(self, name: str, cluster: Cluster, sharing: Sharing, *, round_s: float = ROUND_S) -> None:
-        super().__init__(name, cluster, round_s)
+    def __init__(self, name: str, cluster: Cluster, sharing: Sharing, *, pace: GavelPace = AS_PUBLISHED) -> None:
+        super().__init__(name, cluster, pace)
         self._spent = np.zeros(len(self._types))  # of each type, by all units, since the last shares
         self._units = Units(cluster.models, sharing)
         self._runs: dict[int, Run] = {}  # by row

@@ -7,6 +7,7 @@ and the last are over 1920 s old.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,11 +21,20 @@ ORDER = ("v100", "p100", "k80")  # other models follow as they are told
 SLACK_S = 1e-6
 
 
+class GavelPace(NamedTuple):
+    round_s: float = ROUND_S
+    shares_last_s: float = SHARES_LAST_S  # 0: made anew at each change
+
+
+AS_PUBLISHED = GavelPace()
+
+
 class GavelRounds(ABC):
     restless = False
 
-    def __init__(self, name: str, cluster: Cluster, round_s: float) -> None:
-        self.name, self.wake_at, self._round_s = name, NEVER, round_s
+    def __init__(self, name: str, cluster: Cluster, pace: GavelPace) -> None:
+        self.name, self.wake_at, self._round_s = name, NEVER, pace.round_s
+        self._shares_last_s = pace.shares_last_s
         self._types = sorted(range(len(cluster.models)), key=lambda t: _place(cluster.models[t]))
         self._workers = [Workers(cluster, t) for t in range(len(cluster.models))]
         self._gpus = np.array([float(workers.count) for workers in self._workers])
@@ -38,7 +48,7 @@ class GavelRounds(ABC):
         if now < self._round_end - SLACK_S:
             return
         self._account(now)
-        if self._changed and (now - self._shared_at >= SHARES_LAST_S or self._shared_at == 0):
+        if self._changed and (now - self._shared_at >= self._shares_last_s or self._shared_at == 0):
             self._share(now)
         running = self._begin_round(stage)
         self._round_end = now + self._round_s if running else now
