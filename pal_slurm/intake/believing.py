@@ -2,17 +2,18 @@
 
 A file that root or pal wrote is the node's word: it saw the processes. One that a user wrote (`pal-probe watch --job`,
 in a spool that is open to everybody) is that user's word, of his own jobs and their GPUs only. In both, step times are
-the job's own claim: they have to fit into the time that the job had.
+the job's own claim: they have to fit into the time that the job had. Of which GPU a job has a part no node can tell,
+for others compute on it too: pald saw that.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from pal_slurm.errors import BadInput
 from pal_slurm.probe.claims import impossible
-from pal_slurm.probe.document import JobPart, StepTimes, Usage
+from pal_slurm.probe.document import Device, JobPart, StepTimes, Usage
 from pal_slurm.store import JobOutcome
 
 SLACK_S = 60.0  # clocks of nodes and slurmctld; pald sees an end with its next look
@@ -46,6 +47,8 @@ def believed(
         raise BadInput(f"job {part.job} did not run on {part.node}")
     spans = [(start.start - SLACK_S, (now if start.end is None else min(start.end, now)) + SLACK_S) for start in ran]
     kept, faults = _possible(part, spans)
+    if not (part.devices or part.usage):
+        part = replace(part, devices=_shared(part.node, ran, places))
     user = (ran[0].user if ran else "") or writer or named
     app = (ran[0].app if ran else None) or part.app
     steps = (
@@ -62,13 +65,25 @@ def _ran(part: JobPart, starts: Sequence[JobOutcome]) -> list[JobOutcome]:
     return [s for s in before if s.submit == before[0].submit]
 
 
-def _his_own(part: JobPart, ran: Sequence[JobOutcome], places: Places) -> None:
-    had = {
+def _shared(node: str, ran: Sequence[JobOutcome], places: Places) -> tuple[Device, ...]:
+    """The GPUs of this node of which the job had parts."""
+    had = _had(start for start in ran if start.shared)
+    found = sorted((uuid, slot) for uuid, (at, slot) in places.items() if at == node and (at, slot) in had)
+    return tuple(Device(uuid, node, slot, "", "pald") for uuid, slot in found)
+
+
+def _had(ran: Iterable[JobOutcome]) -> set[tuple[str, int]]:
+    """Nodes and slots."""
+    return {
         (node, slot)
         for start in ran
         for node, slots in zip(start.nodes, start.gpus, strict=False)
         for slot in slots
     }  # fmt: skip
+
+
+def _his_own(part: JobPart, ran: Sequence[JobOutcome], places: Places) -> None:
+    had = _had(ran)
     for device in part.devices:
         if places.get(device.uuid) not in had or places[device.uuid][0] != part.node:
             raise BadInput(f"job {part.job} did not have the GPU {device.uuid} on {part.node}")

@@ -16,11 +16,13 @@ from click.testing import CliRunner
 from pal_slurm.cli.answers import ANSWERS
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.config import Config
+from pal_slurm.config.apps import AppEntry
 from pal_slurm.intake.samples import STRETCH_S
+from pal_slurm.intake.spool import FileFate
 from pal_slurm.learning.from_jobs import learn
 from pal_slurm.learning.pairs import SURE, PairsSeen, estimated, said_by
 from pal_slurm.learning.rate_evidence import evidence_of
-from pal_slurm.learning.run import recompute
+from pal_slurm.learning.run import ingest, recompute
 from pal_slurm.model import App, Apps, JobKind, Sharers, homogeneous
 from pal_slurm.store import (
     GpuRepo,
@@ -34,6 +36,8 @@ from pal_slurm.store import (
     VoteRepo,
 )
 from pal_slurm.store.samples import JobSample, SampleRepo
+from tests.unit.spools import NIGHT, fleet, put_night
+from tests.unit.test_intake_samples import START, write
 
 T0 = 1_790_000_400.0 - 1_790_000_400.0 % STRETCH_S
 APPS = Apps({name: App(name, "A") for name in ("net", "bert", "rank")})
@@ -182,6 +186,31 @@ def test_a_number_that_is_no_job_s_stops_nobody_s_learning(site: Site) -> None:
         )
     site.learn()
     assert "A100-SXM4|1|1" in VoteRepo(site.store).apps("net")["eva"].base
+
+
+def test_what_nodes_send_of_two_on_one_gpu_becomes_what_the_pair_costs(sqlite_store: Store, tmp_path: Path) -> None:
+    """A node's probe names no GPU of a job while others compute on it too: pald saw where it was."""
+    spool = tmp_path / "spool"
+    spool.mkdir()
+    put_night(spool, fleet(1), NIGHT)
+    config = Config(apps={name: AppEntry(cls="A") for name in ("net", "bert")})
+    ingest(sqlite_store, config, spool, NIGHT + 10_000)
+    begun, met = START - START % STRETCH_S, START - START % STRETCH_S + 4 * STRETCH_S
+    alone = JobOutcome(7, 1, int(begun), "A", ("n1",), ((0,),), app="net", user="eva", shared=True)
+    guest = replace(alone, job=8, start=int(met), app="bert")
+    OutcomeRepo(sqlite_store, "c").record(
+        [alone, guest, replace(alone, job=9, start=int(begun), gpus=((1,),), app="bert")]
+    )
+    for number, job, slots, at, step, name in (
+        (0, "7", [0], begun, 0.2, "net"), (1, "7", [], met, 0.3, "net"), (0, "8", [], met, 0.24, "bert"),
+        (0, "9", [1], begun, 0.2, "bert"),
+    ):  # fmt: skip
+        write(spool, job, "n1", slots, at, step, minutes=40, app=name, part=number)
+    done = ingest(sqlite_store, config, spool, met + 5 * STRETCH_S, "c")
+    assert {told.fate for told in done.files} == {FileFate.TAKEN}, done.files
+    learn(sqlite_store, config.known_apps(), met + 9 * STRETCH_S)
+    found = {(row.app, row.beside): exp(row.mean) for row in PairRepo(sqlite_store).every()}
+    assert found == {("net", "bert"): pytest.approx(1.5, rel=0.03), ("bert", "net"): pytest.approx(1.2, rel=0.08)}
 
 
 def test_what_is_heard_again_is_heard_once(site: Site) -> None:
