@@ -100,7 +100,7 @@ def _flood(rng: Random, setting: dict[str, str], troubles: Troubles) -> Script:
     runs = round(rng.uniform(20, 28), 1)
     setting["shares"] = rng.choice(("even", "few", "few", "few", "zero", "empty", "gone"))
     setting["entitlement"] = rng.choice((setting["entitlement"], "gavel/hierarchical"))
-    setting["models"] = rng.choice((setting["models"], "a100", "a100"))
+    setting |= {"models": rng.choice((setting["models"], "a100", "a100")), "scores": "none"}  # nobody waits for better
     flood = [_alike(n / 10, runs, "u1", ask) for n in range(2 * room)]
     flood += [_alike(n * runs / room, runs, "u1", ask) for n in range(1, room + 1)]
     user, at = rng.choice(("u2", "u3")), rng.uniform(3, 12)

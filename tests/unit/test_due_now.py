@@ -165,6 +165,15 @@ def test_a_gpu_that_two_of_a_users_jobs_share_counts_once() -> None:
     assert due.told(job, NOW).has == 3
 
 
+@pytest.mark.parametrize("owed_gpus", [2.0, 2.0 + 1e-12])
+def test_who_has_what_he_is_owed_has_it_to_the_last_digit_of_a_division_or_not(owed_gpus: float) -> None:
+    job, other = asks(4, "lab", user="u", submit=NOW - 900), asks(5, "new", user="v", submit=NOW - 10)
+    seen = snapshot(running(3, {SLOW: (0, 1)}, account="lab", user="u"), job, other, cluster=CLUSTER)
+    due = DueNow("gavel/x", gpus={("lab", "u"): owed_gpus, ("new", "v"): 1.0}).at(seen, NO_DEBTS)
+    places = due.places(compose("pal").order, ())
+    assert places[other.id] < places[job.id] and places[job.id].tier > places[other.id].tier
+
+
 def test_a_held_job_gathers_no_debt() -> None:
     """Held for a week, looked at each hour; then let go."""
     held = asks(1, "big", "easy", 2, submit=NOW - WEEK, why=Waits.HELD)

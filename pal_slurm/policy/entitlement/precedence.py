@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from pal_slurm.policy.seams import Order, Progress
 
 LEAST = 0.1  # of an equal part, and of the debt of one that is owed all its time: so much everybody is owed
+NEARLY = 1.0 - 1e-6  # of what he is owed: a division is exact to less than that
 MOST_ROWS = 4096  # jobs that are reckoned with, the first of each user; the others are owed the least
 SHORT, SERVED, NOT_NOW = 0.0, 1.0, 2.0  # whose user has less than he is owed; who has; who can't start
 
@@ -114,7 +115,7 @@ class DueNow:
         who = person(array)
         if self._wait <= {who}:
             return len(array.array_tasks)
-        return max(1, math.ceil((self.owed_gpus(who) - self._had[who]) / width(array)))
+        return max(1, math.ceil((NEARLY * self.owed_gpus(who) - self._had[who]) / width(array)))
 
     def _in_line(
         self, line: list[Job], order: Order, had: int, owed: float, now: float
@@ -129,7 +130,7 @@ class DueNow:
 
         ahead = had
         for number, job in enumerate(sorted(line, key=urgency)):
-            tier, level = (SERVED, ahead / owed) if ahead >= owed else (SHORT, number / owed)
+            tier, level = (SERVED, ahead / owed) if ahead >= NEARLY * owed else (SHORT, number / owed)
             yield job.id, Precedence(tier, level, 0.0 if number else -most)
             ahead += _gpus(job)
 
