@@ -101,7 +101,8 @@ class OddJobs:
         room = len(tasks)
         if job.array_id is not None and (most := self._limits.get(job.array_id)) is not None:
             room = max(0, most - self._tasks[job.array_id])
-        of_part = len(tasks) if self._walk.facts.due is None else self._walk.facts.due.tasks(job, entry.place.key[0])
+        due = self._walk.facts.due
+        of_part = len(tasks) if due is None else due.tasks(job, len(tasks), entry.place.key[0])
         for task in tasks[: min(room, of_part)]:
             if not self._starts(entry, task):
                 return

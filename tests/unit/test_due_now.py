@@ -157,6 +157,15 @@ def test_an_array_takes_its_users_part_and_leaves_the_rest_to_a_newcomer() -> No
     assert sum(d.action is Action.START for d in made) == 4  # nobody else waits
 
 
+@pytest.mark.parametrize("others", [0, 1])
+@pytest.mark.parametrize("facts", [{"shape": None}, {"hint": Hint("easy", off=True)}, {"reservation": "r"}])
+def test_a_job_that_slurm_has_to_place_is_let_go_in_its_turn(facts: dict[str, Any], others: int) -> None:
+    odd = asks(1, "lab", user="u", submit=NOW - 50, **facts)
+    rest = [asks(2, "lab", user="v", submit=NOW - 5)][:others]
+    due = owed("gavel/cost-slo", odd, *rest, fair=FairShares({"lab": 1.0}))
+    assert decided(due, odd, *rest)[1].action is Action.PLAIN
+
+
 def test_a_gpu_that_two_of_a_users_jobs_share_counts_once() -> None:
     pair = [running(n, {FAST: (0,)}, parts=((0,),), account="lab", partitions=("gpu",)) for n in (1, 2)]
     whole = running(3, {SLOW: (0, 1)}, account="lab", partitions=("gpu",))

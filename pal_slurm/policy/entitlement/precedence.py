@@ -105,16 +105,16 @@ class DueNow:
             found.update(self._in_line(line, order, had[who], max(self.owed_gpus(who), 1e-9), now))
         return found
 
-    def tasks(self, array: Job, tier: float) -> int:
-        """How many of its tasks may start in one plan: as many as its user's part has room for, while others wait.
+    def tasks(self, array: Job, many: int, tier: float) -> int:
+        """Of its `many` tasks so many may start in one plan: as its user's part has room for, while others wait.
 
         The rest comes in the next plan, behind those who are short then.
         """
         if tier != SHORT or self.seen is None:
-            return len(array.array_tasks)
+            return many
         who = person(array)
         if self._wait <= {who}:
-            return len(array.array_tasks)
+            return many
         return max(1, math.ceil((NEARLY * self.owed_gpus(who) - self._had[who]) / width(array)))
 
     def _in_line(
