@@ -107,7 +107,7 @@ def test_a_requeued_job_and_one_that_palctl_undoes_have_their_whole_gpu_back(
         assert running(shared)[job].shard
         shared.client("scontrol", "requeue", str(job))
         wait_for(lambda: "gres/shard" not in asked(shared, job, "TresPerNode"), "the pin is taken back", within=60)
-        assert any(i.outcome is Outcome.DONE for i in pald.intents(job, EditKind.UNPIN))
+        wait_for(lambda: any(i.outcome is Outcome.DONE for i in pald.intents(job, EditKind.UNPIN)), "pald knows it")
         wait_for(lambda: job in running(shared), "it runs again", within=200)
 
 
