@@ -118,7 +118,7 @@ def test_with_pald_its_database_and_slurmctld_gone_and_back_every_list_is_given_
         for job in (own, plain):
             wait_for(lambda job=job: "n1" in site.fields(job)["ExcNodeList"], f"job {job} is kept off")  # type: ignore[misc]
         assert "nothing to do" in pald.palctl("undo", "--all", "--if-dead", "30")
-        assert "slower nodes excluded: n[1-2]: done" in pald.palctl("why", str(own))
+        pald.wait_told("slower nodes excluded: n[1-2]: done", "why", str(own))
         pald.kill()
         for path in tmp_path.glob("pal.sqlite*"):
             path.unlink()

@@ -113,8 +113,8 @@ def test_a_job_moves_to_a_better_gpu_resumes_and_palctl_why_tells_the_story(
         wait_for(lambda: len(dead_times(log)) == 1, "it counts again")
         counted = [n for n, _, _ in steps(log)]
         assert counted == list(range(1, len(counted) + 1)), "it resumed at the saved step"
-        said = pald.palctl("why", str(job))
-        for words in ("requeued", "pinned to n5", "It got n5"):
+        said = pald.wait_told("It got n5", "why", str(job))
+        for words in ("requeued", "pinned to n5"):
             assert words in said, said
         fields = minicluster.fields(job)
         assert (fields["Restarts"], fields["Nice"]) == ("1", "0")
