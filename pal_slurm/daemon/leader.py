@@ -61,7 +61,7 @@ class Leader:
 
     def goes_on(self, fence: int) -> bool:
         """Still the leader, under this fence: a long row of edits prolongs its term while it lasts."""
-        if self.confirm() and self._valid_until - self.clock.monotonic() < self.ttl_s / 2:
+        if self.confirm() and self._valid_until - self.clock.monotonic() < self.ttl_s * 5 / 6:
             with contextlib.suppress(NotLeader):
                 self.hold()
         return self._term is not None and self._term.fence == fence and self.confirm()
