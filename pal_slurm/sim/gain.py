@@ -115,7 +115,7 @@ def estimate(
         packed_gpu_hours=blind,
         saved_jct=jct,
         most=max(0.0, 1.0 - _least_gpu_seconds(load, cluster, scores) / used),
-        verdict=_verdict(hours, blind, spreads, used / 3600),
+        verdict=_verdict(hours, blind, spreads, used / 3600, choice=_choice(load, cluster)),
         assumptions=(
             *_assumptions(rans, apps, scores, locality, replays, move_cost_s),
             *_of_models(load, cluster, apps),
@@ -172,11 +172,18 @@ def _spread(scores: ScoreTable, cluster: Cluster, c: int) -> Spread:
     )
 
 
-def _verdict(hours: Interval, blind: Interval, spreads: Sequence[Spread], used: float) -> str:
-    if not spreads:
+def _choice(load: Workload, cluster: Cluster) -> bool:
+    """Whether some job may have GPUs of another model than that on which it ran."""
+    return len(cluster.models) > 1 and any(not work.model for work in load.works)
+
+
+def _verdict(hours: Interval, blind: Interval, spreads: Sequence[Spread], used: float, *, choice: bool) -> str:
+    if not spreads and not choice:
         return "Nothing can be said: no GPU has a score. Profile the GPUs, or give --scores FILE."
-    wide = max(spreads, key=lambda spread: spread.high - spread.low)
-    spread = f"the spread is {100 * (wide.high - wide.low):.0f} % (class {wide.cls}, 90 % of the GPUs)"
+    spread = "no GPU has a score, so this is by the GPU models alone"
+    if spreads:
+        wide = max(spreads, key=lambda spread: spread.high - spread.low)
+        spread = f"the spread is {100 * (wide.high - wide.low):.0f} % (class {wide.cls}, 90 % of the GPUs)"
     if hours.mean - (hours.reach or 0.0) <= 0 or hours.mean < WORTH:
         return f"No gain: {spread}, and placement would save {round(100 * hours.mean, 1) + 0.0:.1f} % of the GPU hours."
     saved = (

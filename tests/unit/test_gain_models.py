@@ -118,10 +118,13 @@ def test_before_anything_is_installed_run_times_of_jobs_of_one_name_tell_what_mo
     shown = gain(unnamed(tmp_path / "sacct.txt"))
     assert any("Of those, 40 by run times" in line for line in shown["assumptions"])  # type: ignore[attr-defined]
     assert shown["saved_gpu_hours"]["mean"] > 0.2  # type: ignore[index]
+    assert "Placement would have saved" in str(shown["verdict"]) and "GPU models alone" in str(shown["verdict"])
     once = (tmp_path / "sacct.txt").read_text().splitlines()
     once = [line.replace("|train|", f"|train{i}|").replace("|prep|", f"|prep{i}|") for i, line in enumerate(once)]
     (tmp_path / "once.txt").write_text("\n".join(once) + "\n")
-    assert any("0 of 40 jobs run" in line for line in gain(tmp_path / "once.txt")["assumptions"])  # type: ignore[attr-defined]
+    blind = gain(tmp_path / "once.txt")
+    assert any("0 of 40 jobs run" in line for line in blind["assumptions"])  # type: ignore[attr-defined]
+    assert "Nothing can be said" in str(blind["verdict"])
 
 
 def test_a_pair_of_models_that_a_users_runs_do_not_tell_of_leaves_them_where_they_ran(tmp_path: Path) -> None:
