@@ -197,5 +197,5 @@ def test_a_job_moves_to_the_model_on_which_it_is_fast_and_why_says_so(mixed: Min
         arrived(pald, moves_on, log, 1)
         assert set(mixed.gpu_indices(moves_on)) <= H
         why = pald.palctl("why", str(moves_on))
-        assert "Pool gpu/v100: 0.4 s/step, rate 0.25 (told in pal.yaml); free" in why, why
+        assert "0.4 s/step" in why and "0.1 s/step" in why, why
         assert "it was to move from n" in why and "Reckoned: 0.4 to 0.1 s/step" in why, why

@@ -36,10 +36,17 @@ def test_one_with_two_jobs_does_not_wait_for_anothers_twelve(make_house: Make, p
 @pytest.mark.parametrize("objective", OBJECTIVES)
 def test_every_job_ends_whatever_it_is_owed(make_house: Make, objective: str) -> None:
     house = make_house(policy={"name": f"gavel/{objective}"})
-    asks = (("--gpus=1",), ("-N4", "--gpus-per-node=4"), ("--gpus=3",), ("-N2", "--gpus-per-node=2"))
+    asks = (
+        ("--gpus=1",),
+        ("-N4", "--gpus-per-node=4"),
+        ("--gpus=3",),
+        ("-N2", "--gpus-per-node=2"),
+        ("--gpus=2", "--exclusive"),
+        ("--gpus=1", "--comment=pal:off"),
+    )
     jobs = [
-        house.submit(*asks[i % 4], "-t", "10", runs=100.0 + 50 * (i % 3), user=f"u{i % 3}")
-        for i in range(16)
+        house.submit(*asks[i % 6], "-t", "10", runs=100.0 + 50 * (i % 3), user=f"u{i % 3}")
+        for i in range(18)
     ]  # fmt: skip
     house.live(1500)
     assert {house.state(job) for job in jobs} == {"COMPLETED"}
