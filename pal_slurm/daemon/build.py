@@ -268,7 +268,11 @@ def rules_of(config: Config, slurm: Slurm, setup: SchedulerSetup) -> Rules:
     caps = slurm.capabilities()
     exact = caps.exact_slots and (config.precision == "slots" or (config.precision == "auto" and caps.restore_untyped))
     return Rules(
-        setup.disable_job_shrink, exact, config.lease.margin_s, parts=not why_no_sharing(config, caps, setup, exact)
+        setup.disable_job_shrink,
+        exact,
+        config.lease.margin_s,
+        parts=not why_no_sharing(config, caps, setup, exact),
+        accounts=setup.accounts_hold,
     )
 
 

@@ -211,6 +211,7 @@ class Cycle:
         known = Circumstances(
             released=round.expected, rivals=watched(self.rivals, view.cluster), lapsed=ran_out,
             outside=outside(pending, self.config), refused=self._starts.refused(view), shares=self.rules.parts,
+            accounts=self.rules.accounts,
             of_limit=self.books.observer.of_limit, due=self.books.due(self.composition, round, self.clock.monotonic()),
         )  # fmt: skip
         memory = self.books.memory.of(round.fence, round.now)

@@ -1,7 +1,8 @@
 """Whether a job may have a part of a GPU. In: the job, where, the snapshot. Out: whose GPU it is; or No.
 
 A part that nobody else has is as good as the whole GPU: the job has it to itself until somebody comes. Beside another
-goes only who may: both said pal:share and still do, both are of one owner, and there are two at most.
+goes only who may: both said pal:share and still do, both are of one owner, and there are two at most. An owner is an
+account that Slurm holds users to; else a user.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ def check_part(
         raise No(Cause.GPU_TAKEN, f"another is about to share GPU {slot} of {node}")
     if len(there) > 1 or snapshot.cluster.parts_free[row, slot] != snapshot.cluster.parts[row, slot] - 1:
         raise No(Cause.NO_ROOM_BESIDE, f"on GPU {slot} of {node} there are two already")
-    _check_pair(job, there[0])
+    _check_pair(job, there[0], rules)
     return there[0]
 
 
@@ -43,9 +44,9 @@ def _has(job: Job, node: str, slot: int) -> bool:
     return any(name == node and slot in slots for name, slots in zip(job.nodes, job.holds, strict=False))
 
 
-def _check_pair(job: Job, other: Job) -> None:
+def _check_pair(job: Job, other: Job, rules: Rules) -> None:
     if not (other.shard and other.shares) or other.completing or other.suspended:
         raise No(Cause.NOT_ALIKE, f"job {other.id} does not share its GPU")
-    owners = [(who.account, "") if who.account else ("", who.user) for who in (job, other)]
+    owners = [(who.account, "" if rules.accounts and who.account else who.user) for who in (job, other)]
     if owners[0] != owners[1]:
         raise No(Cause.NOT_ALIKE, f"job {other.id} is of another owner")

@@ -43,6 +43,7 @@ class Rules:
     margin_s: float = 3.0  # a lease that ends within this time may start the job before our edit arrives
     moves: MoveRules | None = None  # None: nobody is moved
     parts: bool = False  # two jobs may have one GPU: the site wants it, and this release can be asked for parts
+    accounts: bool = True  # nobody can name one that is not his
 
 
 class Cause(StrEnum):

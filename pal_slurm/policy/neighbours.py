@@ -3,7 +3,7 @@
 The first of a pair must itself have started as a part of its GPU, so whoever may share, and of whom a pair is known
 that gains, starts as one; until somebody comes it has the GPU to itself. Who waits for want of a GPU is then put beside
 one that runs: of the same owner, on the host that gains most, by the equation with the factors of the pair. Nobody else
-waits longer for it: while a job of another owner that could have the host's GPU is ahead, nobody is put there, for the
+waits longer for it: while a job of another user that could have the host's GPU is ahead, nobody is put there, for the
 host becomes slower; and no reservation on that node is moved.
 """
 
@@ -31,6 +31,7 @@ from pal_slurm.model import (
     step_time,
 )
 from pal_slurm.policy.easy import limit
+from pal_slurm.policy.entitlement.debts import Person, person
 from pal_slurm.policy.needs import Area
 from pal_slurm.policy.pools.claims import relative_rates
 from pal_slurm.policy.pools.pairing import GAIN, Sharer, gain, owner_of
@@ -106,7 +107,11 @@ class Neighbours:
         """Nobody is parted once it runs, so all count as such that can't be moved: what is only guessed is no pair."""
         rates = relative_rates(app, self._cluster.models)
         kind = kind or JobKind(job.hint.app or "", 1)
-        return Sharer(job.id, kind, owner_of(job), rates, movable=False, pool=model)
+        return Sharer(job.id, kind, self._owner(job), rates, movable=False, pool=model)
+
+    def _owner(self, job: Job) -> str:
+        """What anybody may call his account makes him nobody's fellow."""
+        return owner_of(job) if self._walk.facts.accounts else f"{owner_of(job)} u:{job.user}"
 
     def _app(self, name: str | None, user: str) -> App:
         return self._planner.knowledge.apps.get(name, user)
@@ -115,13 +120,13 @@ class Neighbours:
         """After all others: who waits for want of a GPU."""
         hosts: dict[str, list[Host]] = {}
         for host in self._hosts():
-            hosts.setdefault(owner_of(host.job), []).append(host)
+            hosts.setdefault(self._owner(host.job), []).append(host)
         if self._walk.closed or not hosts:
             return
         vain: set[tuple[object, ...]] = set()  # for equals of one for whom there was no host there is none either
         for guest in sorted(self._planner.queue.waiting.values(), key=lambda entry: entry.place.key):
             job = guest.place.job
-            open_ = hosts.get(owner_of(job))
+            open_ = hosts.get(self._owner(job))
             if not open_ or guest.turn is not Turn.PLACE or not self._may_share(job):
                 continue
             kind = (job.user, job.account, guest.app.name, job.hint.app, self._walk.floor.needs.of(job), limit(job))
@@ -217,23 +222,23 @@ class Neighbours:
         return any(name in r.nodes and (r.start < end or r.cleared is not None) for r in others)
 
     def _somebody_ahead(self, guest: Waiting, row: int) -> bool:
-        """A job of another owner that could have a GPU of that node, and would have had it sooner."""
-        mine, there = owner_of(guest.place.job), self._cluster.partitions
+        """A job of another that could have a GPU of that node, and would have had it sooner."""
+        mine, there = person(guest.place.job), self._cluster.partitions
         return any(
-            key < guest.place.key and owner != mine
+            key < guest.place.key and who != mine
             and (not names or any(there[name][row] for name in names if name in there))
-            for (owner, names), key in self._heads.items()
+            for (who, names), key in self._heads.items()
         )  # fmt: skip
 
     @cached_property
-    def _heads(self) -> dict[tuple[str, tuple[str, ...]], Key]:
-        """The first GPU job of each owner, in each partition, that competes and does not start in this plan."""
-        heads: dict[tuple[str, tuple[str, ...]], Key] = {}
+    def _heads(self) -> dict[tuple[Person, tuple[str, ...]], Key]:
+        """The first GPU job of each user, in each partition, that competes and does not start in this plan."""
+        heads: dict[tuple[Person, tuple[str, ...]], Key] = {}
         for entry in self._planner.queue.waiting.values():
             job, told = entry.place.job, self._walk.told.get(entry.place.job.id, ())
             starts = told and all(d.action in (Action.START, Action.PLAIN) for d in told)
             if job.gpu_job and not starts and entry.turn in (Turn.PLACE, Turn.PLAIN, Turn.THEIRS):
-                who = (owner_of(job), job.partitions)
+                who = (person(job), job.partitions)
                 heads[who] = min(heads.get(who, entry.place.key), entry.place.key)
         return heads
 

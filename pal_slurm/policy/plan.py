@@ -47,6 +47,7 @@ class Circumstances:
     alone: bool = False  # no Slurm beside us that starts jobs otherwise than they are asked for: the bare simulator
     due: DueNow | None = None  # what each job is owed, where an entitlement counts
     shares: bool = False  # two jobs may have one GPU
+    accounts: bool = True  # nobody can name one that is not his
 
     def ordered(self, composition: Composition) -> Composition:
         """Who is owed most comes first; the order says who does among equals."""

@@ -37,6 +37,7 @@ class SchedulerSetup:
     scheduler_parameters: str
     plugins: str  # JobSubmitPlugins
     task_prolog: str = ""  # TaskProlog
+    accounts_hold: bool = False  # nobody can name an account that is not his; else it is what its user typed
 
 
 @dataclass(frozen=True, slots=True)

@@ -90,6 +90,21 @@ def test_settings_and_passes_are_read(release: str) -> None:
     assert passes.started <= passes.told < passes.started + 86_400
 
 
+@pytest.mark.parametrize(
+    ("told", "hold"),
+    [
+        ("none", False),
+        ("", False),
+        ("nojobs,nosteps", False),
+        ("associations", True),
+        ("associations,limits,qos", True),
+    ],
+)
+def test_accounts_are_users_own_words_where_slurm_enforces_no_associations(told: str, hold: bool) -> None:
+    assert to_setup({"AccountingStorageEnforce": told}).accounts_hold is hold
+    assert not to_setup({}).accounts_hold
+
+
 def test_devices_of_a_running_job_are_read_node_by_node(release: str) -> None:
     (row, *_) = (row for row in rows(text(release, "queue"), layout_of(release)) if row.get("JobId") == "1")
     record = to_record(row)

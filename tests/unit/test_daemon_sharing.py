@@ -185,6 +185,37 @@ def test_nobody_is_put_beside_another_while_a_job_of_another_owner_is_ahead(shar
     assert house.state(behind) == "RUNNING" and house.where(behind) in [house.where(job) for job in first]
 
 
+def test_a_job_of_the_same_account_and_another_user_that_is_ahead_waits_no_longer(
+    sharing: Callable[..., House],
+) -> None:
+    """The first of those ahead has a reservation on one node only; on the other the GPUs would be kept for hours."""
+    house = sharing(count=2, knowledge=replace(KNOWN, scores=scores(A=[[1.0] * 4] * 2)))
+    plain = ("--gres=gpu:1", "--mem=1000")
+    first = [house.submit(*ONE, SHARES, runs=3000, user="ann") for _ in range(8)]
+    ahead = [house.submit(*plain, "--time=60", runs=3000, user="bob") for _ in range(8)]
+    behind = [house.submit(*plain, "--time=600", SHARES, runs=30_000, user="ann") for _ in range(8)]
+    for job in (*first, *ahead, *behind):
+        house.user_edits(job, account="lab")
+    house.live(60)
+    assert {house.state(job) for job in first} == {"RUNNING"} and {house.state(job) for job in behind} == {"PENDING"}
+    house.live(3000)
+    assert {house.state(job) for job in ahead} == {"RUNNING"}
+
+
+@pytest.mark.parametrize("hold", [True, False])
+def test_one_account_makes_two_users_fellows_only_where_slurm_holds_users_to_theirs(
+    sharing: Callable[..., House], hold: bool
+) -> None:
+    """Without AccountingStorageEnforce an account is what its user typed."""
+    house = sharing(setup=replace(SETUP, accounts_hold=hold))
+    first = [house.submit(*ONE, SHARES, runs=3000, user="ann") for _ in range(4)]
+    second = house.submit(*ONE, SHARES, user="eve")
+    for job in (*first, second):
+        house.user_edits(job, account="lab")
+    house.live(30)
+    assert house.state(second) == ("RUNNING" if hold else "PENDING")
+
+
 def test_a_gpu_is_not_given_back_later_than_a_job_of_its_owner_counts_on_that_is_ahead(
     sharing: Callable[..., House],
 ) -> None:

@@ -96,6 +96,15 @@ def test_beside_whom_nobody_is_put(changes: dict[str, Any]) -> None:
     assert cause(GUEST, replace(HOST, **changes)) is Cause.NOT_ALIKE
 
 
+def test_an_account_counts_where_slurm_holds_users_to_theirs() -> None:
+    guest, host = (replace(job, account="lab", user=user) for job, user in ((GUEST, "ann"), (HOST, "bob")))
+    assert cause(guest, host) is None
+    typed = replace(RULES, accounts=False)
+    assert cause(guest, host, rules=typed) is Cause.NOT_ALIKE
+    assert cause(guest, replace(host, user="ann"), rules=typed) is None
+    assert cause(guest, replace(host, user="ann", account=""), rules=typed) is Cause.NOT_ALIKE
+
+
 def test_there_are_two_at_most_whatever_slurm_would_give() -> None:
     third = replace(HOST, id=3)
     three = np.full((2, 4), 3)

@@ -44,7 +44,9 @@ class SimSlurm:
     def setup(self) -> SchedulerSetup:
         said = self.controller.setup
         shrink = "disable_job_shrink" in said.parameters.split(",")
-        return SchedulerSetup(said.cluster, shrink, True, said.parameters, said.plugins, said.task_prolog)
+        return SchedulerSetup(
+            said.cluster, shrink, True, said.parameters, said.plugins, said.task_prolog, said.accounts_hold
+        )
 
     def snapshot(self) -> Snapshot:
         c = self.controller

@@ -17,6 +17,7 @@ from pal_slurm.slurm.topology import Switch, Topology, topology_of
 from pal_slurm.words import digits
 
 _QUESTION = re.compile(r"REQUEST_\w*INFO\w*\s.*total_time:([0-9]+)")
+ASSOCIATED = frozenset({"associations", "limits", "qos", "safe", "wckeys", "all"})  # each of them means the first
 QUESTIONS = ("show node", "show partition", "show reservation", "show topology")
 
 
@@ -138,6 +139,7 @@ def to_setup(settings: dict[str, str]) -> SchedulerSetup:
         scheduler_parameters=parameters,
         plugins=_text(settings.get("JobSubmitPlugins")),
         task_prolog=_text(settings.get("TaskProlog")),
+        accounts_hold=not ASSOCIATED.isdisjoint(settings.get("AccountingStorageEnforce", "").lower().split(",")),
     )
 
 

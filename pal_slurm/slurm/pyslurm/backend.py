@@ -81,22 +81,23 @@ class PyslurmSlurm:
         return capabilities_of(self._told().release)
 
     def setup(self) -> SchedulerSetup:
-        told = self._told()
+        told, untold = self._told(), self._untold()
         return SchedulerSetup(
             cluster_name=told.cluster,
             disable_job_shrink="disable_job_shrink" in told.scheduler,
             accrue_always=told.priority_type == "priority/basic" or "ACCRUE_ALWAYS" in told.priority_flags,
             scheduler_parameters=",".join(told.scheduler),
             plugins=told.plugins,
-            task_prolog=self._task_prolog(),
+            task_prolog=untold.task_prolog if untold else "",
+            accounts_hold=untold is not None and untold.accounts_hold,
         )
 
-    def _task_prolog(self) -> str:
-        """Which pyslurm does not tell; none where no command answers."""
+    def _untold(self) -> SchedulerSetup | None:
+        """What pyslurm does not tell; nothing where no command answers."""
         try:
-            return to_setup(read_config(self._commands.read("scontrol", ("show", "config")))).task_prolog
+            return to_setup(read_config(self._commands.read("scontrol", ("show", "config"))))
         except SlurmUnavailable:
-            return ""
+            return None
 
     def snapshot(self) -> Snapshot:
         machine: list[Machine] = []
