@@ -151,8 +151,7 @@ class Cycle:
     def _look(self, report: CycleReport, fence: int) -> Round:
         if self.last_rpc_us is None:  # what a snapshot costs is to be known from the first one on
             self.last_rpc_us = self.slurm.passes().rpc_time_us
-        begun = self.clock.monotonic()
-        snapshot = self.slurm.snapshot()
+        begun, snapshot = self.clock.monotonic(), self.slurm.snapshot()
         report.read_s = self.clock.monotonic() - begun
         passes = self._passes(report.read_s)
         snapshot = by_slurms_clock(snapshot, passes, self.clock.monotonic() - begun, report)
@@ -202,15 +201,13 @@ class Cycle:
 
     def _plan(self, round: Round) -> Known:
         """Decisions about those that are not undone just now."""
-        undone = {wish.edit.job for wish in round.undos} | self.movers.in_hand()
-        pending = tuple(job for job in round.snapshot.pending if job.id not in undone)
-        round.view = view = self.movers.kept(replace(round.snapshot, pending=pending))
+        round.view = view = self.movers.kept(round.without(self.movers.in_hand()))
         passing = Known(view, round.knowledge, self.composition, self.config)
         ran_out = passing.worth_leasing(lapsed(view, self.entries, self.books.ledger))
         self.rivals.take_in(view, ran_out)
         known = Circumstances(
             released=round.expected, rivals=watched(self.rivals, view.cluster), lapsed=ran_out,
-            outside=outside(pending, self.config), refused=self._starts.refused(view), shares=self.rules.parts,
+            outside=outside(view.pending, self.config), refused=self._starts.refused(view), shares=self.rules.parts,
             accounts=self.rules.accounts,
             of_limit=self.books.observer.of_limit, due=self.books.due(self.composition, round, self.clock.monotonic()),
         )  # fmt: skip

@@ -6,7 +6,7 @@ is judged here by what Slurm shows now, never by what we believe we did (P3, P4)
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -179,13 +179,20 @@ def orphans(jobs: Iterable[Job], watched: frozenset[int], now: float) -> Iterato
 
 def expected(transitions: Iterable[Transition]) -> dict[int, Placement]:
     """What pinned jobs that have not started yet will take: the plan must count it as gone."""
-    taken: dict[int, Placement] = {}
+    return dict(_pinned(transitions, (Fate.WAITING, Fate.STANDS)))
+
+
+def given_up(transitions: Iterable[Transition]) -> Iterator[Placement]:
+    """Of pins that are taken back now: the next plan has these jobs again, and nobody behind them is to come first."""
+    return (where for _, where in _pinned(transitions, (Fate.UNDO,)))
+
+
+def _pinned(transitions: Iterable[Transition], fates: Collection[Fate]) -> Iterator[tuple[int, Placement]]:
     for t in transitions:
-        if t.fate in (Fate.WAITING, Fate.STANDS) and t.job is not None and t.intent.edit.kind is EditKind.PIN:
+        if t.fate in fates and t.job is not None and t.intent.edit.kind is EditKind.PIN:
             decision = t.intent.decision
             if decision is not None and decision.placement is not None:
-                taken[t.job.id] = decision.placement
-    return taken
+                yield t.job.id, decision.placement
 
 
 OUTCOME_OF = {

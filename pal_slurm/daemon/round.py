@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection
+from dataclasses import dataclass, field, replace
 
 from pal_slurm.daemon.outcome import CycleReport
-from pal_slurm.daemon.reconcile import Transition, expected
+from pal_slurm.daemon.reconcile import Transition, expected, given_up
 from pal_slurm.model import Decision, Edit, EditResult, JobRef, Knowledge, Move, Outcome, Placement, Snapshot
 from pal_slurm.policy.entitlement.precedence import DueNow
 from pal_slurm.slurm.port import Passes
@@ -57,6 +58,12 @@ class Round:
     @property
     def expected(self) -> dict[int, Placement]:
         return expected(self.fates)
+
+    def without(self, movers: Collection[int]) -> Snapshot:
+        """Those that are undone just now are not decided about; what they give up stays theirs until they are."""
+        away = {wish.edit.job for wish in self.undos}.union(movers)
+        pending = tuple(job for job in self.snapshot.pending if job.id not in away)
+        return replace(self.snapshot, pending=pending).keeping(given_up(self.fates))
 
     @property
     def coming(self) -> dict[int, Placement]:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
 
 from pal_slurm.model.app import Apps
 from pal_slurm.model.cluster import Cluster
 from pal_slurm.model.job import Job
+from pal_slurm.model.placement import Placement
 from pal_slurm.model.pools import NO_RULES, PoolRules
 from pal_slurm.model.scores import ScoreTable
 from pal_slurm.model.sharing import NOBODY_SHARES, PairsByUser
@@ -45,6 +49,15 @@ class Snapshot:
     reservations: tuple[Reservation, ...] = ()
     dropped_hints: int = 0  # jobs whose hostile or broken comment cost them their hint
     unread: tuple[str, ...] = ()  # records that could not be understood, one sentence each
+
+    def keeping(self, places: Iterable[Placement]) -> Snapshot:
+        """The same, where the GPUs of these are not free."""
+        free, kept = np.array(self.cluster.gpu_free), list(places)
+        for where in kept:
+            for node, slots in zip(where.nodes, where.gpus, strict=True):
+                if node in self.cluster.node_index:
+                    free[self.cluster.node_index[node], list(slots)] = False
+        return replace(self, cluster=replace(self.cluster, gpu_free=free)) if kept else self
 
 
 @dataclass(frozen=True, slots=True)

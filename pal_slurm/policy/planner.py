@@ -278,13 +278,7 @@ class Planner:
         """What a plan counts as taken only for itself is free again after it."""
         if self.facts.alone or self.once:
             return
-        floor, back = self.floor.saved(), self.horizon.saved()
-
-        def restore() -> None:
-            floor()
-            back()
-
-        self._restore.append(restore)
+        self._restore += [self.horizon.saved(), self.floor.saved()]
 
 
 def plan(

@@ -166,6 +166,23 @@ class TestP4WhatTurnsOutBadIsUndone:
         assert house.controller.main_passes >= main + 2
         assert house.job(job).record.required_nodes == "" and house.state(thief) == "RUNNING"
 
+    def test_whose_pin_is_taken_back_has_what_is_free_before_those_behind_it(self, house: House) -> None:
+        fill(house, runs=1e6)
+        house.controller.cancel(1)
+        job = house.submit(WAITS)
+        house.lua_alive = False
+        house.pald.cycle()
+        thief = house.submit(WAITS, "-w", "n1", runs=1e6)
+        house.job(thief).record.priority = 2**32 - 2
+        house.alone(12)
+        house.lua_alive = True
+        behind = house.submit(WAITS)
+        house.controller.cancel(thief)
+        house.pald.cycle()
+        assert house.intents(job, EditKind.UNPIN) and not house.pins(behind)
+        house.live(30)
+        assert (house.state(job), house.state(behind)) == ("RUNNING", "PENDING")
+
     def test_no_pin_is_sent_that_asks_for_what_is_taken(self, house: House) -> None:
         """Every pin, at its moment, names slots that nobody holds."""
         taken: list[str] = []

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import numpy as np
-
 from pal_slurm.config import Config
 from pal_slurm.config.moves import MovesSection
 from pal_slurm.daemon.beside.resuming import Resuming
@@ -237,15 +235,7 @@ class Movers:
     def kept(self, view: Snapshot) -> Snapshot:
         """The same, where targets of movers that don't wait yet are not free."""
         waiting = {job.id for job in view.pending}
-        targets = [where for job, where in self.promised().items() if job not in waiting]
-        if not targets:
-            return view
-        free = np.array(view.cluster.gpu_free)
-        for where in targets:
-            for node, slots in zip(where.nodes, where.gpus, strict=True):
-                if node in view.cluster.node_index:
-                    free[view.cluster.node_index[node], list(slots)] = False
-        return replace(view, cluster=replace(view.cluster, gpu_free=free))
+        return view.keeping(where for job, where in self.promised().items() if job not in waiting)
 
     # what begins
 
