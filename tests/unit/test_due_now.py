@@ -231,6 +231,35 @@ def test_what_a_user_let_pass_by_itself_costs_his_large_job_nothing() -> None:
         assert debts.after(snapshot(large, cluster=CLUSTER, now=NOW + 5)).in_line_since(large) == since  # it ended
 
 
+def test_a_flood_is_as_old_as_its_last_start_also_where_small_jobs_of_its_user_start_in_between() -> None:
+    flood: dict[str, Any] = {"submit": NOW - WEEK, "account": "big"}
+    waits = asks(1, "big", "easy", 4, submit=NOW - WEEK)
+    of_flood = running(2, {SLOW: (0, 1)}, start=NOW - 90, **flood)
+    small = [running(n, {FAST: (0,)}, start=NOW - 90 + n, submit=NOW - 200 + n, account="big") for n in (3, 4)]
+    debts = NO_DEBTS
+    for seen in ((of_flood,), (of_flood, small[0]), (small[0],), (*small,), ()):
+        debts = debts.after(snapshot(waits, *seen, cluster=CLUSTER))
+        assert debts.in_line_since(waits) == NOW - 90
+    assert NO_DEBTS.after(snapshot(waits, *small, of_flood, cluster=CLUSTER)).in_line_since(waits) == NOW - 90
+    again = memory_of(json.loads(json.dumps(Memory(debts=debts).plain())))
+    assert again.debts.in_line_since(waits) == NOW - 90
+
+
+def test_an_old_job_that_can_not_start_lends_its_age_to_none_that_is_claimed() -> None:
+    """pal:by puts the one of yesterday before it, and no further."""
+    whale = asks(1, "lab", "easy", 4, user="one", submit=NOW - WEEK)
+    claimed = asks(2, "lab", "easy", user="one", submit=NOW - 10)
+    other = asks(3, "lab", "easy", user="two", submit=NOW - 3600)
+    rates = {job.key: 0.5 for job in (whale, claimed, other)}
+    due = DueNow(
+        "gavel/cost-slo", rates=rates, gpus={("lab", "one"): 2.0, ("lab", "two"): 2.0}, claims={claimed.key: 1e9}
+    )
+    places = due.at(snapshot(whale, claimed, other, cluster=CLUSTER), NO_DEBTS).places(compose("pal").order, ())
+    assert places[other.id] < places[claimed.id] < places[whale.id]
+    unclaimed = replace(due, claims={}).at(snapshot(whale, claimed, other, cluster=CLUSTER), NO_DEBTS)
+    assert unclaimed.places(compose("pal").order, ())[whale.id] < places[other.id]
+
+
 def test_debts_outlive_pald_and_what_is_no_debt_is_none() -> None:
     held = asks(1, "big", submit=NOW - 500, why=Waits.HELD)
     ran = running(2, {SLOW: (0,)}, start=NOW - 10, account="big")

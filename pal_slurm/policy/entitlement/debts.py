@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from pal_slurm.model import Job, JobRef, Snapshot
@@ -18,7 +18,7 @@ Person = tuple[str, str]  # an account, and a user in it
 
 
 class Served(NamedTuple):
-    """The job of a person that was started last."""
+    """A job of a person that was started."""
 
     at: float
     since: float  # it had waited since then
@@ -39,7 +39,7 @@ class Debts:
 
     waited: Mapping[JobRef, float] = field(default_factory=dict)  # of those that can't start now: seconds before
     since: Mapping[JobRef, float] = field(default_factory=dict)  # of those that could not once: as if they came then
-    served: Mapping[Person, Served] = field(default_factory=dict)
+    served: Mapping[Person, tuple[Served, ...]] = field(default_factory=dict)  # the last in turn, and the last of all
     at: float = field(default=-math.inf, compare=False)  # of the last plan
 
     def after(self, seen: Snapshot) -> Debts:
@@ -57,7 +57,8 @@ class Debts:
                 since[job.key] = now - before
             elif (later := next((self.since[key] for key in _keys(job) if key in self.since), None)) is not None:
                 since[job.key] = later
-        return Debts(waited, since, self._served(seen), now)
+        made = Debts(waited, since, at=now)
+        return replace(made, served=self._served(seen, made._oldest(seen)))
 
     def _so_far(self, job: Job, now: float) -> float:
         """Of one that can't start for the first time; of one that we never saw before nobody knows since when."""
@@ -70,13 +71,13 @@ class Debts:
 
     def in_line_since(self, job: Job) -> float:
         """Since when it is the next of its user's; what that user started before out of its turn does not count."""
-        since, last = self.waits_since(job), self.served.get(person(job))
-        return since if last is None or last.since > since else max(since, last.at)
+        since = self.waits_since(job)
+        return max((since, *(one.at for one in self.served.get(person(job), ()) if one.since <= since)))
 
     def as_of(self, now: float) -> Debts:
         """Without what a clock that was ahead has written."""
         since = {key: at for key, at in self.since.items() if at <= now}
-        served = {who: last for who, last in self.served.items() if last.at <= now}
+        served = {who: tuple(one for one in some if one.at <= now) for who, some in self.served.items()}
         return Debts(self.waited, since, served, min(self.at, now))
 
     def plain(self) -> dict[str, object]:
@@ -85,19 +86,33 @@ class Debts:
             "at": self.at if math.isfinite(self.at) else 0.0,
             "waited": [[*key[:2], seconds] for key, seconds in self.waited.items()],
             "since": [[*key[:2], at] for key, at in self.since.items()],
-            "served": [[*who, *last] for who, last in self.served.items()],
+            "served": [[*who, *one] for who, some in self.served.items() for one in some],
         }
 
-    def _served(self, seen: Snapshot) -> dict[Person, Served]:
+    def _oldest(self, seen: Snapshot) -> dict[Person, float]:
+        """Since when the first of each person's jobs waits."""
+        found: dict[Person, float] = {}
+        for job in seen.pending:
+            if job.gpu_job and job.key not in self.waited:
+                found[person(job)] = min(found.get(person(job), math.inf), self.waits_since(job))
+        return found
+
+    def _served(self, seen: Snapshot, oldest: Mapping[Person, float]) -> dict[Person, tuple[Served, ...]]:
         """Whoever neither waits nor runs is forgotten."""
         here = {person(job) for job in (*seen.pending, *seen.running) if job.gpu_job}
-        served = {who: last for who, last in self.served.items() if who in here}
+        served = {who: some for who, some in self.served.items() if who in here}
+        known = {who: max(one.at for one in some) for who, some in served.items() if some}
         for job in seen.running:
-            if job.gpu_job and job.start is not None:
-                last = served.get(person(job))
-                if last is None or job.start > last.at:
-                    served[person(job)] = Served(float(job.start), self.waits_since(job))
+            who = person(job)
+            if job.gpu_job and job.start is not None and job.start > known.get(who, -math.inf):
+                some = (*served.get(who, ()), Served(float(job.start), self.waits_since(job)))
+                in_turn = [one for one in some if one.since <= oldest.get(who, math.inf)]
+                served[who] = tuple(dict.fromkeys(max(starts, key=_latest) for starts in (in_turn, some) if starts))
         return served
+
+
+def _latest(one: Served) -> tuple[float, float]:
+    return one.at, -one.since
 
 
 NO_DEBTS = Debts()
@@ -105,11 +120,11 @@ NO_DEBTS = Debts()
 
 def debts_of(plain: Mapping[str, Any]) -> Debts:
     """What `plain` made; an error where it is something else."""
-    served = {}
+    served: dict[Person, tuple[Served, ...]] = {}
     for account, user, at, since in plain["served"]:
         if not isinstance(account, str) or not isinstance(user, str):
             raise TypeError("a person is an account and a user")
-        served[account, user] = Served(_number(at), _number(since))
+        served[account, user] = (*served.get((account, user), ()), Served(_number(at), _number(since)))
     waited, since_ = (
         {JobRef(int(_number(job)), int(_number(submit))): _number(value) for job, submit, value in plain[what]}
         for what in ("waited", "since")

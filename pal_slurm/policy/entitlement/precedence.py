@@ -120,9 +120,8 @@ class DueNow:
     def _in_line(
         self, line: list[Job], order: Order, had: int, owed: float, now: float
     ) -> Iterator[tuple[int, Precedence]]:
-        """One user's. What he claims for some of them says which comes first of his own, and nothing more."""
+        """One user's. What he claims for some says which comes first of his own, and nothing more: by its own debt."""
         debts = {job.id: self.owed_s(job, now) for job in line}
-        most = max(debts.values())
 
         def urgency(job: Job) -> tuple[float, ...]:
             rate = max(LEAST, self.rates.get(job.key, 0.0))
@@ -131,7 +130,7 @@ class DueNow:
         ahead = had
         for number, job in enumerate(sorted(line, key=urgency)):
             tier, level = (SERVED, ahead / owed) if ahead >= NEARLY * owed else (SHORT, number / owed)
-            yield job.id, Precedence(tier, level, 0.0 if number else -most)
+            yield job.id, Precedence(tier, level, 0.0 if number else -debts[job.id])
             ahead += _gpus(job)
 
 
