@@ -86,8 +86,12 @@ def test_who_goes_by_weights_of_accounts_is_told_where_nobody_tells_them(tree: T
     tree.answer("sacctmgr", "", 1, "Unable to contact slurm database daemon")
     assert notes() == []  # nobody is owed anything
     tree.change("etc/pal-slurm/pal.yaml", "actuator: pin\n", f"actuator: pin\npolicy: {policy}\n")
-    [said] = notes()
-    assert "slurmdbd does not tell the weights" in said and "Unable to contact slurm database daemon" in said
+    [said, silent] = notes()
+    assert "anybody may name any account" in said
+    assert "slurmdbd does not tell the weights" in silent and "Unable to contact slurm database daemon" in silent
+    slurmdbd = "AccountingStorageType=accounting_storage/slurmdbd\n"
+    tree.change("etc/slurm/slurm.conf", slurmdbd, f"{slurmdbd}AccountingStorageEnforce=Limits,safe\n")
+    assert notes() == [silent]
     tree.change("etc/slurm/slurm.conf", "accounting_storage/slurmdbd", "accounting_storage/none")
     [said] = notes()
     assert "without slurmdbd all count the same" in said

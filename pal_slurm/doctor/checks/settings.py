@@ -8,6 +8,7 @@ from pathlib import Path
 from pal_slurm.config import sample
 from pal_slurm.doctor.advice import Advice, mend, note, ok
 from pal_slurm.doctor.site import Site
+from pal_slurm.slurm.commands.cluster import ASSOCIATED
 
 STEP = 70
 TITLE = "pal.yaml"
@@ -44,7 +45,11 @@ def _weights(site: Site) -> Iterator[Advice]:
     if conf.value("AccountingStorageType").lower() != SLURMDBD:
         yield note("policy.entitlement goes by the weights of accounts: without slurmdbd all count the same",
                    f"AccountingStorageType={SLURMDBD}", conf.file)  # fmt: skip
-    elif site.running:
+        return
+    if ASSOCIATED.isdisjoint(word.lower() for word in conf.words("AccountingStorageEnforce")):
+        yield note("anybody may name any account, and policy.entitlement owes each a part: who names many has more",
+                   "AccountingStorageEnforce=associations", conf.file)  # fmt: skip
+    if site.running:
         _, silence = site.answer("sacctmgr", ["show", "assoc", "format=account,parentname,share", "-P", "-n"])
         if silence:
             yield note(f"slurmdbd does not tell the weights of accounts, by which policy.entitlement goes: {silence}",
