@@ -125,7 +125,7 @@ def judge_pin(intent: Intent, pin: Pin, job: Job, view: View) -> Transition:
         return Transition(intent, Fate.UNDO, job, "a pin that was cut short")
     if not stands:
         return Transition(intent, Fate.THEIRS, job, f"its node list is now {job.required_nodes or 'empty'}")
-    if said := _user_says(pin, job, view.now):
+    if said := _user_says(intent, pin, job, view):
         return Transition(intent, Fate.UNDO, job, said)
     back = Fate.SURRENDER if view.undos.get(job.key, 0) + 1 >= MOST_UNDOS else Fate.UNDO
     if job.why in NOT_OURS:
@@ -140,11 +140,17 @@ def judge_pin(intent: Intent, pin: Pin, job: Job, view: View) -> Transition:
     return Transition(intent, Fate.WAITING, job)
 
 
-def _user_says(pin: Pin, job: Job, now: float) -> str:
+def _user_says(intent: Intent, pin: Pin, job: Job, view: View) -> str:
     """What somebody has said since, and the pin does not fit any more."""
-    if job.own_begin(now) is not None:
+    if job.own_begin(view.now) is not None:
         return "somebody gave it a later begin time"
-    return "its user took pal:share back" if pin.shard and not job.shares else ""
+    if pin.shard and not job.shares:
+        return "its user took pal:share back"
+    together = intent.decision.together if intent.decision is not None else None
+    host = view.jobs.get(together.job) if together is not None else None
+    if host is not None and not host.pending and not host.shares:
+        return f"job {host.id}, which has that GPU, does not say pal:share any more"
+    return ""
 
 
 def _had_its_passes(intent: Intent, job: Job, view: View) -> bool:

@@ -261,6 +261,21 @@ def test_who_takes_pal_share_back_before_the_start_gets_a_whole_gpu(sharing: Cal
     assert house.state(job) == "RUNNING" and asked(house, job).startswith("gres/gpu")
 
 
+def test_nobody_comes_any_more_to_one_who_takes_pal_share_back(sharing: Callable[..., House]) -> None:
+    house = sharing()
+    first = full(house)
+    second = house.submit(*ONE, SHARES)
+    house.pald.cycle()
+    (why,) = house.pald.pald.cycle.books.decisions.of_job(second)
+    assert why.decision.together is not None and asked(house, second).startswith("gres/shard:g")
+    for job in first:
+        house.user_edits(job, comment="app:sweep")
+    house.pald.cycle()
+    assert asked(house, second) == "gres/gpu:1"
+    house.live(60)
+    assert house.state(second) == "PENDING"
+
+
 def test_who_says_pal_share_only_after_the_submission_has_a_whole_gpu(sharing: Callable[..., House]) -> None:
     house = sharing()
     job = house.submit(*ONE, "--comment=app:sweep")
