@@ -55,6 +55,7 @@ class View:
     passes: Passes
     now: float
     undos: Mapping[JobRef, int]  # by the job's own key: how often its pin was taken back before
+    parts: bool = True  # two jobs may have one GPU
 
 
 def judge(intent: Intent, view: View) -> Transition:
@@ -146,6 +147,8 @@ def _user_says(intent: Intent, pin: Pin, job: Job, view: View) -> str:
         return "somebody gave it a later begin time"
     if pin.shard and not job.shares:
         return "its user took pal:share back"
+    if pin.shard and not view.parts:
+        return "no two jobs get one GPU any more"
     together = intent.decision.together if intent.decision is not None else None
     host = view.jobs.get(together.job) if together is not None else None
     if host is not None and not host.pending and not host.shares:

@@ -25,6 +25,7 @@ from pal_slurm.model import (
 )
 from pal_slurm.report.jobs import job_rows
 from pal_slurm.report.why import sentences
+from pal_slurm.sim.daemon import settings
 from pal_slurm.store import OutcomeRepo
 from tests.builders import scores
 from tests.simpald import SETUP, Crash, House
@@ -274,6 +275,20 @@ def test_nobody_comes_any_more_to_one_who_takes_pal_share_back(sharing: Callable
     assert asked(house, second) == "gres/gpu:1"
     house.live(60)
     assert house.state(second) == "PENDING"
+
+
+def test_where_sharing_is_switched_off_nobody_comes_to_another_any_more(sharing: Callable[..., House]) -> None:
+    house = sharing()
+    first = full(house)
+    second = house.submit(*ONE, SHARES)
+    house.pald.cycle()
+    assert asked(house, second).startswith("gres/shard:g")
+    lock = {"leader": {"lock_file": str(house.home / "pald.lock")}}
+    house.pald.pald.reload(settings(house.home, {**lock, **house.keys, "sharing": {"enabled": False}}))
+    house.pald.cycle()
+    assert asked(house, second) == "gres/gpu:1"
+    house.live(60)
+    assert house.state(second) == "PENDING" and {house.state(job) for job in first} == {"RUNNING"}
 
 
 def test_who_says_pal_share_only_after_the_submission_has_a_whole_gpu(sharing: Callable[..., House]) -> None:
