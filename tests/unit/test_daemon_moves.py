@@ -6,8 +6,10 @@ from collections.abc import Callable
 
 import pytest
 
-from pal_slurm.model import EditKind, Ending
+from pal_slurm.errors import StoreError
+from pal_slurm.model import EditKind, Ending, Move
 from pal_slurm.sim.slurm.manners import Manners, asks_for_less, dies, exits, requeues
+from pal_slurm.store import MoveRepo
 from tests.moving import QUICK_MOVES, Wanted, moves_of, the_move, there
 from tests.simpald import House
 
@@ -174,6 +176,27 @@ def test_while_moves_are_off_a_mover_that_waits_is_placed_and_no_running_job_is_
     home.restart()
     home.live(40)
     assert home.state(job) == "RUNNING" and the_move(home, job).ending is Ending.ELSEWHERE
+
+
+def test_a_move_goes_on_after_a_cycle_in_which_the_database_did_not_tell_of_it(
+    home: House, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    job = running(home, "--comment=pal:move=USR1@30", "--gres=gpu:2", manners=Manners(0.5, 10.0, requeues))
+    Wanted(home).move(job, there("n4", 0, 1))
+    home.live(2)
+    assert kinds(home, job) == [EditKind.WARN]
+    tells, silent = MoveRepo.since, [True]
+
+    def since(repo: MoveRepo, began: float) -> list[Move]:
+        if silent and silent.pop():
+            raise StoreError("the database is locked by another program")
+        return tells(repo, began)
+
+    monkeypatch.setattr(MoveRepo, "since", since)
+    home.restart()
+    home.live(30)
+    assert not silent and home.where(job) == {"n4": (0, 1)}
+    assert the_move(home, job).ending is Ending.MOVED
 
 
 def test_a_job_that_takes_the_signal_for_its_end_has_ended(home: House) -> None:

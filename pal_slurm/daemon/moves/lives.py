@@ -18,10 +18,11 @@ class Lives:
     def joined(self, snapshot: Snapshot, fence: int) -> Snapshot:
         """The same, each job by its first submit time."""
         if self._moved is None or fence != self._fence:  # another may have led, and moved jobs, since
-            self._moved, self._fence = {}, fence
-            for move in self.repo.since(0.0):
-                if move.submit != self._moved.get(move.job, (None, 0))[0]:
-                    self._moved[move.job] = (move.submit, move.restarts)
+            moved: dict[int, tuple[int, int]] = {}
+            for move in self.repo.since(0.0):  # no answer: it is asked again
+                if move.submit != moved.get(move.job, (None, 0))[0]:
+                    moved[move.job] = (move.submit, move.restarts)
+            self._moved, self._fence = moved, fence
         if not self._moved:
             return snapshot
         pending, running = (tuple(map(self._same, jobs)) for jobs in (snapshot.pending, snapshot.running))
