@@ -663,9 +663,22 @@ function pal.refusal(job, pald_s)
 	return nil
 end
 
+-- A part that pald asked for is of a GPU of one node, and beside somebody: on another node the same part is a stranger's.
+local function goes_elsewhere(job, record)
+	local moved = job.req_nodes ~= nil or given(job.min_nodes) ~= nil or given(job.max_nodes) ~= nil
+	return moved and pal.wants_shards(record)
+end
+
 -- An edit: what it says, and of the rest what the job had. Who owns the job asks; pald and admins edit what they like.
 local function modify(job, record, partitions, uid)
 	local s = current_settings()
+	local own = uid ~= 0 and uid == record.user_id
+	local asks = own and s and s.enabled and s.shards == "pald"
+	if asks and goes_elsewhere(job, record)
+		and managed({ partition = job.partition or record.partition }, s, partitions) then
+		return "pal: this job is about to start on a part of a GPU, so its nodes can't be changed now; hold it first"
+			.. " (scontrol hold): pal-slurm gives it its whole GPU back within seconds, then change and release it"
+	end
 	local touched = false
 	for _, field in ipairs(TRES_FIELDS) do
 		touched = touched or (job[field] or "") ~= ""
@@ -677,8 +690,7 @@ local function modify(job, record, partitions, uid)
 	for _, field in ipairs(TRES_FIELDS) do
 		whole[field] = job[field] or record[field]
 	end
-	local own = uid ~= 0 and uid == record.user_id
-	return pal.refusal(whole, own and s.shards == "pald" and pal.wants_shards(job)
+	return pal.refusal(whole, asks and pal.wants_shards(job)
 		and managed({ partition = job.partition or record.partition }, s, partitions))
 end
 

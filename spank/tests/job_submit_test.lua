@@ -330,6 +330,23 @@ function cases.a_users_edit_is_refused_where_his_request_would_have_been()
 	assert(modified({ begin_time = 5 }, { user_id = 1000, tres_per_node = "gres/shard:g0:1,gres/shard:g1:1" }))
 end
 
+function cases.who_is_to_start_on_a_part_of_a_gpu_does_not_take_it_to_another_node()
+	local unset = { min_nodes = 4294967294, max_nodes = 4294967294, time_limit = 9, comment = "app:a" }
+	local pinned = { user_id = 1000, partition = "gpu", tres_per_node = "gres/shard:g0:1", req_nodes = "n1" }
+	local whole = { user_id = 1000, partition = "gpu", tres_per_node = "gres/gpu:g0:1", req_nodes = "n1" }
+	for _, edit in ipairs({ { req_nodes = "n2" }, { req_nodes = "" }, { min_nodes = 2 }, { max_nodes = 2 } }) do
+		fresh(STANDARD .. "shards = pald\n")
+		assert(not modified(edit, pinned))
+		assert(told[1]:find("scontrol hold", 1, true))
+		assert(modified(edit, pinned, 0) and modified(edit, pinned, 990), "pald's own")
+		assert(modified(edit, whole) and modified(edit, { user_id = 1000, partition = "cpu", tres_per_node = "shard:1" }))
+		fresh()
+		assert(modified(edit, pinned), "who may ask for shards may ask for them there")
+	end
+	fresh(STANDARD .. "shards = pald\n")
+	assert(modified(unset, pinned) and modified({ exc_nodes = "n1" }, pinned) and modified({ priority = 0 }, pinned))
+end
+
 function cases.only_managed_partitions_count()
 	fresh()
 	assert(leased(submit({ partition = "cpu,gpu" })))
