@@ -88,6 +88,14 @@ def test_a_pair_that_nobody_knows_or_that_brings_little_is_none() -> None:
         assert list(placed(made.act(0.0))) == [1]
 
 
+def test_nobody_is_put_where_the_one_that_is_there_would_make_no_step_any_more() -> None:
+    """It is slow there, so that little is lost, and the one that comes loses nothing."""
+    host = Sharer(1, JobKind("light", 1), "o", (0.5,), movable=False, pool=0)
+    guest = Sharer(2, JobKind("heavy", 1), "o", (1.0,), movable=False)
+    assert gain(host, guest, MODELS, costs(light_heavy=math.inf, heavy_light=1.0)) < 0
+    assert gain(host, guest, MODELS, costs(light_heavy=100.0, heavy_light=1.0)) > GAIN
+
+
 def test_when_the_host_ends_its_guest_stays_where_it_is_alone() -> None:
     made = planner()
     for job, app in ((1, LIGHT), (2, HEAVY), (3, HEAVY)):

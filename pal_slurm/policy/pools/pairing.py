@@ -8,6 +8,7 @@ Equals are counted and not named, so the program has a column for each two kinds
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
@@ -44,8 +45,10 @@ def gain(host: Sharer, guest: Sharer, models: Sequence[str], known: KnownPairs) 
     model = models[host.pool]
     if not (host.movable and guest.movable) and not known.sure(host.kind, guest.kind, model):
         return -1.0
-    more = guest.rates[host.pool] / known.factor(guest.kind, host.kind, model) - guest.own
-    return more - host.rates[host.pool] * (1.0 - 1.0 / known.factor(host.kind, guest.kind, model))
+    of_guest, of_host = known.factor(guest.kind, host.kind, model), known.factor(host.kind, guest.kind, model)
+    if math.isinf(max(of_guest, of_host)):  # a host that would never make another step gains nobody anything
+        return -1.0
+    return guest.rates[host.pool] / of_guest - guest.own - host.rates[host.pool] * (1.0 - 1.0 / of_host)
 
 
 def paired(
