@@ -68,6 +68,7 @@ class Store:
         self._inode = path.stat().st_ino if path else 0
         # Of an SQLite file that we write: connections are kept open here, for a pool's care of them costs more than
         # most of our questions. A server's belong to the pool, which looks whether they still live
+        # (`max_overflow`: who waits at a pool would not be woken by one that comes back here)
         self._keeps = path is not None and isinstance(engine.pool, QueuePool)
         self._idle: deque[Connection] = deque()
 
@@ -192,7 +193,7 @@ def _sqlite(path: Path) -> Engine:
             raise
         return connection
 
-    return _beginning(create_engine("sqlite://", creator=opened, poolclass=QueuePool))
+    return _beginning(create_engine("sqlite://", creator=opened, poolclass=QueuePool, max_overflow=-1))
 
 
 def _beginning(engine: Engine) -> Engine:
