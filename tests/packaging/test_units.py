@@ -79,6 +79,13 @@ def test_pald_tells_systemd_when_it_is_ready_and_that_it_lives() -> None:
     assert "\nWatchdogSec=" in text
 
 
+@pytest.mark.parametrize("unit", ["pald.service", "pal-page.service"])
+def test_slurmctld_comes_first_where_processors_are_taken(unit: str) -> None:
+    text = (ETC / "systemd" / unit).read_text()
+    weight = re.search(r"^CPUWeight=(\d+)$", text, re.MULTILINE)
+    assert weight is not None and int(weight[1]) < 100  # what a unit has by itself
+
+
 def test_timers_have_their_services() -> None:
     assert [name for name in UNITS if name.endswith(".timer") and name.replace(".timer", ".service") not in UNITS] == []
 
