@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pal_slurm.policy.line import Key, Waiting
     from pal_slurm.policy.walk import Walk
 
+MOST_SLOWER = 2.0  # who runs keeps half of its speed, whatever another would gain
 WANT_ROOM = (Reason.NO_ROOM, Reason.BEHIND_HEAD)
 
 
@@ -191,13 +192,9 @@ class Neighbours:
         cluster, job = self._cluster, guest.place.job
         one, other = self._sharer(host.job, host.app, host.model), self._sharer(job, guest.app, host.model)
         known = BothUsers(self._pairs.of(host.job.user), self._pairs.of(job.user))
-        more = gain(one, other, cluster.models, known)
-        if more < GAIN:
-            return None
-        name = cluster.models[host.model]
-        return Alongside(
-            host.job.id, known.factor(other.kind, one.kind, name), known.factor(one.kind, other.kind, name), more
-        )
+        more, name = gain(one, other, cluster.models, known), cluster.models[host.model]
+        of_guest, of_host = known.factor(other.kind, one.kind, name), known.factor(one.kind, other.kind, name)
+        return Alongside(host.job.id, of_guest, of_host, more) if more >= GAIN and of_host <= MOST_SLOWER else None
 
     def _room(self, guest: Waiting, host: Host) -> Area | None:
         """Where it would count as running; None: it may not run there, or somebody would wait longer for it."""

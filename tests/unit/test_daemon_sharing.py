@@ -107,6 +107,18 @@ def test_there_are_never_more_than_two_on_a_gpu(sharing: Callable[..., House]) -
     assert len(placed) == 8 and {placed.count(where) for where in placed} == {2}
 
 
+@pytest.mark.parametrize(("of_host", "beside"), [(2.0, True), (2.1, False)])
+def test_who_runs_keeps_half_of_its_speed_whatever_the_other_gains(
+    sharing: Callable[..., House], of_host: float, beside: bool
+) -> None:
+    table = {Sharers(SWEEP, LONER, "gpu"): of_host, Sharers(LONER, SWEEP, "gpu"): 1.0}
+    house = sharing(knowledge=replace(KNOWN, pairs=Sharing(table)))
+    full(house)
+    guest = house.submit(*ONE, "--comment=app:loner pal:share")
+    house.live(30)
+    assert (house.state(guest) == "RUNNING") == beside
+
+
 def test_who_says_nothing_and_whose_pair_gains_nothing_has_a_whole_gpu(sharing: Callable[..., House]) -> None:
     house = sharing()
     options = {"plain": "app:sweep", "loner": "app:loner pal:share", "nobody knows it": "app:new pal:share"}
