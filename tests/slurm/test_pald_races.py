@@ -6,6 +6,7 @@ import random
 import re
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,13 @@ from tests.slurm.pald import Journal, Pald, lua_settings
 
 BATCH = 25
 _LINE = re.compile(r"(Allocate|Started|_update_job: setting \w+.*?for) JobId=(\d+)")
+
+
+@pytest.fixture
+def racing(make_minicluster: Callable[..., Minicluster]) -> Minicluster:
+    """slurmctld tells some starts only, and none where it looks at its queue each second."""
+    often = "SchedulerParameters=disable_job_shrink,batch_sched_delay=0,sched_interval=2,bf_interval=2,bf_continue"
+    return make_minicluster("--nodes", "8", "--gpus", "4", "--set", often)
 
 
 def race(cluster: Minicluster, wanted: int, backend: str) -> Counter[Outcome]:
@@ -70,33 +78,33 @@ BACKENDS = {"22.05": "cli", "24.11": "cli", "26.05": "pyslurm"}
 
 
 @pytest.mark.slurm(turns=("22.05", "26.05"), slow=("24.11",))
-def test_150_edits_against_leases_that_end_touch_no_running_job(minicluster: Minicluster) -> None:
-    journal = Journal(minicluster)
-    tally = race(minicluster, 150, BACKENDS[minicluster.release])
-    check(minicluster, journal, tally)
+def test_150_edits_against_leases_that_end_touch_no_running_job(racing: Minicluster) -> None:
+    journal = Journal(racing)
+    tally = race(racing, 150, BACKENDS[racing.release])
+    check(racing, journal, tally)
 
 
 @pytest.mark.slow
-def test_1000_edits_against_leases_that_end_touch_no_running_job(minicluster: Minicluster) -> None:
-    journal = Journal(minicluster)
-    tally = race(minicluster, 1000, BACKENDS[minicluster.release])
-    check(minicluster, journal, tally)
+def test_1000_edits_against_leases_that_end_touch_no_running_job(racing: Minicluster) -> None:
+    journal = Journal(racing)
+    tally = race(racing, 1000, BACKENDS[racing.release])
+    check(racing, journal, tally)
 
 
 @pytest.mark.slurm("26.05")
 def test_pald_itself_with_leases_that_end_all_the_time_touches_no_running_job(
-    minicluster: Minicluster, tmp_path: Path
+    racing: Minicluster, tmp_path: Path
 ) -> None:
-    journal = Journal(minicluster)
-    with Pald(minicluster, tmp_path, {"lease.margin_s": 0.5}) as pald:
+    journal = Journal(racing)
+    with Pald(racing, tmp_path, {"lease.margin_s": 0.5}) as pald:
         pald.start()
-        lua_settings(minicluster, lease="2")
+        lua_settings(racing, lease="2")
         script = "for i in $(seq 60); do sbatch --parsable -o /dev/null --gres=gpu:2 --wrap 'sleep 0.5'; done"
-        jobs = {int(word) for word in minicluster.client("sh", "-c", script).split()}
-        wait_for(lambda: not minicluster.client("squeue", "-h"), "the queue is empty", 90)
+        jobs = {int(word) for word in racing.client("sh", "-c", script).split()}
+        wait_for(lambda: not racing.client("squeue", "-h"), "the queue is empty", 90)
         pald.wait_cycle()
         assert touched_while_running(journal) == []
-        told = minicluster.client("squeue", "-h", "-t", "CD", "-o", "%A").split()
+        told = racing.client("squeue", "-h", "-t", "CD", "-o", "%A").split()
         assert jobs <= set(map(int, told))
         assert [i for i in pald.ledger() if i.outcome in (None, Outcome.UNKNOWN) or not i.closed] == []
         assert {i.edit.job for i in pald.ledger() if i.edit.kind is EditKind.PIN} & jobs
