@@ -1,15 +1,15 @@
 """Who runs which test when pytest runs in several processes (`-n`). In: node ids. Out: an order for each worker.
 
-Tests on real Slurm mostly wait, so there are more workers than cores. One worker runs all that needs no Slurm, and what
-only computes with low priority, so that it never makes a Slurm late; the others run real Slurm, what takes longest
-first. Who has nothing left to do takes from the rest.
+Tests on real Slurm mostly wait, so there are more workers than cores. One worker runs what needs no Slurm. One begins
+with what only computes, with low priority: it has what the others leave of the cores, never makes a Slurm late, and
+ends where no more of that is left. The others run real Slurm, what takes longest first, and then take from the rest.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sized
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from xdist.scheduler import LoadScopeScheduling
 
 LIVE = "tests/slurm/"
+NO_SLURM, COMPUTES = "gw0", "gw1"  # workers
 WORLDS = "tests/fuzz/test_worlds.py"  # each takes as long as a module of others: whoever is done early takes one
 HEAVY = (WORLDS, "tests/property/", "tests/conformance/", "tests/golden/", "tests/docs/", "tests/packaging/")
 _RELEASE = re.compile(r"\[(\d\d\.\d\d)\b")
@@ -39,9 +40,14 @@ def unit(nodeid: str) -> str:
     return " ".join(words)
 
 
-def rank(scope: str, tests: int) -> tuple[bool, int]:
-    """Long ones first, then by their number."""
-    return (not _LONG.search(scope), -tests)
+def choice(worker: str, queue: Mapping[str, Sized]) -> str | None:
+    """What it is to run next: long ones first, then by their number."""
+
+    def rank(scope: str) -> tuple[bool, bool, int]:
+        return (scope.startswith(HEAVY) != (worker == COMPUTES), not _LONG.search(scope), -len(queue[scope]))
+
+    own = [scope for scope in queue if scope.startswith(LIVE) != (worker in (NO_SLURM, COMPUTES))]
+    return min(own or queue, key=rank) if own or worker != COMPUTES else None
 
 
 def scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
@@ -52,8 +58,9 @@ def scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
             return unit(nodeid)
 
         def _assign_work_unit(self, node: Any) -> None:
-            own = [scope for scope in self.workqueue if scope.startswith(LIVE) != (node.gateway.id == "gw0")]
-            scope = min(own or self.workqueue, key=lambda scope: rank(scope, len(self.workqueue[scope])))
+            scope = choice(node.gateway.id, self.workqueue)
+            if scope is None:
+                return
             self.workqueue.move_to_end(scope, last=False)
             super()._assign_work_unit(node)
 
