@@ -715,6 +715,18 @@ end
 
 -- Slurm's callbacks -------------------------------------------------------------------------------------------------
 
+-- Only a refusal in words stops anybody; after a fault of ours everything goes its way, and the log says so.
+local function answer(fine, said, after_fault)
+	if fine and said then
+		slurm.log_user("%s", said)
+		return slurm.ERROR
+	end
+	if not fine then
+		after_fault(tostring(said))
+	end
+	return slurm.SUCCESS
+end
+
 function slurm_job_submit(job, partitions, submit_uid)
 	local undo = {}
 	local function set(field, value)
@@ -727,31 +739,19 @@ function slurm_job_submit(job, partitions, submit_uid)
 		undo[#undo + 1] = function() job.environment[name] = old end
 		job.environment[name] = value
 	end
-	local fine, fault = pcall(submit, job, partitions, set, set_environment)
-	if fine and fault then
-		slurm.log_user("%s", fault)
-		return slurm.ERROR
-	end
-	if not fine then
+	local fine, said = pcall(submit, job, partitions, set, set_environment)
+	return answer(fine, said, function(fault)
 		for i = #undo, 1, -1 do
 			pcall(undo[i])
 		end
-		pcall(log, "a job is left alone: " .. tostring(fault))
-	end
-	return slurm.SUCCESS
+		pcall(log, "a job is left alone: " .. fault)
+	end)
 end
 
 -- A user's own later edits win (promise P2), and AdminComment is closed to users: only what hurts others is refused.
 function slurm_job_modify(job, record, partitions, modify_uid)
-	local fine, fault = pcall(modify, job, record, partitions, modify_uid)
-	if fine and fault then
-		slurm.log_user("%s", fault)
-		return slurm.ERROR
-	end
-	if not fine then
-		pcall(log, "an edit is let through: " .. tostring(fault))
-	end
-	return slurm.SUCCESS
+	local fine, said = pcall(modify, job, record, partitions, modify_uid)
+	return answer(fine, said, function(fault) pcall(log, "an edit is let through: " .. fault) end)
 end
 
 return slurm.SUCCESS

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from pal_slurm.config import Config
 from pal_slurm.daemon.books import Books
@@ -212,8 +213,8 @@ class Cycle:
             of_limit=self.books.observer.of_limit, due=self.books.due(self.composition, round, self.clock.monotonic()),
         )  # fmt: skip
         memory = self.books.memory.of(round.fence, round.now)
-        planning = lambda seen: plan(seen, round.knowledge, self.composition, known, memory)  # noqa: E731
-        made = planned(view, planning, self.entries, self.faults)
+        by = partial(plan, knowledge=round.knowledge, composition=self.composition, circumstances=known, memory=memory)
+        made = planned(view, by, self.entries, self.faults)
         self.books.memory.keep(made.memory, round.fence, round.now)
         round.report.untold = bool(self.books.entitling.untold)
         of_running = [d for d in made.decisions if d.action in OF_RUNNING] + self._proposals(round, made.decisions)

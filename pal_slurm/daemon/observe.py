@@ -14,7 +14,6 @@ from statistics import median
 
 from pal_slurm.daemon.same import held_to_models
 from pal_slurm.model import (
-    App,
     Cluster,
     Decision,
     Job,
@@ -23,8 +22,7 @@ from pal_slurm.model import (
     Placement,
     PoolRules,
     Snapshot,
-    factors,
-    step_time,
+    predict,
 )
 from pal_slurm.store import JobOutcome, OutcomeRepo
 
@@ -77,16 +75,11 @@ class Observer:
         self._running = set(seen)
         return len(started) + len(ended)
 
-    def _step(self, app: App, got: Placement, cluster: Cluster, knowledge: Knowledge, pin: Decision | None) -> float:
-        """Beside another as slow as that makes it."""
-        f = factors(app, got, cluster, knowledge.scores)
-        beside = pin.together.factor if pin is not None and pin.together is not None else 1.0
-        return step_time(f.base, f.worst_score, f.comm, beside)
-
     def _outcome(self, job: Job, cluster: Cluster, knowledge: Knowledge, pins: Pins) -> JobOutcome:
         app = knowledge.apps.get(job.hint.app, job.user)
         pin = pins.get(job.key)
-        asked = None if pin is None else pin.placement
+        asked, together = (None, None) if pin is None else (pin.placement, pin.together)
+        beside = 1.0 if together is None else together.factor
         got = Placement(job.nodes, job.holds, exact=False)
         sat = set(got.nodes) <= set(cluster.node_index)
         same = None if asked is None else devices(asked) == devices(got)
@@ -100,7 +93,7 @@ class Observer:
             task=job.array_task,
             app=job.hint.app,
             as_pinned=same,
-            step_time=self._step(app, got, cluster, knowledge, pin) if sat else None,
+            step_time=predict(app, got, cluster, knowledge.scores, beside) if sat else None,
             slurm_step_time=None if pin is None else pin.slurm_step_time,
             user=job.user,
             limit_s=job.time_limit_s,

@@ -144,6 +144,7 @@ def factors(app: App, placement: Placement, cluster: Cluster, scores: ScoreTable
     return speeds_of(cluster, scores).factors(app, flat(placement, cluster))
 
 
-def predict(app: App, placement: Placement, cluster: Cluster, scores: ScoreTable) -> float:
-    """Seconds per step of `app` on exactly these GPUs."""
-    return factors(app, placement, cluster, scores).step_time
+def predict(app: App, placement: Placement, cluster: Cluster, scores: ScoreTable, beside: float = 1.0) -> float:
+    """Seconds per step of `app` on exactly these GPUs; `beside`: what another job on them costs it."""
+    f = factors(app, placement, cluster, scores)
+    return step_time(f.base, f.worst_score, f.comm, beside)

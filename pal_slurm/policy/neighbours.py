@@ -27,8 +27,7 @@ from pal_slurm.model import (
     PairsOfUser,
     Placement,
     Reason,
-    factors,
-    step_time,
+    predict,
 )
 from pal_slurm.policy.easy import limit
 from pal_slurm.policy.entitlement.debts import Person, person
@@ -252,8 +251,7 @@ class Neighbours:
         walk, job, cluster = self._walk, guest.place.job, self._cluster
         name = cluster.node_names[host.row]
         where = Placement((name,), ((host.slot,),), True, area.partition, True)
-        f = factors(guest.app, where, cluster, self._planner.knowledge.scores)
-        step = step_time(f.base, f.worst_score, f.comm, together.factor)
+        step = predict(guest.app, where, cluster, self._planner.knowledge.scores, together.factor)
         self._seated.add(job.id)
         walk.floor.hold(job, where)
         walk.easy.started(job, where)

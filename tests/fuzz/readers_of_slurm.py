@@ -6,7 +6,7 @@ import hmac
 import re
 import tempfile
 from base64 import urlsafe_b64encode
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -40,7 +40,7 @@ from pal_slurm.slurm.commands.details import devices_of, excluded_of, sole_lines
 from pal_slurm.slurm.commands.qos import preempting
 from pal_slurm.slurm.commands.queue import Unread, megabytes, minutes, to_record
 from pal_slurm.slurm.commands.read import QueueReader
-from pal_slurm.slurm.commands.run import Answer, Commands
+from pal_slurm.slurm.commands.run import Answer, Commands, Sink
 from pal_slurm.slurm.commands.shares import read_deadlines, read_qos, read_tree
 from pal_slurm.slurm.devices import parts_of, taken
 from pal_slurm.slurm.excluded import ours_of, understood, with_ours
@@ -77,7 +77,7 @@ class Printed(Commands):
         args: Sequence[str],
         stdin: bytes = b"",
         deadline_s: float | None = None,
-        sink: Callable[[bytes], None] | None = None,
+        sink: Sink = None,
     ) -> Answer:
         if sink is not None:
             sink(self._out)

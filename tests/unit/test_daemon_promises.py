@@ -139,6 +139,18 @@ class TestP2OnlyOursAreEdited:
         assert set(house.where(job)) == {"n4"}
 
 
+def robbed(house: House) -> tuple[int, int]:
+    """A job that was pinned to the one free GPU, and a faster one that takes it."""
+    fill(house, runs=1e6)
+    house.controller.cancel(1)
+    job = house.submit(WAITS)
+    house.lua_alive = False
+    house.pald.cycle()
+    thief = house.submit(WAITS, "-w", "n1", runs=1e6)
+    house.job(thief).record.priority = 2**32 - 2
+    return job, thief
+
+
 class TestP4WhatTurnsOutBadIsUndone:
     def test_a_pin_to_a_node_that_is_drained_at_once_is_taken_back(self, house: House) -> None:
         job = house.submit("--gres=gpu:2")
@@ -151,13 +163,7 @@ class TestP4WhatTurnsOutBadIsUndone:
         assert kinds[:3] == [EditKind.PIN, EditKind.UNPIN, EditKind.PIN]
 
     def test_a_pin_whose_gpus_a_faster_job_took_is_judged_by_slurms_passes(self, house: House) -> None:
-        fill(house, runs=1e6)
-        house.controller.cancel(1)
-        job = house.submit(WAITS)
-        house.lua_alive = False
-        house.pald.cycle()
-        thief = house.submit(WAITS, "-w", "n1", runs=1e6)
-        house.job(thief).record.priority = 2**32 - 2
+        job, thief = robbed(house)
         assert [update.asked.texts["nodes"] for update in house.pins(job)] == ["n1"]
         main = house.controller.main_passes
         while not house.intents(job, EditKind.UNPIN):
@@ -167,13 +173,7 @@ class TestP4WhatTurnsOutBadIsUndone:
         assert house.job(job).record.required_nodes == "" and house.state(thief) == "RUNNING"
 
     def test_whose_pin_is_taken_back_has_what_is_free_before_those_behind_it(self, house: House) -> None:
-        fill(house, runs=1e6)
-        house.controller.cancel(1)
-        job = house.submit(WAITS)
-        house.lua_alive = False
-        house.pald.cycle()
-        thief = house.submit(WAITS, "-w", "n1", runs=1e6)
-        house.job(thief).record.priority = 2**32 - 2
+        job, thief = robbed(house)
         house.alone(12)
         house.lua_alive = True
         behind = house.submit(WAITS)

@@ -21,6 +21,7 @@ from pal_slurm.words import printable
 
 MOST_BYTES = 1 << 30  # a queue of 300,000 jobs; more is a runaway
 _CHUNK = 1 << 16
+Sink = Callable[[bytes], None] | None  # gets what a command prints as it comes; None: the answer holds it
 _KEPT = ("SLURM_CONF", "SLURM_JWT")
 
 
@@ -56,7 +57,7 @@ class Commands:
         args: Sequence[str],
         stdin: bytes = b"",
         deadline_s: float | None = None,
-        sink: Callable[[bytes], None] | None = None,
+        sink: Sink = None,
     ) -> Answer:
         """The command's answer, whatever its exit status; an error when it can't be started or says too much.
 
@@ -87,7 +88,7 @@ class Commands:
         args: Sequence[str],
         stdin: bytes = b"",
         deadline_s: float | None = None,
-        sink: Callable[[bytes], None] | None = None,
+        sink: Sink = None,
     ) -> Answer:
         """As `run`, and a deadline that passed is an error."""
         answer = self.run(name, args, stdin, deadline_s, sink)
@@ -132,9 +133,7 @@ class _TooMuch(Exception):
     pass
 
 
-def _talk(
-    child: subprocess.Popen[bytes], stdin: bytes, deadline_s: float, sink: Callable[[bytes], None] | None
-) -> Answer:
+def _talk(child: subprocess.Popen[bytes], stdin: bytes, deadline_s: float, sink: Sink) -> Answer:
     assert child.stdin and child.stdout and child.stderr
     out, err, taken = bytearray(), bytearray(), 0
     until = time.monotonic() + deadline_s
