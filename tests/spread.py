@@ -1,8 +1,8 @@
 """Who runs which test when pytest runs in several processes (`-n`). In: node ids. Out: an order for each worker.
 
 Tests on real Slurm mostly wait, so there are more workers than cores. One worker runs what needs no Slurm. One begins
-with what only computes, with low priority: it has what the others leave of the cores, never makes a Slurm late, and
-ends where no more of that is left. The others run real Slurm, what takes longest first, and then take from the rest.
+with what only computes, with low priority: it has what the others leave of the cores, and never makes a Slurm late.
+The others run real Slurm, what takes longest first. Who has nothing left to do takes from the rest.
 """
 
 from __future__ import annotations
@@ -40,14 +40,14 @@ def unit(nodeid: str) -> str:
     return " ".join(words)
 
 
-def choice(worker: str, queue: Mapping[str, Sized]) -> str | None:
+def choice(worker: str, queue: Mapping[str, Sized]) -> str:
     """What it is to run next: long ones first, then by their number."""
 
     def rank(scope: str) -> tuple[bool, bool, int]:
         return (scope.startswith(HEAVY) != (worker == COMPUTES), not _LONG.search(scope), -len(queue[scope]))
 
     own = [scope for scope in queue if scope.startswith(LIVE) != (worker in (NO_SLURM, COMPUTES))]
-    return min(own or queue, key=rank) if own or worker != COMPUTES else None
+    return min(own or queue, key=rank)
 
 
 def scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
@@ -59,8 +59,6 @@ def scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling:
 
         def _assign_work_unit(self, node: Any) -> None:
             scope = choice(node.gateway.id, self.workqueue)
-            if scope is None:
-                return
             self.workqueue.move_to_end(scope, last=False)
             super()._assign_work_unit(node)
 

@@ -18,7 +18,7 @@ import numpy as np
 from pal_slurm.model import FairShares, FloatArray, Job, JobRef, Knowledge, Snapshot
 from pal_slurm.policy.entitlement.debts import Person, could_start, person
 from pal_slurm.policy.entitlement.division import Division, Shares
-from pal_slurm.policy.entitlement.precedence import LEAST, MOST_ROWS, DueNow, owner_of, tasks_of, width
+from pal_slurm.policy.entitlement.precedence import LEAST, MOST_ROWS, DueNow, entity_of, tasks_of, width
 from pal_slurm.policy.entitlement.water_filling import Entities
 from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.patience.choosy import SHARE
@@ -56,9 +56,9 @@ def due_now(
     left_s = np.array([fair.deadlines.get(job.id, math.inf) - now for job in jobs])
     prices, gpus_of_kind = _prices(seen, knowledge, pools), np.array(pools.gpus_of_kind)
     division = _division(jobs, by_pool, gpus_of_kind, prices, left_s, fair, now, of_limit)
-    names = sorted({owner_of(job) for job in jobs})
-    of_account = {owner_of(job): fair.of_account(job) for job in jobs}
-    division = replace(division, entity=np.array([names.index(owner_of(job)) for job in jobs]))
+    names = sorted({entity_of(job) for job in jobs})
+    of_account = {entity_of(job): fair.of_account(job) for job in jobs}
+    division = replace(division, entity=np.array([names.index(entity_of(job)) for job in jobs]))
     owners = Entities(np.array([of_account[name] for name in names]))
     owed = entitlement.shares(division, owners)
     share, claims = owed.share, dict[JobRef, float]()

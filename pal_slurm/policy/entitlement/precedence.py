@@ -61,7 +61,7 @@ class DueNow:
         fair, who = self.fair, person(job)
         parts = fair.of_account(job) * fair.inside(job)
         return Due(
-            self.entitlement, owner_of(job), parts, self.pools, self.shares.get(job.key, ()), self.owed_s(job, now),
+            self.entitlement, entity_of(job), parts, self.pools, self.shares.get(job.key, ()), self.owed_s(job, now),
             job.user, self.owed_gpus(who) if self.gpus else None, self._had[who], fair.asked, bool(fair.untold),
         )  # fmt: skip
 
@@ -145,7 +145,7 @@ class OwedFirst:
         return (*self.places.get(job.id, LAST), *self.base.key(job, progress))
 
 
-def owner_of(job: Job) -> str:
+def entity_of(job: Job) -> str:
     return job.account or job.user
 
 
