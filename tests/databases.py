@@ -223,8 +223,9 @@ def _remove_orphans() -> None:
     """What a killed session left; its servers died with it."""
     for path in Path(tempfile.gettempdir()).glob("pal-databases-*"):
         named = re.match(r"pal-databases-(\d+)-", path.name)
-        if named and not Path("/proc", named[1]).exists() and path.owner() == pwd.getpwuid(os.geteuid()).pw_name:
-            shutil.rmtree(path, ignore_errors=True)
+        with suppress(FileNotFoundError):  # another worker removes it too
+            if named and not Path("/proc", named[1]).exists() and path.owner() == pwd.getpwuid(os.geteuid()).pw_name:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def asked() -> list[str]:

@@ -47,9 +47,9 @@ def no_reread() -> Patches:
 def guard_always_yes() -> Patches:
     plan = was(cycle, "plan")
 
-    def blind(snapshot: Any, *words: Any) -> Any:
+    def blind(snapshot: Any, **words: Any) -> Any:
         seen = replace(snapshot.cluster, gpu_free=snapshot.cluster.gpu_exists.copy())
-        return plan(replace(snapshot, cluster=seen), *words)
+        return plan(replace(snapshot, cluster=seen), **words)
 
     def yes(decisions: Sequence[Any], *words: Any) -> list[Any]:
         return [Permit(decision) for decision in decisions]

@@ -54,6 +54,6 @@ def parts_look_free() -> Patches:
         return replace(snapshot, cluster=replace(cluster, gpu_free=more))
 
     return [
-        (cycle, "plan", lambda snapshot, *rest: plan(free(snapshot), *rest)),
+        (cycle, "plan", lambda snapshot, **rest: plan(free(snapshot), **rest)),
         (starts, "check", lambda decisions, snapshot, *rest: judge(decisions, free(snapshot), *rest)),
     ]

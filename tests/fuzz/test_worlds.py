@@ -54,7 +54,7 @@ def test_a_pald_that_is_broken_on_purpose_is_caught(at: Court, path: Path) -> No
 
 
 def test_a_mutation_that_only_raises_is_not_taken_for_caught(at: Court, monkeypatch: pytest.MonkeyPatch) -> None:
-    def raises(*words: object) -> NoReturn:
+    def raises(*words: object, **named: object) -> NoReturn:
         raise TypeError("it no longer fits")
 
     monkeypatch.setattr(cycle, "plan", raises)
