@@ -108,11 +108,11 @@ def _tell(pald: Pald, report: CycleReport, clock: Clock) -> None:
         pald.metrics.observe(report)
     with pald.faults.contained("users"):
         pald.users.keep_serving()
+    with pald.faults.contained("alive"):
+        give_sign(pald, report, clock)
     with pald.faults.contained("sentence"):
         _log(report)
         notify("WATCHDOG=1", f"STATUS={report.sentence[:200]}")
-    with pald.faults.contained("alive"):
-        give_sign(pald, report, clock)
     with pald.faults.contained("status"):
         _say(pald, report, clock)
     with pald.faults.contained("showing"):
