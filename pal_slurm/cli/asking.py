@@ -71,7 +71,8 @@ def _from_pald(path: Path, question: Mapping[str, str | int]) -> bytes:
             else error.strerror or str(error)
         )
         raise SlurmUnavailable(
-            f"pald can't be asked at {path}: {why}; on this host it may not run, then ask your admins"
+            f"pald can't be asked at {path}: {why}. Does it run on another host? Then ask there, or through its page, "
+            f"whose address your admins know: export {PAGE}=https://..."
         ) from error
     return bytes(told)
 
@@ -89,9 +90,10 @@ def _from_page(page: str, question: Mapping[str, str | int]) -> bytes:
     if not (token := os.environ.get(TOKEN, "")):
         raise BadInput(f"{page} wants to know who asks: export $(scontrol token)")
     words = "/".join(quote(str(question[key]), safe="") for key in ("ask", "job") if key in question)
-    most = f"?{urlencode({'most': question['most']})}" if "most" in question else ""
+    more = {"most": question["most"]} if "most" in question else {}
+    more |= {"zone": "utc"} if question.get("utc") else {}
     asked = urllib.request.Request(
-        f"{page.rstrip('/')}/ask/{words}{most}", headers={"Authorization": f"Bearer {token}"}
+        f"{page.rstrip('/')}/ask/{words}?{urlencode(more)}", headers={"Authorization": f"Bearer {token}"}
     )
     try:
         with urllib.request.build_opener(_NoWayRound).open(asked, timeout=PATIENCE_S) as answer:

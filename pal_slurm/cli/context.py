@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from pal_slurm.cli.screen import coloured, show
-from pal_slurm.errors import BadInput, StoreError
+from pal_slurm.errors import BadInput, ConfigError, StoreError
 
 if TYPE_CHECKING:  # loaded when a command needs them
     from pal_slurm.cli.asking import PaldSaid
@@ -44,7 +44,18 @@ class Palctl:
     def config(self) -> Config:
         from pal_slurm.config import load
 
+        if self._for_admins:
+            raise ConfigError(
+                f"{self.config_path} is not there (palctl config sample prints one), or not for you to read: this is "
+                "for admins. Of your own jobs tell, where pald runs: palctl why JOBID, palctl jobs, palctl apps"
+            )
         return load(self.config_path)
+
+    @cached_property
+    def _for_admins(self) -> bool:
+        """Who is not root, named no file of his own and can't read the site's is an ordinary user."""
+        named = self._config is not None or "PAL_CONFIG" in os.environ
+        return not named and os.geteuid() != 0 and not os.access(self.config_path, os.R_OK)
 
     @cached_property
     def database_url(self) -> str:
@@ -63,12 +74,15 @@ class Palctl:
         """Who may not read pal.yaml asks pald of his own jobs; PAL_SOCKET or PAL_PAGE say where, for whoever it is."""
         from pal_slurm.cli.asking import is_told, socket_path
 
-        return is_told() or (not os.access(self.config_path, os.R_OK) and socket_path().exists())
+        if is_told() or self._for_admins:
+            return True
+        return not os.access(self.config_path, os.R_OK) and socket_path().exists()
 
     def ask(self, question: str, **more: str | int) -> PaldSaid:
         from pal_slurm.cli.asking import ask
 
-        return ask({"ask": question, **more})
+        zone = {"utc": True} if click.get_current_context().find_root().params["utc"] else {}
+        return ask({"ask": question, **more, **zone})
 
     @contextmanager
     def slurm(self) -> Iterator[Slurm]:

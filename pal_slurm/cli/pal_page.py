@@ -26,8 +26,11 @@ def pal_page(config: Path | None, listen: str, verbose: bool) -> None:
     import msgspec
 
     from pal_slurm.config import config_path, load
+    from pal_slurm.config.rules import no_address
 
     settings = load(config_path(config))
+    if wrong := no_address(listen):
+        raise click.UsageError(f"--listen: {listen!r} {wrong}")
     if listen:
         settings = msgspec.structs.replace(settings, page=msgspec.structs.replace(settings.page, listen=listen))
     log_to_stderr(verbose)

@@ -13,6 +13,7 @@ import os
 import pkgutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -21,7 +22,7 @@ from pal_slurm.cli import commands
 from pal_slurm.cli.context import Palctl
 from pal_slurm.cli.say import complain
 from pal_slurm.cli.screen import COLOURS, settle
-from pal_slurm.errors import PalError
+from pal_slurm.errors import PalError, StoreError
 
 
 class CommandFiles(click.Group):
@@ -49,6 +50,14 @@ class CommandFiles(click.Group):
             ctx.fail(f"no command {word!r}; {hint}")
         return super().resolve_command(ctx, args)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        """`palctl scores | head` ends as other programs do; click would say 1, which means that something is wrong."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # nothing may be flushed into it at exit
+            raise click.exceptions.Exit(141) from None
+
 
 @click.command(cls=CommandFiles, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="palctl")
@@ -74,6 +83,6 @@ def main() -> None:
     except PalError as error:
         complain("palctl", error)
         sys.exit(error.exit_code)
-    except BrokenPipeError:  # `palctl scores | head`; nothing may be flushed into it at exit
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(141)
+    except OSError as error:  # a full disk, mostly
+        complain("palctl", f"{error.filename or 'what was to be printed'}: {error.strerror or error}")
+        sys.exit(StoreError.exit_code)

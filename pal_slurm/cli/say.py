@@ -11,7 +11,7 @@ def say(text: object, *, err: bool = False) -> None:
     click.echo("\n".join(map(plain, str(text).split("\n"))), err=err)
 
 
-def complain(program: str, error: Exception) -> None:
+def complain(program: str, error: Exception | str) -> None:
     """An error's sentences on standard error."""
     for line in str(error).splitlines():
         say(f"{program}: {line}", err=True)

@@ -168,13 +168,13 @@ def _places(config: Config) -> Iterator[tuple[str, str]]:
         if path and not path.startswith("/"):
             yield key, f"{path!r} must be an absolute path: pald may start in any directory"
     for key, listen in (("metrics.listen", config.metrics.listen), ("page.listen", config.page.listen)):
-        if why := _no_address(listen):
+        if why := no_address(listen):
             yield key, f"{listen!r} {why}"
     if len(config.users.socket.encode()) > MOST_PATH:
         yield "users.socket", f"{config.users.socket!r} is longer than a socket's path may be ({MOST_PATH} bytes)"
 
 
-def _no_address(listen: str) -> str:
+def no_address(listen: str) -> str:
     if listen.startswith("unix:"):
         path = listen.removeprefix("unix:")
         if not path.startswith("/"):

@@ -17,7 +17,7 @@ from pal_slurm.model import Reason
 from pal_slurm.report.jobs import job_rows
 from pal_slurm.report.life import Life, life_of, life_sentences, owner
 from pal_slurm.report.present import Present, RunningNow, WaitingNow
-from pal_slurm.report.text import Row, Value, clock
+from pal_slurm.report.text import Row, Value, clock, in_utc
 from pal_slurm.report.why import REASONS
 from pal_slurm.store import DecisionRepo, OutcomeRepo, Store
 
@@ -30,6 +30,7 @@ class Question(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ask: str  # why, jobs, apps
     job: str = ""
     most: int = 100
+    utc: bool = False  # times in sentences; else of the host that answers
 
 
 class Answered(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -60,7 +61,8 @@ class UserAnswers:
     def to(self, question: Question, asker: Asker) -> Answered:
         """StoreError, BadInput: what to say instead."""
         if question.ask == "why":
-            return self._why(question.job, asker)
+            with in_utc(question.utc):
+                return self._why(question.job, asker)
         if question.ask == "jobs":
             return self._jobs(min(max(question.most, 1), MOST_ROWS), asker)
         if question.ask == "apps":

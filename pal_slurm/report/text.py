@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from datetime import UTC, datetime, tzinfo
 from typing import TypeAlias
 
 import msgspec
@@ -35,9 +37,22 @@ def shown(value: Value) -> str:
     return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
+_zone: ContextVar[tzinfo | None] = ContextVar("zone", default=None)  # none: this host's
+
+
+@contextmanager
+def in_utc(wanted: bool = True) -> Iterator[None]:
+    """For one answer: other threads of pald answer others meanwhile."""
+    before = _zone.set(UTC if wanted else None)
+    try:
+        yield
+    finally:
+        _zone.reset(before)
+
+
 def clock(at: float | None, form: str = "%Y-%m-%d %H:%M") -> str:
-    """In local time."""
-    return "-" if at is None else datetime.fromtimestamp(at).astimezone().strftime(form)
+    """In local time, unless `in_utc`."""
+    return "-" if at is None else datetime.fromtimestamp(at, UTC).astimezone(_zone.get()).strftime(form)
 
 
 def age_days(at: float, now: float) -> float:

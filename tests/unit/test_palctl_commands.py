@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import click
@@ -255,3 +257,17 @@ def test_pause_works_without_a_database(run: Palctl, config: Path) -> None:
     assert paused(load(config), None) is not None
     assert isinstance(run("resume").exception, StoreError)
     assert paused(load(config), None) is None
+
+
+def test_pause_works_with_a_database_that_another_program_holds(
+    run: Palctl, config: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run("db", "upgrade")
+    monkeypatch.setattr("pal_slurm.store.engine.LOCK_WAIT_S", 0.1)
+    with closing(sqlite3.connect(tmp_path / "pal.sqlite", isolation_level=None)) as other:
+        other.execute("begin exclusive")
+        result = run("pause", "--reason", "a\udcff\nb")
+    assert (result.exit_code, "is locked by another program" in result.stderr) == (0, True)
+    assert "alone: it holds for pald on this host" in result.stdout
+    pause = paused(load(config), None)
+    assert pause is not None and pause.reason == "a  b"

@@ -170,6 +170,19 @@ def test_colours_on_a_terminal(config: Path, options: tuple[str, ...], env: dict
     assert ("\x1b[" in shown) == coloured
 
 
+def test_a_reader_that_has_gone_and_a_disk_that_is_full_are_no_fault_that_was_found(config: Path) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    with os.fdopen(writing, "wb") as gone, Path("/dev/full").open("wb") as full:
+        ends = [
+            subprocess.run(words(config, "alerts", "--days", "9999"), stdout=to, stderr=subprocess.PIPE, check=False)
+            for to in (gone, full)
+        ]
+    assert [(end.returncode, end.stderr.decode()) for end in ends] == [
+        (141, ""), (74, "palctl: what was to be printed: No space left on device\n"),
+    ]  # fmt: skip
+
+
 def test_a_long_table_goes_through_the_pager_and_a_short_one_does_not(config: Path) -> None:
     pager = {"PAGER": "sed s/^/PAGED:/"}
     long = words(config, "alerts", "--days", "9999")

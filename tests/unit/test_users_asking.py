@@ -153,6 +153,19 @@ def test_a_job_that_pald_has_no_story_of_yet_is_told_from_the_queue(sqlite_store
     assert why(answers, "900", ALICE).lines == (told,)
 
 
+def test_times_are_in_utc_for_who_asks_so_and_for_nobody_else(
+    answers: UserAnswers, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    monkeypatch.setenv("TZ", "Asia/Tokyo")
+    time.tzset()
+    request.addfinalizer(time.tzset)
+    request.addfinalizer(monkeypatch.undo)
+    told = [answers.to(Question("why", "1", utc=utc), ALICE).lines for utc in (False, True, False)]
+    hours = [time.strftime("%Y-%m-%d %H:%M:%S", to(NOW)) for to in (time.localtime, time.gmtime, time.localtime)]
+    assert all(hour in "".join(lines) for hour, lines in zip(hours, told, strict=True))
+    assert hours[0] not in "".join(told[1]) and told[0] == told[2]
+
+
 @pytest.mark.parametrize("job", ["", "x", "1;2", "1_", "_1", "-1", "1" * 11, "１", "1\n2", "../1"])
 def test_what_is_no_job_is_refused(answers: UserAnswers, job: str) -> None:
     with pytest.raises(BadInput, match="is no job id"):
@@ -239,6 +252,22 @@ def test_a_stranger_with_palctl_is_told_nothing_of_others(answers: UserAnswers, 
             )  # fmt: skip
             assert (done.returncode, told in done.stdout + done.stderr) == (code, True), done
             assert "alice" not in done.stdout and "bobs-secret" not in done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as another user")
+@pytest.mark.skipif(Path("/etc/pal-slurm/pal.yaml").exists(), reason="pal-slurm is installed here")
+def test_where_no_pald_is_a_stranger_is_told_whom_to_ask_and_not_how_to_install() -> None:
+    nobody, program = pwd.getpwnam("nobody"), Path(sys.executable).with_name("palctl")
+    for words, code, told in (
+        (("why", "1"), 75, "Does it run on another host? Then ask there, or through its page"),
+        (("jobs",), 75, "pald can't be asked at /run/pal-slurm/users.sock: No such file or directory"),
+        (("status",), 78, "this is for admins"),
+    ):
+        done = subprocess.run(
+            ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups", program, *words],
+            capture_output=True, text=True, check=False, timeout=60, cwd="/", env={"PATH": os.environ["PATH"]},
+        )  # fmt: skip
+        assert (done.returncode, told in done.stderr) == (code, True), done
 
 
 FLOOD = """

@@ -119,8 +119,10 @@ def _rates(palctl: Palctl, user: str, as_json: bool, fields: str) -> None:
     columns = choose(fields, RATES, RATES)
     known, cluster = _known(palctl, "--rates")
     apps = known.rated(cluster, time.time())
-    empty = f"there is one GPU model, {cluster.models[0]}: all rates are 1"
-    print_rows(rate_rows(apps, cluster.models, user), columns, as_json=as_json, empty=empty)
+    models = [model for model in cluster.models if model]
+    known_ones = f"there is one GPU model, {models[0]}" if models else "no GPU model is known"
+    rows = rate_rows(apps, cluster.models, user)
+    print_rows(rows, columns, as_json=as_json, empty=f"{known_ones}: all rates are 1")
 
 
 @command.command(name="set")

@@ -9,6 +9,7 @@ import click
 from pal_slurm.cli.context import Palctl, pass_palctl
 from pal_slurm.cli.say import say
 from pal_slurm.errors import StoreError
+from pal_slurm.words import printable
 
 
 @click.command(name="pause", short_help="Stop placing jobs until `palctl resume`.")
@@ -18,13 +19,12 @@ def command(palctl: Palctl, reason: str) -> None:
     """Stop placing jobs until `palctl resume`: they are given back to Slurm as they were submitted."""
     from pal_slurm.daemon.pausing import pause
 
-    now = time.time()
+    told, now = printable(reason), time.time()
     try:
-        store = palctl.store
-    except StoreError as error:
-        pause(palctl.config, None, reason, now)
+        pause(palctl.config, palctl.store, told, now)
+    except StoreError as error:  # not there, or there and not to be written
+        pause(palctl.config, None, told, now)
         say(f"palctl: {error}", err=True)
         click.echo(f"paused by {palctl.config.pause_file()} alone: it holds for pald on this host")
         return
-    pause(palctl.config, store, reason, now)
     click.echo("paused: pald gives waiting jobs back to Slurm in its next cycle; go on with: palctl resume")

@@ -10,7 +10,7 @@ from pal_slurm.cli.context import Palctl, pass_palctl
 from pal_slurm.words import plain
 
 
-@click.command()
+@click.command(name="status", short_help="How things stand between pald, Slurm and the database.")
 @click.option("--json", "as_json", is_flag=True, help="Machine-readable.")
 @pass_palctl
 def command(ctl: Palctl, as_json: bool) -> None:

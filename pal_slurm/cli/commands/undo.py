@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from pal_slurm.model import Job, Snapshot
 
 
-@click.command()
+@click.command(name="undo", short_help="Give jobs back to Slurm as they were submitted.")
 @click.argument("job", type=Whole(1), required=False)
 @click.option("--all", "everything", is_flag=True, help="Every lease and every pin in the queue.")
 @click.option(

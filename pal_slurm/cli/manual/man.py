@@ -80,7 +80,7 @@ def _options(options: Iterable[Option]) -> Iterator[str]:
         names = ", ".join(f"\\fB{roff(name)}\\fR" for name in option.names)
         metavar = f" \\fI{roff(option.metavar)}\\fR" if option.metavar else ""
         shown = () if all(choice in option.metavar for choice in option.choices) else option.choices
-        yield from _pair(names + metavar, option.help, shown)
+        yield from _pair(names + metavar, f"{option.help} {option.range}", shown)
 
 
 def _pair(term: str, text: str, choices: tuple[str, ...] = ()) -> Iterator[str]:

@@ -18,7 +18,7 @@ EXITS: Pairs = (
     ("0", "Done."),
     ("2", "A word of the command line is wrong."),
     (str(BadInput.exit_code), "A file or a text that was given is wrong; nothing was changed."),
-    (str(StoreError.exit_code), "The database can't be used."),
+    (str(StoreError.exit_code), "The database can't be used, or what was asked for can't be written."),
     (
         str(SlurmUnavailable.exit_code),
         "slurmctld gives no answer, or another pald is at work: try again.",
@@ -57,8 +57,13 @@ PAGES = {
                 ("PAL_SOCKET", "Ask pald there, of your own jobs, whoever you are."),
                 ("PAL_PAGE", "Ask pal-page there, as https://gpus.example, with the token in SLURM_JWT."),
                 ("SLURM_JWT", "Says to pal-page who you are: export $(scontrol token)."),
+                ("NO_COLOR", "No colours, unless --color asks for some."),
+                ("PAGER", "What shows long tables on a terminal; less, unless told."),
             ),
-            exits=EXITS,
+            exits=(
+                EXITS[0], ("1", "slots check, topology or doctor found something wrong."), *EXITS[1:],
+                ("141", "Who read the output has ended."),
+            ),
         ),
         Page(
             "pald", 8, "places pending Slurm GPU jobs on the GPUs that suit them",

@@ -18,6 +18,7 @@ class Option:
     help: str
     choices: tuple[str, ...] = ()
     files: bool = False  # its value is a file or a directory
+    range: str = ""  # its default and limits, as --help ends
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +78,14 @@ def from_click(command: click.Command, *path: str, parent: click.Context | None 
 def _click_option(option: click.Option, context: click.Context) -> Option:
     takes = not (option.is_flag or option.count)
     choices = tuple(map(str, option.type.choices)) if isinstance(option.type, click.Choice) else ()
+    _, told = option.get_help_record(context) or ("", "")
     return Option(
         names=tuple(sorted((*option.opts, *option.secondary_opts), key=len)),
         metavar=option.make_metavar(context) if takes else "",
         help=option.help or "",
         choices=choices,
         files=isinstance(option.type, click.Path | click.File),
+        range=told.removeprefix(option.help or "").strip(),
     )
 
 

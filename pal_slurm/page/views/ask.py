@@ -16,7 +16,8 @@ def ask(asked: Visit) -> PageView:
         raise NotYours("say who you are: a token of Slurm's, as `scontrol token` gives it")
     if viewer.name and not asked.may_ask(viewer.name):
         return PageView(record=Answered(error=TOO_OFTEN))
-    question = Question(asked.word("what", 10), asked.word("job", 24), asked.number("most", 1, 1000))
+    most, utc = asked.number("most", 1, 100_000), asked.choice("zone", ("", "utc")) == "utc"
+    question = Question(asked.word("what", 10), asked.word("job", 24), most, utc)
     with watcher.reading() as (store, cluster):
         answers = UserAnswers(store, cluster, lambda: app_rows(store, watcher.config), lambda: asked.sight.present)
         try:
