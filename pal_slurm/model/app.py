@@ -14,6 +14,7 @@ from pal_slurm.model.consent import NO_CONSENT, Consent, Given, said_in
 
 APP_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,63}")
 BY_TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}(:[0-9]{2})?")
+_WORDS = frozenset({"pal:off", "pal:same", "pal:dearer", "pal:share", "pal:move"})
 MAX_COMMENT = 8192  # a longer comment is nobody's hint; Slurm itself takes up to 60 kB
 
 
@@ -30,6 +31,7 @@ class Hint:
     share: bool = False  # pal:share: it may have its GPUs together with another job of its user or account
     guessed: bool = False  # a pattern of the site's named its application, not its user
     by: str = ""  # pal:by=TIME: when its user wants it done, by the clock of the cluster
+    unread: str = ""  # the first word that was meant for us and is none of ours: a name with a slash, pal:mvoe
 
 
 NO_HINT = Hint()
@@ -49,7 +51,15 @@ def read_hint(comment: str | None) -> Hint:
     app = named[4:] if named and fine else None
     by = next((word[7:] for word in words if word.startswith("pal:by=") and BY_TIME.fullmatch(word, 7)), "")
     off, same, dearer, share = (f"pal:{word}" in words for word in ("off", "same", "dearer", "share"))
-    return Hint(app, off, not fine, consent, same, dearer, share, by=by)
+    odd = (word for word in words if word.startswith("pal:") and not _ours(word))
+    unread = next(odd, "") if fine else named or ""
+    return Hint(app, off, not fine, consent, same, dearer, share, by=by, unread=unread)
+
+
+def _ours(word: str) -> bool:
+    if word.startswith("pal:by="):
+        return BY_TIME.fullmatch(word, 7) is not None
+    return word in _WORDS or word.startswith(("pal:move=", "pal:stay"))  # said_in tells of a wrong pal:move
 
 
 class Trust(NamedTuple):

@@ -40,6 +40,7 @@ SOURCES = {
     "none": "nothing is known",
 }
 CHOSEN = "chosen"
+_LONGEST_WORD = 80  # of a comment, that is kept
 SLURM = "Slurm's own choice"
 
 
@@ -92,6 +93,7 @@ def why_of(
         same_up=same_up,
         share=job.hint.share,
         alone=alone(job, snapshot, parts=parts) if job.hint.share else "",
+        unread=job.hint.unread[:_LONGEST_WORD] or ("-" if job.hint.dropped else ""),
     )
 
 
@@ -148,7 +150,7 @@ def sentences(why: Why) -> Iterator[str]:
     yield _what_it_is(why)
     yield _verdict(why)
     yield REASONS[why.decision.reason]
-    yield from filter(None, (_held_to(why), shares(why), _owed(why.due)))
+    yield from filter(None, (_unread(why.unread), _held_to(why), shares(why), _owed(why.due)))
     if why.decision.action is Action.WAIT:
         free, ahead = _were_free(why.free_gpus), _count(why.ahead, "job")
         yield f"{free} in its partitions when the plan began; {ahead} came before it."
@@ -223,6 +225,14 @@ def _verdict(why: Why) -> str:
         Action.STOP: "It is to be stopped.",
         Action.EXCLUDE: "It is kept off slower nodes.",
     }[decision.action]
+
+
+def _unread(word: str) -> str:
+    if word == "-":
+        return "Nothing in its comment counts: it is too long, or has control characters or bytes that are no UTF-8."
+    if word.startswith("app:"):
+        return f"Its comment says {shown(word)}: a name is a letter or digit, then up to 63 letters, digits or ._+-."
+    return f"Its comment says {shown(word)}, which means nothing here." if word else ""
 
 
 def _owed(due: Due | None) -> str:

@@ -94,7 +94,28 @@ def test_why_tells_that_it_says_pal_share_and_that_nothing_follows(
     decided = DecisionRepo(store, "c")
     decided.record([told])
     (kept,) = decided.of_job(7)
-    assert any("pal:share" in sentence for sentence in sentences(kept)) == share
+    assert any("It says pal:share" in sentence for sentence in sentences(kept)) == share
+
+
+@pytest.mark.parametrize(
+    ("comment", "told"),
+    [
+        ("app:my/net x", "Its comment says app:my/net: a name is a letter or digit, then up to 63"),
+        ("app: resnet", "Its comment says app:: a name"), ("app:résumé", "Its comment says app:résumé: a name"),
+        ("app:bert pal:mvoe", "Its comment says pal:mvoe, which means nothing here."),
+        ("pal:by=tomorrow pal:off", "Its comment says pal:by=tomorrow, which means nothing here."),
+        ("app:" + "x" * 200, f"Its comment says app:{'x' * 76}: a name"),
+        ("x\x07 app:bert", "Nothing in its comment counts"), ("x" * 9000, "Nothing in its comment counts"),
+        ("app:bert pal:off pal:same pal:dearer pal:share pal:move=60 pal:by=2026-11-19T18:00", ""),
+        ("pal:stay.", ""), ("pal:move", ""), ("palindrome apply PAL:OFF other:words", ""), ("", ""),
+    ],
+)  # fmt: skip
+def test_why_tells_of_a_word_that_does_not_count(comment: str, told: str) -> None:
+    job = waiting(7, 2, hint=read_hint(comment))
+    decided = Decision(7, None, Action.WAIT, Reason.NO_ROOM)
+    said = sentences(why_of(decided, job, snapshot(job, cluster=CLUSTER), knowledge(), "pin"))
+    found = [sentence for sentence in said if "comment" in sentence and "moved while" not in sentence]
+    assert [sentence[: len(told)] for sentence in found] == ([told] if told else [])
 
 
 def test_why_and_jobs_tell_whether_it_may_be_moved() -> None:
