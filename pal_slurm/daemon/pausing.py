@@ -12,6 +12,8 @@ from pal_slurm.model import Job
 from pal_slurm.store import Pause, Store, Switches
 from pal_slurm.words import digits
 
+NO_REASON = "no reason given"  # an empty one would look like no pause
+
 
 def pause(config: Config, store: Store | None, reason: str, now: float) -> None:
     """The file first: with it pald pauses even when the database can't be written."""
@@ -40,7 +42,7 @@ def paused(config: Config, switches: Switches | None) -> Pause | None:
     path = Path(config.pause_file())
     try:
         since, _, reason = path.read_text(encoding="utf-8", errors="replace").strip().partition(" ")
-        return Pause(reason, float(since) if digits(since) else 0.0)
+        return Pause(reason or NO_REASON, float(since) if digits(since) else 0.0)
     except FileNotFoundError:
         pass
     except OSError as error:

@@ -252,6 +252,19 @@ def test_pause_stands_in_file_and_store_until_resume(run: Palctl, config: Path, 
     store.close()
 
 
+def test_a_pause_without_a_reason_is_one(run: Palctl, config: Path, tmp_path: Path) -> None:
+    run("db", "upgrade")
+    assert run("pause", "--reason", "").exit_code == 0
+    settings = load(config)
+    store = open_store(f"sqlite:///{tmp_path}/pal.sqlite")
+    pause = Switches(store).paused()
+    store.close()
+    assert pause is not None and pause.reason == "no reason given"
+    Path(settings.pause_file()).write_text("")  # as `touch` makes it
+    pause = paused(settings, None)
+    assert pause is not None and pause.reason == "no reason given"
+
+
 def test_pause_works_without_a_database(run: Palctl, config: Path) -> None:
     assert run("pause").exit_code == 0
     assert paused(load(config), None) is not None

@@ -17,9 +17,9 @@ from pal_slurm.words import printable
 @pass_palctl
 def command(palctl: Palctl, reason: str) -> None:
     """Stop placing jobs until `palctl resume`: they are given back to Slurm as they were submitted."""
-    from pal_slurm.daemon.pausing import pause
+    from pal_slurm.daemon.pausing import NO_REASON, pause
 
-    told, now = printable(reason), time.time()
+    told, now = printable(reason) or NO_REASON, time.time()
     try:
         pause(palctl.config, palctl.store, told, now)
     except StoreError as error:  # not there, or there and not to be written
