@@ -25,7 +25,7 @@ from pal_slurm.slurm.capabilities import parse_release
 from pal_slurm.slurm.edits.rewrite import NOW, Rewrite
 from pal_slurm.slurm.nodes import ReservationRecord, SiteWords
 from pal_slurm.slurm.nodeset import expand, fold
-from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
+from pal_slurm.slurm.port import Capabilities, Left, Passes, Pulse, SchedulerSetup, unbounded
 from pal_slurm.slurm.records import JobRecord
 
 LOOK_S = 0.1
@@ -187,16 +187,16 @@ class SteppingSlurm:
         self._cluster.pass_time()
         return self.inner.jobs(ids)
 
-    def apply(self, edits: Sequence[Edit]) -> list[EditResult]:
+    def apply(self, edits: Sequence[Edit], left_s: Left = unbounded) -> list[EditResult]:
         self._cluster.pass_time()
-        return self.inner.apply(edits)
+        return self.inner.apply(edits, left_s)
 
     def bound(self, jobs: Sequence[int]) -> dict[int, str]:
         return self.inner.bound(jobs)
 
-    def lift(self, jobs: Sequence[int]) -> None:
+    def lift(self, jobs: Sequence[int], left_s: Left = unbounded) -> None:
         self._cluster.pass_time()
-        self.inner.lift(jobs)
+        self.inner.lift(jobs, left_s)
 
     def pulse(self) -> Pulse:
         self._cluster.pass_time()

@@ -19,6 +19,8 @@ from pal_slurm.errors import NotLeader, StoreError
 from pal_slurm.store.leadership import Leadership, Term
 from pal_slurm.words import printable
 
+IN_HAND = 1 / 6  # of a term
+
 
 class Leader:
     def __init__(self, lock_file: Path, row: Leadership, ttl_s: float, clock: Clock) -> None:
@@ -58,6 +60,11 @@ class Leader:
     def confirm(self) -> bool:
         """Still the leader, asking nobody: true only while no other may have taken the row."""
         return self._term is not None and self.clock.monotonic() < self._valid_until
+
+    @property
+    def left_s(self) -> float:
+        """For how long we may still write: a part of the term is kept for what slurmctld has in hand by then."""
+        return self._valid_until - self.ttl_s * IN_HAND - self.clock.monotonic() if self._term is not None else 0.0
 
     def goes_on(self, fence: int) -> bool:
         """Still the leader, under this fence: a long row of edits prolongs its term while it lasts."""

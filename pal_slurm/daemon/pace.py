@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 SLOWER = 3.0  # times what is usual
+WELL_WITHIN = 0.5
 AIM = 0.8  # of the share of slurmctld's time: what is aimed at whole is missed by half of all minutes
 
 
@@ -63,6 +64,24 @@ class StartBudget:
             each = wall_s / written
             self.cost_s = max(1e-4, 0.7 * self.cost_s + 0.3 * each)
             self.saved_s = max(0.0, self.saved_s - starts * each)
+
+
+@dataclass
+class BulkPace:
+    """How many leases go between two looks at their jobs: so many as are written well within the time that is left.
+
+    By the last ones; slower at once, and faster step by step. At first as of a slurmctld in trouble.
+    """
+
+    each_s: float = 0.25  # what one takes, its part of the two looks included
+
+    def most(self, left_s: float, least: int, most: int) -> int:
+        return max(least, min(most, int(WELL_WITHIN * left_s / self.each_s)))
+
+    def took(self, written: int, wall_s: float) -> None:
+        if written:
+            each = max(1e-4, wall_s / written)
+            self.each_s = max(each, 0.3 * self.each_s + 0.7 * each)
 
 
 PUT_OFF, START, EDIT = 0, 1, 2

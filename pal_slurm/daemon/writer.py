@@ -2,6 +2,7 @@
 
 Each batch: still the leader and the snapshot still fresh? -> intents on disk -> the edits, re-read by the backend ->
 outcomes on disk. Killed between any two of these, the next cycle finds the intents and judges them by what stands.
+The backend asks before each edit for how long we may still write, and ends the command that writes when that is over.
 """
 
 from __future__ import annotations
@@ -16,12 +17,12 @@ from pal_slurm.daemon.clock import Clock
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.leader import Leader
 from pal_slurm.daemon.leases.alive import Alive
-from pal_slurm.daemon.pace import EDIT, PUT_OFF, START, StartBudget, WriteBudget, within
+from pal_slurm.daemon.pace import EDIT, PUT_OFF, START, BulkPace, StartBudget, WriteBudget, within
 from pal_slurm.daemon.reconcile import LASTING
 from pal_slurm.daemon.rights import Rights
 from pal_slurm.daemon.round import Round, Wish, let_go
 from pal_slurm.errors import SlurmUnavailable
-from pal_slurm.model import NOT_SENT, Edit, EditKind, EditResult, Intent, Outcome, until
+from pal_slurm.model import LATE, NOT_SENT, Edit, EditKind, EditResult, Intent, Outcome, until
 from pal_slurm.slurm.port import Slurm
 from pal_slurm.store import Ledger
 
@@ -44,6 +45,7 @@ class Writer:
     budget: WriteBudget
     max_age_s: float
     starts: StartBudget = field(default_factory=StartBudget)
+    bulks: BulkPace = field(default_factory=BulkPace)
     rights: Rights = field(default_factory=Rights)
     took_s: float = 0.0  # slurmctld's answers to edits, reading again included, since somebody last set this to 0
 
@@ -59,8 +61,9 @@ class Writer:
             self.alive.shut()
         sent = [w for w, c in zip(wishes, chosen, strict=True) if c]
         results = self._in_batches(sent, round)
-        self.budget.spend(chosen.count(EDIT))
-        self.starts.spend(chosen.count(START), len(results), self.clock.monotonic() - now)
+        accounts = [c for c, r in zip(filter(None, chosen), results, strict=False) if r.said != LATE]
+        self.budget.spend(accounts.count(EDIT))
+        self.starts.spend(accounts.count(START), len(accounts), self.clock.monotonic() - now)
         for result, wish in zip(results, sent, strict=False):
             if result.edit.kind in STARTING and until(result.edit) is None and let_go(result):
                 self.entries[wish.key].started = True
@@ -85,26 +88,40 @@ class Writer:
         """End fences of ours; one that can't be ended now ends by itself."""
         if jobs and not self._why_not(round):
             with contextlib.suppress(SlurmUnavailable):
-                self.slurm.lift(jobs)
+                self.slurm.lift(jobs, lambda: self._left_s(round))
 
     def _in_batches(self, wishes: Sequence[Wish], round: Round) -> list[EditResult]:
         """Stops, with a note, when we may no longer write on this snapshot's strength."""
         results: list[EditResult] = []
-        most = self.slurm.keeps_at_once if all(w.edit.kind in KEEPING for w in wishes) else BATCH
-        for first in range(0, len(wishes), most):
-            batch = wishes[first : first + most]
+        keeping, left = all(w.edit.kind in KEEPING for w in wishes), wishes
+        while left:
             if stop := self._why_not(round):
-                left = wishes[first:]
                 if results and all(w.edit.kind in KEEPING for w in left) and self.leader.confirm():
                     round.report.put_off += len(left)  # slurmctld took longer than it does: no trouble of ours
                     break
                 round.report.end = "stale"
                 round.report.note = f"{stop}; {len(left)} edits were not written"
                 break
-            results += self._batch(batch, round)
+            most = self._at_once(round) if keeping else BATCH
+            begun = self.clock.monotonic()
+            made = self._batch(left[:most], round)
+            if keeping:
+                self.bulks.took(sum(r.said != LATE for r in made), self.clock.monotonic() - begun)
+            results, left = results + made, left[most:]
         for result in results:
-            round.report.edits[(result.edit.kind, result.outcome)] += 1
+            if result.said == LATE:
+                round.report.put_off += 1
+            else:
+                round.report.edits[(result.edit.kind, result.outcome)] += 1
         return results
+
+    def _at_once(self, round: Round) -> int:
+        least = min(BATCH, self.slurm.keeps_at_once)
+        return self.bulks.most(self._left_s(round), least, self.slurm.keeps_at_once)
+
+    def _left_s(self, round: Round) -> float:
+        """For how long something may still be written on this snapshot's strength."""
+        return min(self.max_age_s - (self.clock.monotonic() - round.begun), self.leader.left_s)
 
     def _why_not(self, round: Round) -> str:
         age = self.clock.monotonic() - round.begun
@@ -144,16 +161,16 @@ class Writer:
         late = {i for i, w in enumerate(batch) if w.by is not None and now >= w.by}
         if stop:
             return [EditResult(w.edit, Outcome.REFUSED, f"{NOT_SENT}{stop}") for w in batch]
-        sent = iter(self._apply([w.edit for i, w in enumerate(batch) if i not in late]))
+        sent = iter(self._apply([w.edit for i, w in enumerate(batch) if i not in late], round))
         return [
             EditResult(w.edit, Outcome.REFUSED, f"{NOT_SENT}its lease is about to end") if i in late else next(sent)
             for i, w in enumerate(batch)
         ]
 
-    def _apply(self, edits: Sequence[Edit]) -> list[EditResult]:
+    def _apply(self, edits: Sequence[Edit], round: Round) -> list[EditResult]:
         begun = self.clock.monotonic()
         try:
-            return self.slurm.apply(edits)
+            return self.slurm.apply(edits, lambda: self._left_s(round))
         except SlurmUnavailable as e:
             return [EditResult(edit, Outcome.UNKNOWN, str(e)) for edit in edits]
         finally:

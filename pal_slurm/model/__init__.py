@@ -4,6 +4,7 @@ from pal_slurm.model.app import APP_NAME, NO_HINT, TOLD, UNREADABLE, App, Apps, 
 from pal_slurm.model.cluster import BoolArray, Cluster, FloatArray, IntArray, Tier, homogeneous
 from pal_slurm.model.consent import MOVABLE, NO_CONSENT, Consent, Given, consent_of
 from pal_slurm.model.edit import (
+    LATE,
     NOT_SENT,
     Edit,
     EditKind,
@@ -58,14 +59,15 @@ from pal_slurm.model.speed import (
 )
 
 __all__ = [
-    "APP_NAME", "KIND_OF", "MOVABLE", "NOBODY_SHARES", "NOT_SENT", "NO_CONSENT", "NO_HINT", "NO_RULES", "NO_SHARES",
-    "STEPS", "TOLD", "UNREADABLE", "Action", "Alongside", "App", "Apps", "BoolArray", "Cluster", "Consent", "Dearer",
-    "Decision", "Due", "Edit", "EditKind", "EditResult", "Ending", "Exclude", "Excluded", "Factors", "FairShares",
-    "Fence", "FloatArray", "Given", "Gpus", "Hint", "Include", "IntArray", "Intent", "Job", "JobKind", "JobRef",
-    "JobState", "Knowledge", "KnownPairs", "Lease", "LeaseAgain", "Move", "MoveTerms", "NotBegun", "OfRunning",
-    "OperationKind", "Outcome", "PairsByUser", "PairsOfUser", "PastRun", "Pin", "Placement", "Plain", "PoolCost",
-    "PoolRules", "RatedApp", "Reason", "Renew", "Renice", "Request", "Requeue", "Reservation", "RunEnd", "ScoreTable",
-    "Shape", "Sharers", "Sharing", "Snapshot", "Speeds", "Tier", "Trust", "Unpin", "Waits", "Warn", "base_of",
-    "bins_with_neutral", "comm_of", "consent_of", "factors", "fence_of", "flat", "homogeneous", "minds_links",
-    "neutral_scores", "placement_of", "predict", "read_hint", "shared_comm", "speeds_of", "step_time", "until",
+    "APP_NAME", "KIND_OF", "LATE", "MOVABLE", "NOBODY_SHARES", "NOT_SENT", "NO_CONSENT", "NO_HINT", "NO_RULES",
+    "NO_SHARES", "STEPS", "TOLD", "UNREADABLE", "Action", "Alongside", "App", "Apps", "BoolArray", "Cluster", "Consent",
+    "Dearer", "Decision", "Due", "Edit", "EditKind", "EditResult", "Ending", "Exclude", "Excluded", "Factors",
+    "FairShares", "Fence", "FloatArray", "Given", "Gpus", "Hint", "Include", "IntArray", "Intent", "Job", "JobKind",
+    "JobRef", "JobState", "Knowledge", "KnownPairs", "Lease", "LeaseAgain", "Move", "MoveTerms", "NotBegun",
+    "OfRunning", "OperationKind", "Outcome", "PairsByUser", "PairsOfUser", "PastRun", "Pin", "Placement", "Plain",
+    "PoolCost", "PoolRules", "RatedApp", "Reason", "Renew", "Renice", "Request", "Requeue", "Reservation", "RunEnd",
+    "ScoreTable", "Shape", "Sharers", "Sharing", "Snapshot", "Speeds", "Tier", "Trust", "Unpin", "Waits", "Warn",
+    "base_of", "bins_with_neutral", "comm_of", "consent_of", "factors", "fence_of", "flat", "homogeneous",
+    "minds_links", "neutral_scores", "placement_of", "predict", "read_hint", "shared_comm", "speeds_of", "step_time",
+    "until",
 ]  # fmt: skip

@@ -126,6 +126,7 @@ def until(edit: Edit) -> int | None:
 
 
 NOT_SENT = "not sent: "  # begins what is said of an edit that came too late: nobody refused it
+LATE = f"{NOT_SENT}the time in which it might be written was over"  # it is due again in the next cycle
 
 
 class Outcome(StrEnum):

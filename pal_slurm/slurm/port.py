@@ -2,11 +2,13 @@
 
 Any method may raise SlurmUnavailable (no trustworthy answer within its deadline); nothing else leaves a backend.
 `apply` never raises for one job's sake: each edit has its result, judged by re-reading that job and comparing.
+Who writes says for how long he may: that is asked right before each write, and no command that writes lives longer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -62,6 +64,14 @@ class Passes:
     told: int = 0  # epoch by slurmctld's own clock, when it answered; 0: not told
 
 
+Left = Callable[[], float]  # for how many seconds from now something may still be written; 0 and less: no more
+
+
+def unbounded() -> float:
+    """Of who asks nobody: a person at his terminal."""
+    return math.inf
+
+
 class Slurm(Protocol):
     name: str
     keeps_at_once: int  # leases that are renewed between two looks at their jobs
@@ -76,13 +86,13 @@ class Slurm(Protocol):
     def jobs(self, ids: Sequence[int]) -> dict[int, Job]:
         """These jobs only, as they are now; one that is gone is missing from the answer."""
 
-    def apply(self, edits: Sequence[Edit]) -> list[EditResult]:
-        """Write, re-read, compare; one result per edit, in order."""
+    def apply(self, edits: Sequence[Edit], left_s: Left = unbounded) -> list[EditResult]:
+        """Write, re-read, compare; one result per edit, in order. Those for which no time was left are LATE."""
 
     def bound(self, jobs: Sequence[int]) -> dict[int, str]:
         """Of these running jobs those that would lose by a requeue what no pin gives back, and why."""
 
-    def lift(self, jobs: Sequence[int]) -> None:
+    def lift(self, jobs: Sequence[int], left_s: Left = unbounded) -> None:
         """End the fences of these jobs; one that has ended by itself is no error."""
 
     def pulse(self) -> Pulse: ...

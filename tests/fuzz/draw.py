@@ -158,10 +158,11 @@ def _kill(rng: Random, at: float, line: int) -> list[Happening]:
 
 def _stall(rng: Random, at: float, line: int) -> list[Happening]:
     seconds = rng.choice(["3", "14", "17", "17", "33", "70"])
-    # Between our last look and the write nobody can look: an answer there takes no longer than its deadline.
     point = rng.choice(WRITES + LOOKS[:2])
     if point in ("apply.asked", "update"):
-        seconds = rng.choice(["3", "9"])
+        # An update that is on its way takes no longer than its deadline.
+        short = rng.choice(["3", "9"])
+        seconds = short if point == "update" else seconds
     stall = Happening(at, "stall", (seconds,), point, _skip(rng))
     # Of a host whose clock is ahead it takes over at once: also while the other is held up.
     when = at * rng.random() if rng.random() < 0.6 else at + rng.uniform(0.1, 8.0)

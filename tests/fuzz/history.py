@@ -90,6 +90,7 @@ class Updated:
     looked: float  # when its writer last read this job again
     content_n: int  # events that had happened by `content`, and by `looked`: moments may be the same
     looked_n: int
+    sent: float  # when its writer let go of it
     requeue: bool = False  # of a running job
     signal: str = ""  # sent to it, and nothing else
 

@@ -96,7 +96,19 @@ def stale_snapshot_accepted() -> Patches:
     def why_not(self: writer.Writer, round: Any) -> str:
         return "" if self.leader.confirm() else "our leadership ran out"
 
-    return [(writer.Writer, "_why_not", why_not)]
+    def left_s(self: writer.Writer, round: Any) -> float:
+        return self.leader.left_s
+
+    return [(writer.Writer, "_why_not", why_not), (writer.Writer, "_left_s", left_s)]
+
+
+@mutant("for how long it may still write is asked before a bulk of edits, and not before each")
+def time_left_asked_once() -> Patches:
+    def apply_(self: writer.Writer, edits: Any, round: Any) -> list[EditResult]:
+        left = self._left_s(round)
+        return self.slurm.apply(edits, lambda: left)
+
+    return [(writer.Writer, "_apply", apply_)]
 
 
 @mutant("the ledger takes intents of a leader that was replaced")

@@ -40,7 +40,7 @@ from pal_slurm.slurm.commands.details import devices_of, excluded_of, sole_lines
 from pal_slurm.slurm.commands.qos import preempting
 from pal_slurm.slurm.commands.queue import Unread, megabytes, minutes, to_record
 from pal_slurm.slurm.commands.read import QueueReader
-from pal_slurm.slurm.commands.run import Answer, Commands, Sink
+from pal_slurm.slurm.commands.run import Answer, Commands, Sink, Speech
 from pal_slurm.slurm.commands.shares import read_deadlines, read_qos, read_tree
 from pal_slurm.slurm.devices import parts_of, taken
 from pal_slurm.slurm.excluded import ours_of, understood, with_ours
@@ -75,7 +75,7 @@ class Printed(Commands):
         self,
         name: str,
         args: Sequence[str],
-        stdin: bytes = b"",
+        stdin: bytes | Speech = b"",
         deadline_s: float | None = None,
         sink: Sink = None,
     ) -> Answer:

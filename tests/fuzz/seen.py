@@ -196,6 +196,7 @@ class SeenSlurm(SimSlurm):
         row = self.disk.newest(item.edit.job, task)
         before = tuple(self._family(number))
         self.fate, self.controller.by = "WHOLE", self.pald  # type: ignore[attr-defined]
+        sent = self.controller.now - START
         try:
             said = super()._send(item)
         finally:
@@ -209,7 +210,7 @@ class SeenSlurm(SimSlurm):
                 partition=texts.get("partition"), begin=item.asked.begin - START if item.asked.begin else None,
                 fate=self.fate, said=said, before=before, after=tuple(self._family(number)), row=row,
                 lead=self.disk.lead(), asked=self.looks.asked, content=self.looks.content, looked=looked,
-                content_n=self.looks.content_n, looked_n=looked_n,
+                content_n=self.looks.content_n, looked_n=looked_n, sent=sent,
                 requeue=item.asked.requeue, signal=item.asked.signal,
             )
         )  # fmt: skip

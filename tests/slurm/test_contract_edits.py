@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import time
+from itertools import count
 
 import pytest
 
-from pal_slurm.model import Edit, EditResult, Job, JobState, Outcome, Pin, Plain, Renew, Request, Unpin
+from pal_slurm.model import LATE, Edit, EditResult, Job, JobState, Outcome, Pin, Plain, Renew, Request, Unpin
 from pal_slurm.slurm.port import Slurm
 from tests.slurm.backends import FORMS, LATER, ThroughCli, ThroughPyslurm, asked_for
 from tests.slurm.minicluster import Minicluster
@@ -218,6 +219,19 @@ class Edits:
         assert [(r.edit.job, r.outcome) for r in results] == [(job, Outcome.DONE) for job in ids]
         assert {job.eligible for job in slurm.jobs(ids).values()} == {until}
         assert slurm.apply([]) == []
+
+    @pytest.mark.parametrize("times", [0, 1, 12])
+    def test_what_there_is_no_time_for_is_not_sent(self, times: int, slurm: Slurm, minicluster: Minicluster) -> None:
+        """Time enough, when it is asked for the first `times`; then none."""
+        ids, asked = [minicluster.submit(LATER, "--gres=gpu:1") for _ in range(20)], count()
+        until, before = int(time.time()) + 1999, slurm.jobs(ids)
+        results = slurm.apply([Renew(job, until=until) for job in ids], lambda: 60.0 if next(asked) < times else 0.0)
+        late = {r.edit.job for r in results if (r.outcome, r.said) == (Outcome.REFUSED, LATE)}
+        assert {r.outcome for r in results if r.edit.job not in late} <= {Outcome.DONE}
+        stands = slurm.jobs(ids)
+        assert all((job.eligible == until) is (job.id not in late) for job in stands.values())
+        assert all(stands[job] == before[job] for job in late)
+        assert len(late) == 20 if times < 2 else len(late) < 20
 
 
 class TestEditsThroughCli(ThroughCli, Edits):

@@ -257,7 +257,7 @@ class TestP6OneWriterOnAFreshLook:
         house.alone(LEASE_S - 14)  # they are due
         house.watch.each = lambda: house.alone(0.12)  # slurmctld is slow
         report = house.pald.cycle()
-        renewed = {intent.edit.job for intent in house.intents() if intent.edit.kind is EditKind.RENEW}
+        renewed = {intent.edit.job for intent in house.intents() if intent.outcome is Outcome.DONE}
         assert report.end == "ok"
         assert 64 < len(renewed) < len(jobs) == len(renewed) + report.put_off
 

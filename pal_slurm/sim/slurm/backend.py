@@ -17,10 +17,10 @@ from pal_slurm.sim.slurm.machine import Node
 from pal_slurm.sim.slurm.trouble import AnswerFate, Trouble
 from pal_slurm.sim.slurm.updates import fence, signal, update
 from pal_slurm.slurm.capabilities import capabilities_of
-from pal_slurm.slurm.edits.apply import Heard, apply
+from pal_slurm.slurm.edits.apply import UNSENT, Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.nodes import PLAIN_WORDS, NodeRecord, SiteWords, to_cluster, to_reservation
-from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
+from pal_slurm.slurm.port import Capabilities, Left, Passes, Pulse, SchedulerSetup, unbounded
 
 EDITS_AT_ONCE = 100
 
@@ -71,16 +71,18 @@ class SimSlurm:
         self.trouble.answered("jobs")
         return {number: job for number, job in found.items() if job.state is not JobState.OTHER}
 
-    def apply(self, edits: Sequence[Edit]) -> list[EditResult]:
-        return apply(edits, self, EDITS_AT_ONCE) if edits else []
+    def apply(self, edits: Sequence[Edit], left_s: Left = unbounded) -> list[EditResult]:
+        return apply(edits, self, EDITS_AT_ONCE, left_s) if edits else []
 
     def bound(self, jobs: Sequence[int]) -> dict[int, str]:
         self._ask("bound", len(jobs))
         found = ((number, self.controller.find(number)) for number in jobs)
         return {number: job.bound for number, job in found if job is not None and job.bound}
 
-    def lift(self, jobs: Sequence[int]) -> None:
+    def lift(self, jobs: Sequence[int], left_s: Left = unbounded) -> None:
         self._ask("lift", 0)
+        if left_s() <= 0:
+            return
         for job in jobs:
             self.controller.unreserve(fence_of(job))
 
@@ -91,8 +93,8 @@ class SimSlurm:
     def now(self) -> float:
         return self.controller.now
 
-    def send(self, ready: Sequence[Ready]) -> list[Heard]:
-        heard = [Heard(self._send(item)) for item in ready]
+    def send(self, ready: Sequence[Ready], left_s: Left) -> list[Heard]:
+        heard = [Heard(self._send(item)) if left_s() > 0 else UNSENT for item in ready]
         self.trouble.answered("apply")
         return heard
 

@@ -18,7 +18,7 @@ from pal_slurm.slurm.commands.write import BATCH, lift, send
 from pal_slurm.slurm.edits.apply import Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords
-from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
+from pal_slurm.slurm.port import Capabilities, Left, Passes, Pulse, SchedulerSetup, unbounded
 from pal_slurm.slurm.records import HOLDS_RESOURCES, to_job
 from pal_slurm.slurm.snapshots import to_snapshot
 
@@ -57,8 +57,8 @@ class CliSlurm:
         wanted = frozenset(ids)
         return {job.id: job for job in self.records(ids) if job.id in wanted and job.state is not JobState.OTHER}
 
-    def apply(self, edits: Sequence[Edit]) -> list[EditResult]:
-        return apply(edits, self, BATCH)
+    def apply(self, edits: Sequence[Edit], left_s: Left = unbounded) -> list[EditResult]:
+        return apply(edits, self, BATCH, left_s)
 
     def able(self) -> tuple[Capabilities, bool]:
         return self.capabilities(), to_setup(self._config()).disable_job_shrink
@@ -66,14 +66,14 @@ class CliSlurm:
     def records(self, ids: Iterable[int]) -> list[Job]:
         return [to_job(record, self._site) for record in self._reader.some(list(dict.fromkeys(ids))).records]
 
-    def send(self, ready: Sequence[Ready]) -> list[Heard]:
-        return send(self._commands, ready)
+    def send(self, ready: Sequence[Ready], left_s: Left) -> list[Heard]:
+        return send(self._commands, ready, left_s)
 
     def bound(self, jobs: Sequence[int]) -> dict[int, str]:
         return bound(self._commands, jobs)
 
-    def lift(self, jobs: Sequence[int]) -> None:
-        lift(self._commands, jobs)
+    def lift(self, jobs: Sequence[int], left_s: Left = unbounded) -> None:
+        lift(self._commands, jobs, left_s)
 
     def now(self) -> float:
         return time.time()

@@ -22,6 +22,8 @@ from pal_slurm.words import printable
 MOST_BYTES = 1 << 30  # a queue of 300,000 jobs; more is a runaway
 _CHUNK = 1 << 16
 Sink = Callable[[bytes], None] | None  # gets what a command prints as it comes; None: the answer holds it
+# What a command is told next, by all that it has said on stderr; b"": nothing before it says more; None: that was all.
+Speech = Callable[[bytearray], bytes | None]
 _KEPT = ("SLURM_CONF", "SLURM_JWT")
 
 
@@ -55,7 +57,7 @@ class Commands:
         self,
         name: str,
         args: Sequence[str],
-        stdin: bytes = b"",
+        stdin: bytes | Speech = b"",
         deadline_s: float | None = None,
         sink: Sink = None,
     ) -> Answer:
@@ -76,7 +78,8 @@ class Commands:
         try:
             with child:
                 try:
-                    return _talk(child, stdin, deadline_s or self.deadline_s, sink)
+                    speech = _told_whole(stdin) if isinstance(stdin, bytes) else stdin
+                    return _talk(child, speech, deadline_s or self.deadline_s, sink)
                 finally:
                     _end(child)
         except _TooMuch:
@@ -133,26 +136,64 @@ class _TooMuch(Exception):
     pass
 
 
-def _talk(child: subprocess.Popen[bytes], stdin: bytes, deadline_s: float, sink: Sink) -> Answer:
+def _told_whole(text: bytes) -> Speech:
+    words = iter((text,) if text else ())
+    return lambda err: next(words, None)
+
+
+class _Mouth:
+    """Standard input of a command, closed when all is said."""
+
+    def __init__(self, child: subprocess.Popen[bytes], selector: selectors.BaseSelector, speech: Speech) -> None:
+        assert child.stdin
+        self.stdin, self._selector, self._speech = child.stdin, selector, speech
+        self._left, self._waits = memoryview(b""), False
+        os.set_blocking(self.stdin.fileno(), False)
+
+    def say(self, err: bytearray) -> None:
+        """Find the next words, where none are left to write."""
+        while not self._left and not self.stdin.closed:
+            words = self._speech(err)
+            self._wait_for(bool(words))
+            if words is None:
+                self.stdin.close()
+            elif not words:
+                return
+            else:
+                self._left = memoryview(words)
+
+    def write(self) -> None:
+        try:
+            self._left = self._left[os.write(self.stdin.fileno(), self._left[:_CHUNK]) :]
+        except BrokenPipeError:
+            self._left, self._speech = self._left[:0], _told_whole(b"")
+
+    def _wait_for(self, room: bool) -> None:
+        if room and not self._waits:
+            self._selector.register(self.stdin, selectors.EVENT_WRITE)
+        elif self._waits and not room:
+            self._selector.unregister(self.stdin)
+        self._waits = room
+
+
+def _talk(child: subprocess.Popen[bytes], speech: Speech, deadline_s: float, sink: Sink) -> Answer:
     assert child.stdin and child.stdout and child.stderr
     out, err, taken = bytearray(), bytearray(), 0
     until = time.monotonic() + deadline_s
     with selectors.DefaultSelector() as selector:
         selector.register(child.stdout, selectors.EVENT_READ, out)
         selector.register(child.stderr, selectors.EVENT_READ, err)
-        if stdin:
-            os.set_blocking(child.stdin.fileno(), False)
-            selector.register(child.stdin, selectors.EVENT_WRITE)
-        else:
-            child.stdin.close()
-        left = memoryview(stdin)
-        while selector.get_map():
+        mouth = _Mouth(child, selector, speech)
+        while True:
+            mouth.say(err)
+            if not selector.get_map():
+                break
             ready = selector.select(max(0.0, until - time.monotonic()))
             if not ready and time.monotonic() >= until:
                 return Answer(-1, bytes(out), bytes(err), timed_out=True)
             for key, _ in ready:
                 if key.fileobj is child.stdin:
-                    left = _feed(child, selector, left)
+                    mouth.write()
                 elif not (chunk := os.read(key.fd, _CHUNK)):
                     selector.unregister(key.fileobj)
                 else:
@@ -168,18 +209,6 @@ def _talk(child: subprocess.Popen[bytes], stdin: bytes, deadline_s: float, sink:
     except subprocess.TimeoutExpired:
         return Answer(-1, bytes(out), bytes(err), timed_out=True)
     return Answer(code, bytes(out), bytes(err))
-
-
-def _feed(child: subprocess.Popen[bytes], selector: selectors.BaseSelector, left: memoryview) -> memoryview:
-    assert child.stdin
-    try:
-        left = left[os.write(child.stdin.fileno(), left[:_CHUNK]) :]
-    except BrokenPipeError:
-        left = left[:0]
-    if not left:
-        selector.unregister(child.stdin)
-        child.stdin.close()
-    return left
 
 
 def _end(child: subprocess.Popen[bytes]) -> None:

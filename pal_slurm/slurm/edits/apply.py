@@ -1,7 +1,7 @@
 """Edits on their way, alike through every backend. In: edits, and a backend's two hands. Out: one EditResult each.
 
 Read the jobs, make ready, send, insist where slurmctld says "not now", read again, judge. What was sent and not
-answered is UNKNOWN: the next cycle finds out.
+answered is UNKNOWN: the next cycle finds out. What was not sent, because the writer's time was over, is LATE.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from pal_slurm.errors import SlurmUnavailable
-from pal_slurm.model import Edit, EditResult, Job, Outcome
+from pal_slurm.model import LATE, Edit, EditResult, Job, Outcome
 from pal_slurm.slurm.edits.insist import insist
 from pal_slurm.slurm.edits.judge import judge
 from pal_slurm.slurm.edits.prepare import Ready, prepare_all, record_of
-from pal_slurm.slurm.port import Capabilities
+from pal_slurm.slurm.port import Capabilities, Left
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +24,10 @@ class Heard:
 
     said: str
     answered: bool = True
+    sent: bool = True
+
+
+UNSENT = Heard("", answered=False, sent=False)  # no time was left
 
 
 class Hands(Protocol):
@@ -35,18 +39,18 @@ class Hands(Protocol):
     def records(self, ids: Iterable[int]) -> Sequence[Job]:
         """All records of these jobs and arrays, as they are now."""
 
-    def send(self, ready: Sequence[Ready]) -> Sequence[Heard]:
-        """Write these, in order."""
+    def send(self, ready: Sequence[Ready], left_s: Left) -> Sequence[Heard]:
+        """Write these, in order, as far as the time reaches."""
 
     def now(self) -> float: ...
 
 
-def apply(edits: Sequence[Edit], hands: Hands, at_once: int) -> list[EditResult]:
+def apply(edits: Sequence[Edit], hands: Hands, at_once: int, left_s: Left) -> list[EditResult]:
     """`at_once`: how many go into one batch, so that the read before it is never long ago."""
     results: list[EditResult] = []
     try:
         for first in range(0, len(edits), at_once):
-            results += _batch(edits[first : first + at_once], hands)
+            results += _batch(edits[first : first + at_once], hands, left_s)
     except _Lost as lost:
         results += lost.results
         said = f"nothing was written: {lost}"
@@ -64,7 +68,9 @@ class _Lost(Exception):
         self.results = results
 
 
-def _batch(edits: Sequence[Edit], hands: Hands) -> list[EditResult]:
+def _batch(edits: Sequence[Edit], hands: Hands, left_s: Left) -> list[EditResult]:
+    if left_s() <= 0:
+        return [EditResult(edit, Outcome.REFUSED, LATE) for edit in edits]
     caps, may_name_nodes = hands.able()
     stands = hands.records(edit.job for edit in edits)
     made = prepare_all(edits, stands, caps, may_name_nodes, hands.now())
@@ -74,23 +80,36 @@ def _batch(edits: Sequence[Edit], hands: Hands) -> list[EditResult]:
     heard: dict[int, Heard] = {}
 
     def send(some: Sequence[Ready]) -> None:
-        heard.update(zip(map(id, some), hands.send(some), strict=True))
+        for item, said in zip(some, hands.send(some, left_s), strict=True):
+            if said.sent or id(item) not in heard:
+                heard[id(item)] = said
 
     try:
         insist(ready, send, lambda item: heard[id(item)].said)
-        after = hands.records(home for item in ready for home in item.homes)
+        sent = [item for item in ready if heard[id(item)].sent]
+        after = hands.records(home for item in sent for home in item.homes) if sent else ()
     except SlurmUnavailable as error:
         said = f"written, and can't be read again: {error}" if len(heard) == len(ready) else str(error)
-        raise _Lost(error, [_unknown(m, said) if isinstance(m, Ready) else m for m in made]) from error
+        raise _Lost(error, [_unknown(m, heard.get(id(m)), said) for m in made]) from error
     now = hands.now()
     return [_verdict(m, heard[id(m)], after, now) if isinstance(m, Ready) else m for m in made]
 
 
-def _unknown(ready: Ready, said: str) -> EditResult:
-    return EditResult(ready.edit, Outcome.UNKNOWN, said)
+def _unknown(made: Ready | EditResult, heard: Heard | None, said: str) -> EditResult:
+    if isinstance(made, EditResult):
+        return made
+    if heard is not None and not heard.sent:
+        return _late(made)
+    return EditResult(made.edit, Outcome.UNKNOWN, said)
+
+
+def _late(ready: Ready) -> EditResult:
+    return EditResult(ready.edit, Outcome.REFUSED, LATE, ready.before)
 
 
 def _verdict(ready: Ready, heard: Heard, after: Sequence[Job], now: float) -> EditResult:
+    if not heard.sent:
+        return _late(ready)
     found = record_of(ready.before.id, ready.edit.task, after)
     result = judge(ready.edit, ready.asked, ready.before, found, heard.said, now)
     if not heard.answered and result.outcome is Outcome.REFUSED:

@@ -22,10 +22,10 @@ from pal_slurm.slurm.commands.cluster import billing_weights, read_config, read_
 from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.slurm.commands.write import lift, started_often
 from pal_slurm.slurm.commands.write import send as by_command
-from pal_slurm.slurm.edits.apply import Heard, apply
+from pal_slurm.slurm.edits.apply import UNSENT, Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.nodes import PLAIN_WORDS, Machine, SiteWords
-from pal_slurm.slurm.port import Capabilities, Passes, Pulse, SchedulerSetup
+from pal_slurm.slurm.port import Capabilities, Left, Passes, Pulse, SchedulerSetup, unbounded
 from pal_slurm.slurm.pyslurm.messages import (
     ANSWER,
     HELLO,
@@ -46,6 +46,7 @@ WORKER = Path(__file__).with_name("worker")
 EDITS_PER_CALL = 100
 SETUP_AGE_S = 60.0  # how long slurmctld's settings are believed
 EDIT_S = 0.1  # what one edit may take on a slow slurmctld, beside the deadline of the call
+IN_TIME = 0.9  # of that the worker may begin updates; then it has time for the last one, and to answer
 
 
 class PyslurmSlurm:
@@ -124,8 +125,8 @@ class PyslurmSlurm:
         wanted = frozenset(ids)
         return {job.id: job for job in self.records(ids) if job.id in wanted and job.state is not JobState.OTHER}
 
-    def apply(self, edits: Sequence[Edit]) -> list[EditResult]:
-        return apply(edits, self, EDITS_PER_CALL)
+    def apply(self, edits: Sequence[Edit], left_s: Left = unbounded) -> list[EditResult]:
+        return apply(edits, self, EDITS_PER_CALL, left_s)
 
     def able(self) -> tuple[Capabilities, bool]:
         return self.capabilities(), "disable_job_shrink" in self._told().scheduler
@@ -133,8 +134,8 @@ class PyslurmSlurm:
     def bound(self, jobs: Sequence[int]) -> dict[int, str]:
         return bound(self._commands, jobs)
 
-    def lift(self, jobs: Sequence[int]) -> None:
-        lift(self._commands, jobs)
+    def lift(self, jobs: Sequence[int], left_s: Left = unbounded) -> None:
+        lift(self._commands, jobs, left_s)
 
     def now(self) -> float:
         return self._clock()
@@ -148,24 +149,30 @@ class PyslurmSlurm:
     def close(self) -> None:
         self.worker.close()
 
-    def send(self, ready: Sequence[Ready]) -> list[Heard]:
+    def send(self, ready: Sequence[Ready], left_s: Left) -> list[Heard]:
         """What runs, whose nice is set, and what is excluded, by commands; first, for that may take a moment."""
         mine = [item for item in ready if not _by_command(item)]
         others = [item for item in ready if _by_command(item)]
         often = started_often(self._commands, [item for item in others if item.asked.requeue or item.asked.signal])
         fit = [item for item in others if item.before.id not in often]
         told = {id(item): often.get(item.before.id, Heard("")) for item in others}
-        told |= zip(map(id, fit), by_command(self._commands, fit), strict=True)
-        told |= zip(map(id, mine), self._send(mine) if mine else (), strict=True)
+        told |= zip(map(id, fit), by_command(self._commands, fit, left_s), strict=True)
+        told |= zip(map(id, mine), self._send(mine, left_s) if mine else (), strict=True)
         return [told[id(item)] for item in ready]
 
-    def _send(self, ready: Sequence[Ready]) -> list[Heard]:
+    def _send(self, ready: Sequence[Ready], left_s: Left) -> list[Heard]:
+        """The worker itself stops in time, whatever becomes of us; else it is stopped."""
+        if (left := left_s()) <= 0:
+            return [UNSENT] * len(ready)
         heard: list[Heard] = []
 
         def take(part: msgspec.Raw) -> None:
-            heard.append(Heard(read(ANSWER, part).said))
+            answer = read(ANSWER, part)
+            heard.append(Heard(answer.said) if answer.sent else UNSENT)
 
-        self._call("apply", {"updates": list(map(_update, ready))}, on_part=take, extra_s=EDIT_S * len(ready))
+        within = min(left, self._deadline_s + EDIT_S * len(ready))
+        args = {"updates": list(map(_update, ready)), "within_s": IN_TIME * within}
+        self.worker.call("apply", args, deadline_s=within, on_part=take)
         if len(heard) != len(ready):
             raise SlurmUnavailable(f"the pyslurm worker answered {len(heard)} of {len(ready)} updates")
         return heard

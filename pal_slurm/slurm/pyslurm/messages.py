@@ -41,6 +41,7 @@ class Answer(msgspec.Struct):
 
     errno: int
     said: str
+    sent: bool = True
 
 
 HELLO = msgspec.json.Decoder(Hello)

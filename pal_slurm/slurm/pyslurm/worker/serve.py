@@ -32,6 +32,11 @@ PER_JOB = 100
 NO_SUCH_JOB = 2017
 
 
+def _since_boot() -> float:
+    """As the daemon's clock: the time in which the machine was suspended counts."""
+    return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
+
+
 class Server:
     def __init__(self, link: Link, pyslurm: Any, loaded: str, conf: str) -> None:
         self.link = link
@@ -124,8 +129,11 @@ class Server:
         return (job for job in records if job.id in wanted or job.array_id in wanted)
 
     def apply(self, args: Args) -> object:
+        """None is begun after `within_s`: the daemon may be held up, and another lead by then."""
+        begun, within_s = _since_boot(), float(args.get("within_s", "inf"))
         for update in args["updates"]:
-            self.link.part(write.apply(self.pyslurm, update))
+            in_time = _since_boot() - begun < within_s
+            self.link.part(write.apply(self.pyslurm, update) if in_time else write.UNSENT)
         return None
 
     def pulse(self, args: Args) -> object:

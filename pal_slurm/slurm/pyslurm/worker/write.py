@@ -1,7 +1,7 @@
 """Writing to Slurm through pyslurm. In: one update. Out: what slurmctld said of it.
 
 update   {"target": "12_3", "begin": 0, "texts": {...}, "numbers": {...}}
-answer   {"errno": 0, "said": ""}
+answer   {"errno": 0, "said": "", "sent": false}; without a word about it, it was sent
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import time
 from typing import Any
 
 from .link import Args
+
+UNSENT: dict[str, object] = {"errno": 0, "said": "", "sent": False}
 
 
 def apply(pyslurm: Any, update: Args) -> dict[str, object]:
