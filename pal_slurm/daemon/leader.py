@@ -1,9 +1,11 @@
 """One writer (P6). In: a lock file, and the leader row of the database. Out: a term with its fence, or who leads.
 
-The lock file keeps two palds of one host apart even when the database is away; the row keeps hosts apart. A leader
-that was paused finds its time run out and stops at once: `confirm` is asked right before each write, and the ledger
-refuses the fence of a leader that was replaced. No host's wall clock has a say: who stands by takes over when the row
-has not changed for `ttl_s` of his own monotonic clock, and the leader's own time began before he wrote it.
+The lock file keeps two palds of one host apart even when the database is away; the row keeps hosts apart. Whoever
+holds the very file that the row names follows at once; a file of that name elsewhere, or made anew, is another. A
+leader that was paused finds its time run out and stops at once: for how long it may write is asked right before each
+write, and the ledger refuses the fence of a leader that was replaced. No host's wall clock has a say: who stands by
+takes over when the row has not changed for `ttl_s` of his own monotonic clock, and the leader's own time began before
+he wrote it.
 """
 
 from __future__ import annotations
@@ -11,7 +13,9 @@ from __future__ import annotations
 import contextlib
 import fcntl
 import os
+import secrets
 import socket
+import zlib
 from pathlib import Path
 
 from pal_slurm.daemon.clock import Clock
@@ -20,6 +24,7 @@ from pal_slurm.store.leadership import Leadership, Term
 from pal_slurm.words import printable
 
 IN_HAND = 1 / 6  # of a term
+BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 class Leader:
@@ -29,7 +34,8 @@ class Leader:
         self.ttl_s = ttl_s
         self.clock = clock
         self._place = f"{socket.gethostname()}:{lock_file}:"
-        self.owner = f"{self._place}{os.getpid()}"
+        self._file = ""  # the one that we hold
+        self.owner = ""
         self._fd: int | None = None
         self._term: Term | None = None
         self._valid_until = 0.0  # on the monotonic clock
@@ -50,7 +56,8 @@ class Leader:
 
     def _left_s(self, held: Term) -> float:
         """For how long it may still lead: asked while its row is locked."""
-        if held.owner.startswith(self._place):  # we hold its lock file: it is gone, or was ourselves
+        if held.owner.startswith(self._place) and held.owner.endswith(self._file):
+            # We hold its lock file: it is gone, or was ourselves.
             return 0.0
         now = self.clock.monotonic()
         if held != self._seen:
@@ -87,7 +94,8 @@ class Leader:
             holder = printable(os.read(fd, 200)) or "another process"
             os.close(fd)
             raise NotLeader(f"standing by: {holder} holds {self.lock_file}") from e
-        self._fd = fd
+        self._fd, self._file = fd, _named(fd)
+        self.owner = f"{self._place}{os.getpid()}{self._file}"
         with contextlib.suppress(OSError):  # a full disk: the lock is ours all the same, and does not say whose
             os.ftruncate(fd, 0)
             os.write(fd, self.owner.encode())
@@ -102,3 +110,13 @@ class Leader:
             if self._fd is not None:
                 os.close(self._fd)
                 self._fd = None
+
+
+def _named(fd: int) -> str:
+    """This file and no other: hosts may be called alike, and a file be removed while its lock is held."""
+    try:
+        boot = BOOT_ID.read_bytes()
+    except OSError:  # nobody's file is known to be ours then: each waits until the other's time is over
+        boot = secrets.token_bytes(8)
+    at = os.fstat(fd)
+    return f"@{zlib.crc32(b'%s %d %d' % (boot, at.st_dev, at.st_ino)):08x}"

@@ -53,7 +53,7 @@ def test_a_leader_of_another_host_that_wakes_up_late_writes_nothing(minicluster:
         for node in minicluster.nodes:
             minicluster.drain(node)
         new.spawn()
-        new.wait_said(r"a\.lock:\d+ leads for another")
+        new.wait_said(r"a\.lock:\d+@\w+ leads for another")
         new.wait_said(r"1 pending, 1 leased")
         late.mark()
         late.send(signal.SIGCONT)

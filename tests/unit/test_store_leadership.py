@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import socket
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,12 +67,68 @@ def test_one_who_resigned_is_followed_at_once(store: Store) -> None:
     assert leadership.acquire("b", 1.0, 30.0).fence == 2
 
 
+def killed(leader: Leader) -> None:
+    assert leader._fd is not None
+    os.close(leader._fd)
+
+
 def test_one_whose_lock_file_is_ours_is_followed_at_once(sqlite_store: Store, tmp_path: Path) -> None:
     row = Leadership(sqlite_store, "c")
-    row.acquire(f"{socket.gethostname()}:{tmp_path}/a:1", 0.0, 30.0)
+    first = Leader(tmp_path / "a", row, 30.0, Watch())
+    first.hold()
+    killed(first)
     with pytest.raises(NotLeader):
         Leader(tmp_path / "b", row, 30.0, Watch()).hold()
     assert Leader(tmp_path / "a", row, 30.0, Watch()).hold().fence == 2
+
+
+def test_two_that_hold_files_of_one_name_do_not_take_the_lead_from_each_other(
+    sqlite_store: Store, tmp_path: Path
+) -> None:
+    """Somebody removed it, it is in a /tmp of its own, or another host has our name and path."""
+    row, watches = Leadership(sqlite_store, "c"), (Watch(), Watch())
+    first, second = (Leader(tmp_path / "a", row, 30.0, watch) for watch in watches)
+    assert first.hold().fence == 1
+    (tmp_path / "a").unlink()
+    for _ in range(4):
+        with pytest.raises(NotLeader, match="leads for another"):
+            second.hold()
+        for watch in watches:
+            watch.sleep(10.0)
+        assert first.hold().fence == 1
+    killed(first)
+    with pytest.raises(NotLeader):
+        second.hold()
+    for watch in watches:
+        watch.sleep(30.0)
+    assert second.hold().fence == 2
+
+
+def test_where_no_file_can_be_told_from_another_each_waits_until_the_time_is_over(
+    sqlite_store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("pal_slurm.daemon.leader.BOOT_ID", tmp_path / "none")
+    row, watch = Leadership(sqlite_store, "c"), Watch()
+    first, second = (Leader(tmp_path / "a", row, 30.0, watch) for _ in range(2))
+    first.hold()
+    killed(first)
+    with pytest.raises(NotLeader):
+        second.hold()
+    watch.sleep(30.0)
+    assert second.hold().fence == 2
+
+
+def test_for_as_long_as_it_may_write_nobody_else_can_lead(sqlite_store: Store, tmp_path: Path) -> None:
+    row, watch = Leadership(sqlite_store, "c"), Watch()
+    first = Leader(tmp_path / "a", row, 30.0, watch)
+    assert first.left_s <= 0
+    first.hold()
+    assert first.left_s == 25.0  # the rest is for what slurmctld has in hand by then
+    watch.sleep(25.0)
+    assert first.left_s <= 0 and first.confirm()
+    assert first.goes_on(1) and first.left_s == 25.0
+    first.resign()
+    assert first.left_s <= 0
 
 
 @pytest.mark.parametrize("off", [-3600.0, 50.0, 4e9])
