@@ -125,6 +125,9 @@ class _Batch:
         finally:
             self.lent, self.room.lent = frozenset(), []
         assert decision.placement is not None and job.shape is not None
+        cluster = self.snapshot.cluster
+        if not all(cluster.awake[cluster.node_index[node]] for node in decision.placement.nodes):
+            raise No(Cause.NODE_NOT_OK, "it would wait there until a node is powered up")
         self.count_released(decision.placement)
         self.room.move(job, job.shape, decision.placement, leaves=bool(ring))
 

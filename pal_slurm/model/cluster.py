@@ -54,6 +54,7 @@ class Cluster:
     slots: bool = False  # each device has a GRES type of its own (g0, g1 ...): exact pins can be asked for
     parts: IntArray | None = None  # (N, S) as how many shards a GPU may be given out; None: no GPU can be shared
     parts_free: IntArray | None = None  # (N, S) of these, those that nobody has
+    asleep: BoolArray | None = None  # (N,) powered down or booting: a job there waits for that; None: no node is
     node_index: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:
@@ -61,6 +62,11 @@ class Cluster:
         for value in (*vars(self).values(), *self.above):
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
+
+    @property
+    def awake(self) -> BoolArray:
+        """(N,) may start a job now, and at once."""
+        return self.node_ok if self.asleep is None else self.node_ok & ~self.asleep
 
     @property
     def n_nodes(self) -> int:

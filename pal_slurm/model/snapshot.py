@@ -50,6 +50,13 @@ class Snapshot:
     dropped_hints: int = 0  # jobs whose hostile or broken comment cost them their hint
     unread: tuple[str, ...] = ()  # records that could not be understood, one sentence each
 
+    @property
+    def awake(self) -> Snapshot:
+        """The same without nodes that are powered down or boot."""
+        if self.cluster.asleep is None:
+            return self
+        return replace(self, cluster=replace(self.cluster, node_ok=self.cluster.awake, asleep=None))
+
     def keeping(self, places: Iterable[Placement]) -> Snapshot:
         """The same, where the GPUs of these are not free."""
         free, kept = np.array(self.cluster.gpu_free), list(places)

@@ -27,9 +27,9 @@ def gpu_nodes(snapshot: Snapshot, partition: str) -> list[str]:
 
 
 def idle(snapshot: Snapshot, minutes: float) -> set[str]:
-    """Nodes that nobody uses and that no reservation takes before a profile job would be over."""
+    """Nodes that nobody uses, that are powered up, and that no reservation takes before a profile job would be over."""
     cluster, end = snapshot.cluster, snapshot.taken + minutes * 60
-    free = cluster.node_ok & (cluster.cpus_free == cluster.cpus) & (cluster.gpu_free == cluster.gpu_exists).all(axis=1)
+    free = cluster.awake & (cluster.cpus_free == cluster.cpus) & (cluster.gpu_free == cluster.gpu_exists).all(axis=1)
     names = {cluster.node_names[row] for row in np.flatnonzero(free)}
     for reservation in snapshot.reservations:
         if reservation.start < end and reservation.end > snapshot.taken:

@@ -24,7 +24,7 @@ class Ever:
 
     def fits(self, job: Job) -> bool:
         cluster = self._floor.cluster
-        if not cluster.n_gpus or any(name not in cluster.partitions for name in job.partitions):
+        if any(name not in cluster.partitions for name in job.partitions):
             return True  # down for now, or unknown: it waits for that
         if self._idle is None:
             idle = replace(

@@ -36,7 +36,7 @@ class Need:
     ways: tuple[tuple[int, int, int, int], ...]  # (nodes, GPUs, CPUs, MB on each)
     areas: tuple[Area, ...]
     narrowest: Tier  # the span that it would have on an idle cluster
-    preferred: Need | None = None  # the same where its user would rather have it
+    preferred: Need | None = None  # the same where it rather runs
 
     @cached_property
     def gpus(self) -> int:
@@ -81,7 +81,7 @@ class Needs:
         if kind not in self._kinds:
             common = self._common_mask(job)
             need = None if common is None else self._work_out(job, job.shape, common)
-            self._kinds[kind] = need if need is None or not job.prefers else self._preferring(need, job.prefers)
+            self._kinds[kind] = need and self._preferring(need, job.prefers)
         return self._kinds[kind]
 
     def guess(self, job: Job) -> Need:
@@ -100,8 +100,10 @@ class Needs:
         return need
 
     def _preferring(self, need: Need, words: str) -> Need:
-        """`--prefer`: what can't be understood, or is nowhere, is as good as not said."""
-        mask = feature_mask(words, self._cluster)
+        """`--prefer`: what can't be understood, or is nowhere, is as good as not said. Else nodes that are awake."""
+        if not words and self._cluster.asleep is None:
+            return need
+        mask = feature_mask(words, self._cluster) if words else self._cluster.awake
         areas = [] if mask is None else [
             replace(a, mask=mask if a.mask is None else a.mask & mask) for a in need.areas
         ]  # fmt: skip

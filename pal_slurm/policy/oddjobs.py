@@ -81,9 +81,11 @@ class OddJobs:
             if job.id in walk.facts.lapsed and not self._starts_soon(job):
                 reason = Reason.LEASE_RAN_OUT
             self._make_room(job, entry.app)
-        if not job.gpu_job:
+        if turn in (Turn.PLACE, Turn.PLAIN) and (job.reservation or not job.gpu_job):
+            self._leave_to_slurm(job)
+        elif not job.gpu_job:
             return
-        if reason is Reason.LEASE_RAN_OUT or turn is Turn.LATER:
+        elif reason is Reason.LEASE_RAN_OUT or turn is Turn.LATER:
             walk.tell(Decision(job.id, None, Action.WAIT, reason))
         elif turn in (Turn.THEIRS, Turn.ASIDE):
             walk.tell(Decision(job.id, None, Action.LEAVE, reason))
@@ -93,6 +95,14 @@ class OddJobs:
             walk.tell(Decision(job.id, first, Action.PLAIN, self.overdue[job.id]))
         else:
             self._start(entry)
+
+    def _leave_to_slurm(self, job: Job) -> None:
+        """One that was edited under its lease, into a reservation or so that it asks for no GPU that we know of.
+
+        When it could start is not told by what is free for others.
+        """
+        for task in job.array_tasks or (job.array_task,):
+            self._walk.tell(Decision(job.id, task, Action.PLAIN, Reason.CANT_PIN))
 
     def _start(self, entry: Waiting) -> None:
         """One decision, or one per array task that starts and one for those that wait."""

@@ -159,7 +159,7 @@ class Walk:
             self.tell(Decision(job.id, None, Action.WAIT, wait.reason, step_time=step, until=wait.until))
 
     def pool_of(self, job: Job, need: Need, app: App, state: Floor) -> PoolTaken:
-        """Where its user would rather have it, if there is room; its pool, where there are several."""
+        """Where it rather runs, if there is room; its pool, where there are several."""
         if need.preferred is not None and self.where(need.preferred, app, state, job) is not None:
             need = need.preferred
         if self.pools is None:

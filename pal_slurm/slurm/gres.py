@@ -1,7 +1,8 @@
 """Texts of GRES and TRES. In: `gres/gpu:g1:1,cpu=1`, `gpu:g0:1(IDX:0),gpu:g1:0(IDX:N/A)`. Out: counts, device indices.
 
 Slurm writes one thing in many ways: `gres:gpu:2` up to 23.02, `gres/gpu:2` later, `gpu:2` in a node's record, `=`
-for `:` before a per-task count, no count at all for one, `2K` for 2048 and `(S:0-1)` for sockets.
+for `:` before a per-task count, no count at all for one, `2K` for 2048 and `(S:0-1)` for sockets. A type may begin with
+a digit, or be all digits where a count stands behind it: `gpu:3090:4`, `gpu:1g.5gb`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from typing import NamedTuple
 
 _ITEM = re.compile(
     r"(?:gres[/:])?(?P<name>gpu|shard|mps)"
-    r"(?::(?P<type>[A-Za-z_][A-Za-z0-9_.+-]*|\(null\)))?"
+    r"(?::(?P<type>(?![0-9]+[KMG]?(?:\(|$))[A-Za-z0-9_][A-Za-z0-9_.+-]*|\(null\)))?"  # a number at the end is a count
     r"(?:[:=](?P<count>[0-9]{1,18})(?P<unit>[KMG]?))?"
     r"(?P<rest>(?:\([^)]*\))*)"
 )
@@ -102,6 +103,18 @@ def names_slots(*texts: str) -> bool:
 def beside(text: str) -> str:
     """What a TRES text asks for beside GPUs, and parts of one that were named by slot."""
     return ",".join(item for item in _SPLIT.split(text) if item and not (gpus_in(item) or part_of_slot(item)))
+
+
+def with_count(text: str, gpus: int) -> str:
+    """The same, for another number of GPUs; unchanged where it has several items of them."""
+    items = _SPLIT.split(text)
+    named = [(place, found[0]) for place, item in enumerate(items) if (found := gpus_in(item))]
+    if len(named) != 1:
+        return text
+    place, old = named[0]
+    head = items[place].partition("gpu")[0]
+    items[place] = f"{head}gpu:{old.type}:{gpus}" if old.type else f"{head}gpu:{gpus}"
+    return ",".join(items)
 
 
 def amount_per_gpu(text: str) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -23,9 +24,11 @@ from pal_slurm.words import digits
 # fmt: off
 UNFIT = frozenset({
     "DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "UNKNOWN", "INVALID", "INVALID_REG",
-    "MAINT", "MAINTENANCE", "NOT_RESPONDING", "NO_RESPOND", "POWERED_DOWN", "POWERING_DOWN", "POWER_DOWN",
-    "POWERING_UP", "POWER_UP", "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "BLOCKED",
+    "MAINT", "MAINTENANCE", "NOT_RESPONDING", "NO_RESPOND", "POWERING_DOWN", "POWER_DOWN",
+    "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "BLOCKED",
 })
+# A job may be put there, and Slurm powers it up for that.
+ASLEEP = frozenset({"POWERED_DOWN", "POWERING_UP", "POWER_UP"})
 # fmt: on
 _SLOT = re.compile(r"g([0-9]{1,3})")
 _WEIGHT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)[KMGTP]?")
@@ -138,6 +141,7 @@ def to_cluster(
             column += item.n
     parts, parts_free = _shards(nodes, kinds, free) if slots else (None, None)
     ok = np.array([_may_start(node.state) for node in nodes], dtype=np.bool_)
+    asleep = np.array([_is_asleep(node.state) for node in nodes], dtype=np.bool_)
     ok &= ~_closed(names, reservations, now)
     cpus = _amounts([node.cpus for node in nodes], np.int32)
     racks = [_numbers(level) for level in _levels(names, features, site)]
@@ -162,6 +166,7 @@ def to_cluster(
         parts_free=parts_free,
         above=tuple(racks[1:]),
         linked=_linked(names, widths, shape, site.linked),
+        asleep=asleep if asleep.any() else None,
     )
 
 
@@ -220,8 +225,19 @@ def _model(features: frozenset[str], kind: str, slots: bool, site: SiteWords) ->
 
 
 def _may_start(state: str) -> bool:
-    words = (word.strip(_SUFFIX) for word in state.upper().split("+"))
+    words = _words(state)
+    if _is_asleep(state):
+        words -= {"NOT_RESPONDING", "NO_RESPOND"}  # nobody expects an answer while it boots
     return "*" not in state and UNFIT.isdisjoint(words)
+
+
+def _is_asleep(state: str) -> bool:
+    return not ASLEEP.isdisjoint(_words(state)) or not {"~", "#"}.isdisjoint(state)
+
+
+@lru_cache(maxsize=256)
+def _words(state: str) -> frozenset[str]:
+    return frozenset(word.strip(_SUFFIX) for word in state.upper().split("+"))
 
 
 def _closed(names: tuple[str, ...], reservations: Sequence[Reservation], now: float) -> BoolArray:

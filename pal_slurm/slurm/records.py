@@ -13,14 +13,14 @@ from functools import lru_cache
 
 import msgspec
 
-from pal_slurm.model import NO_HINT, UNREADABLE, Consent, Hint, Job, JobState, Lease, consent_of, read_hint
+from pal_slurm.model import NO_HINT, UNREADABLE, Consent, Hint, Job, JobState, Lease, Request, consent_of, read_hint
 from pal_slurm.slurm import devices, gres
 from pal_slurm.slurm.excluded import ours_of
 from pal_slurm.slurm.mark import read_mark
 from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords
 from pal_slurm.slurm.nodeset import unfold
 from pal_slurm.slurm.reasons import why
-from pal_slurm.slurm.requests import Demand, asked_of
+from pal_slurm.slurm.requests import Demand, asked_of, edited_since
 
 HOLDS_RESOURCES = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED"})
 MOST_TASKS = 4_000_001  # Slurm's own greatest MaxArraySize
@@ -85,7 +85,7 @@ class JobRecord(msgspec.Struct, array_like=True):
 def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
     state = _state(record.state)
     pending = state is JobState.PENDING
-    lease = read_mark(record.admin_comment) if record.admin_comment else None
+    lease = _lease(record) if record.admin_comment else None
     demand = Demand(
         record.per_node, record.per_job, record.per_task, record.per_socket, record.num_nodes, record.max_nodes,
         record.partition, record.features, lease.original if lease else None, lease is not None and lease.own_nodes,
@@ -155,6 +155,17 @@ def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
 def in_whole_nodes(job: Job, whole: Collection[str]) -> Job:
     """A job that names a partition of whole nodes shares its nodes with nobody."""
     return job if job.exclusive or not any(name in whole for name in job.partitions) else replace(job, exclusive=True)
+
+
+def _lease(record: JobRecord) -> Lease | None:
+    """Our mark; what it gives back is the request as it was when it was pinned."""
+    lease = read_mark(record.admin_comment)
+    if lease is None or lease.own_nodes or not record.required_nodes:
+        return lease
+    texts = record.per_node, record.per_job, record.per_task, record.per_socket
+    stands = Request(*texts, partition=record.partition)
+    original = edited_since(lease.original, stands, len(unfold(record.required_nodes)))
+    return lease if original == lease.original else replace(lease, original=original)
 
 
 @lru_cache(maxsize=1024)

@@ -127,6 +127,26 @@ def _by_part(made: Request, shape: Shape, demand: Demand) -> bool:
     return not any(others) and _CPUS.fullmatch(gres.beside(made.per_task)) is not None
 
 
+def edited_since(made: Request, stands: Request, nodes: int) -> Request:
+    """The request of a mark, and what its user has changed after the submission, as far as a pin of ours shows it.
+
+    A pin asks for as many GPUs on as many nodes as the job did, in a partition that it named: other numbers, and
+    another partition, are of somebody who edited it before it was pinned.
+    """
+    if not set(stands.partition.split(",")) <= {*made.partition.split(","), ""}:
+        made = replace(made, partition=made.partition and stands.partition)
+    if nodes < made.min_nodes or (made.max_nodes and nodes > made.max_nodes):
+        made = replace(made, min_nodes=nodes, max_nodes=nodes)
+    slots = len(gres.slots_in(stands.per_node, stands.per_job))
+    if not slots or gres.part_of_slot(*_texts(stands)):
+        return made
+    if (each := gres.count_of(made.per_node)) and each != slots:
+        return replace(made, per_node=gres.with_count(made.per_node, slots))
+    if (total := gres.count_of(made.per_job)) and total != slots * nodes:
+        return replace(made, per_job=gres.with_count(made.per_job, slots * nodes))
+    return made
+
+
 def _as_made(request: Request, demand: Demand) -> Request:
     """The request as the user made it: what stands now, unless it is a pin of ours, which always names nodes."""
     made = demand.marked

@@ -101,6 +101,8 @@ TWO = homogeneous(2, 4)
         ({"shape": Shape(gpus=9)}, Action.PLAIN, Reason.CANT_PIN),  # as we reckon it never fits: Slurm may know better
         ({"shape": Shape(gpus=2, cpus=999)}, Action.PLAIN, Reason.CANT_PIN),
         ({"partitions": ("down",)}, Action.WAIT, Reason.NO_ROOM),
+        ({"shape": None, "gpu_job": False}, Action.PLAIN, Reason.CANT_PIN),
+        ({"reservation": "class"}, Action.PLAIN, Reason.CANT_PIN),
     ],
 )
 def test_each_kind_of_waiting_job_gets_its_decision(facts: dict[str, Any], action: Action, reason: Reason) -> None:
@@ -247,6 +249,13 @@ def test_where_slots_would_cost_a_job_something_it_is_placed_by_nodes() -> None:
 def test_a_job_that_names_some_of_its_nodes_gets_others_beside_them() -> None:
     job = waiting(1, 2, required_nodes="n2", shape=Shape(min_nodes=2, max_nodes=2, gpus_per_node=1))
     assert told(made(TWO, [job])) == [(1, "plain", "cant-pin")]
+
+
+def test_where_no_gpu_is_to_be_seen_slurm_may_know_of_some() -> None:
+    """Nodes of a cloud that are powered down are not shown to everybody."""
+    bare = replace(ONE, gpu_exists=np.zeros((1, 4), dtype=np.bool_), gpu_free=np.zeros((1, 4), dtype=np.bool_))
+    decision = only(made(bare, [waiting(1)]))
+    assert (decision.action, decision.reason) == (Action.PLAIN, Reason.CANT_PIN)
 
 
 def test_each_partition_has_its_own_head() -> None:

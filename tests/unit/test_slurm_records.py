@@ -37,6 +37,11 @@ from pal_slurm.slurm.records import JobRecord, read_tasks, to_job
         ("gpu:g0:1(IDX:0),gpu:g1:0(IDX:N/A)", [("g0", 1, (0,)), ("g1", 0, ())]),
         ("gpu:a100:4(S:0-1)", [("a100", 4, ())]),
         ("gres/gpu:4K", [("", 4096, ())]),
+        ("gpu:3090:4(S:0-1)", [("3090", 4, ())]),
+        ("gpu:3090:2(IDX:0-1),gpu:2080ti:0(IDX:N/A)", [("3090", 2, (0, 1)), ("2080ti", 0, ())]),
+        ("gres/gpu:4090=2", [("4090", 2, ())]),
+        ("gres/gpu:1g.5gb", [("1g.5gb", 1, ())]),
+        ("gpu:8(S:0-1)", [("", 8, ())]),
         ("gres/shard:2,license/x:1,cpu=4", []),
         ("", []),
         ("(null)", []),
@@ -208,11 +213,21 @@ def node(name: str, state: str = "IDLE", used: str = "", **facts: object) -> Nod
         ("IDLE", True), ("MIXED", True), ("ALLOCATED", True), ("COMPLETING", True), ("IDLE+PLANNED", True),
         ("IDLE+DRAIN", False), ("DOWN", False), ("IDLE*", False), ("MIXED+MAINT", False),
         ("idle+not_responding", False), ("IDLE~", True), ("DOWN*+DRAIN", False),
-        ("IDLE+POWERED_DOWN", False), ("IDLE+REBOOT_REQUESTED", False),
+        ("IDLE+REBOOT_REQUESTED", False), ("IDLE+CLOUD+POWERED_DOWN", True), ("IDLE+POWERED_DOWN", True),
+        ("MIXED+CLOUD+NOT_RESPONDING+POWERING_UP", True), ("IDLE+CLOUD+POWERING_DOWN", False),
+        ("DOWN+CLOUD+POWERED_DOWN", False), ("IDLE+POWER_DOWN", False), ("IDLE+DRAIN+POWERED_DOWN", False),
     ],
 )  # fmt: skip
 def test_only_a_sound_node_may_start_jobs(state: str, fit: bool) -> None:
     assert bool(to_cluster([node("n1", state)], []).node_ok[0]) is fit
+
+
+def test_what_is_powered_down_or_boots_is_not_awake() -> None:
+    states = ("IDLE", "IDLE+CLOUD+POWERED_DOWN", "IDLE~", "MIXED+CLOUD+NOT_RESPONDING+POWERING_UP", "DOWN")
+    cluster = to_cluster([node(f"n{i}", state) for i, state in enumerate(states)], [])
+    assert cluster.node_ok.tolist() == [True, True, True, True, False]
+    assert cluster.awake.tolist() == [True, False, False, False, False]
+    assert to_cluster([node("n1")], []).asleep is None
 
 
 def test_slots_free_devices_racks_and_models() -> None:

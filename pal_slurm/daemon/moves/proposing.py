@@ -48,7 +48,7 @@ def proposals(
 
     def look(those: Sequence[Job], most: int, heads: tuple[ForRoom, ...]) -> list[Decision]:
         seek = ByValue(
-            round.view, round.knowledge, composition.placement, margin, most, heads, of_limit, crowded=crowded
+            round.view.awake, round.knowledge, composition.placement, margin, most, heads, of_limit, crowded=crowded
         )  # fmt: skip
         return seek.moves([MayMove(job, costs.of(job, round.view.cluster)) for job in those])
 

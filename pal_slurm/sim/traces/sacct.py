@@ -27,7 +27,7 @@ COMMAND = (
     "JobID,JobName,Submit,Start,End,AllocTRES,NodeList,Partition,User,Comment,Timelimit,ReqTRES,Constraints"
 )
 _GPUS = re.compile(r"(?:^|,)(?:gres/)?gpu(?:=|:)([0-9]{1,9})")
-_TYPED = re.compile(r"(?:^|,)(?:gres/)?gpu:[A-Za-z][\w.+-]*(?:=|:)([0-9]{1,9})")
+_TYPED = re.compile(r"(?:^|,)(?:gres/)?gpu:[A-Za-z0-9_][\w.+-]*(?:=|:)([0-9]{1,9})")
 _N = "([0-9]{1,9})"
 _LIMIT = re.compile(f"(?:{_N}-)?{_N}:{_N}:{_N}|{_N}:{_N}|{_N}")
 NOT_YET = frozenset({"", "Unknown", "None", "N/A"})
