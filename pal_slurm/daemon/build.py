@@ -273,6 +273,7 @@ def rules_of(config: Config, slurm: Slurm, setup: SchedulerSetup) -> Rules:
         config.lease.margin_s,
         parts=not why_no_sharing(config, caps, setup, exact),
         accounts=setup.accounts_hold,
+        preempts_by_tier=setup.preempts_by_tier,
     )
 
 

@@ -29,6 +29,7 @@ from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import ReadPace
 from pal_slurm.daemon.past import Past, pins_of
 from pal_slurm.daemon.pausing import paused, to_let_go
+from pal_slurm.daemon.preempting import let_preempt
 from pal_slurm.daemon.reasons import news
 from pal_slurm.daemon.rivals import Rivals, watched
 from pal_slurm.daemon.round import Round, Wish, let_go
@@ -218,7 +219,7 @@ class Cycle:
         self.books.memory.keep(made.memory, round.fence, round.now)
         round.report.untold = bool(self.books.entitling.untold)
         of_running = [d for d in made.decisions if d.action in OF_RUNNING] + self._proposals(round, made.decisions)
-        waiting = [d for d in made.decisions if d.action not in OF_RUNNING]
+        waiting = let_preempt([d for d in made.decisions if d.action not in OF_RUNNING], view, self.rules)
         round.decisions = passing.ahead(waiting, self.entries.held_back(view.taken))
         if self.config.actuator == "exclude":
             round.exclusions = given_back(round, but=round.undos)  # if that fails: nobody would look after the lists
@@ -289,8 +290,7 @@ class Cycle:
     def _lease_again(self, round: Round) -> None:
         """Take up leases that ran out, with what nothing else needs of the budget.
 
-        The last in the order come first: a job that is leased can be overtaken by any behind it that is not.
-        """
+        The last come first: a job that is leased can be overtaken by any behind it that is not."""
         if round.report.put_off:
             return
         jobs, rank = {job.id: job for job in round.view.pending}, {d.job: d.rank for d in round.decisions}

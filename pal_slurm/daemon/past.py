@@ -55,7 +55,9 @@ class Past:
             self.ledger.outcome(_told(stands), snapshot.taken)
         seen = frozenset(t.job.id for t in fates if t.job is not None)
         lost = orphans(snapshot.pending, seen | movers, snapshot.taken)
-        return fates, [job for job in lost if self._was_ours(job, snapshot, rules)]
+        unmarked = (job for job in snapshot.pending if job.lease is None and job.restarts and job.required_nodes)
+        pinned = [job for job in unmarked if job.id not in seen | movers and self._pin_of(job) is not None]
+        return fates, [job for job in lost if self._was_ours(job, snapshot, rules)] + pinned
 
     def may_move(self, decisions: Iterable[Decision], seen: Snapshot, rules: Rules) -> list[Decision]:
         """Without those of jobs that run on nodes of their user's choice, made after the submission (P2)."""
@@ -89,6 +91,14 @@ class Past:
         exact = by_slot and job.pin is not None and len(job.pin.nodes) == 1
         return not exact and job.submit < self.ledger.since(snapshot.taken)
 
+    def _pin_of(self, job: Job) -> Pin | None:
+        """What was pinned stands still, by our own record: somebody wrote over the mark while the job ran."""
+        number, task = address(job, job.array_task)
+        written = reversed(self.ledger.of_job(number))
+        pins = [i.edit for i in written if isinstance(i.edit, Pin) and i.edit.task == task and i.submit <= job.submit]
+        stands = (pin for pin in pins if job.asks_for(pin.nodes, pin.slots or (), shard=pin.shard))
+        return next(stands, None)
+
     def undos(self, fates: Iterable[Transition], lost: Iterable[Job], now: int, leases: LeaseRules) -> list[Wish]:
         """Original requests to give back: pins that did not work out, and pins that nobody watches."""
         wishes: dict[int, Wish] = {}
@@ -107,7 +117,8 @@ class Past:
             wishes[t.job.id] = Wish(edit, t.job.submit, t.intent.decision)
         for job in lost:
             again = job.own_begin(now) or self._later(job, now, leases)
-            wishes.setdefault(job.id, Wish(give_back(job, again), job.submit))
+            pin = None if job.lease else self._pin_of(job)
+            wishes.setdefault(job.id, Wish(give_back(job, again, pin.original if pin else None), job.submit))
         return list(wishes.values())
 
     def _later(self, job: Job, now: int, leases: LeaseRules) -> int:

@@ -19,7 +19,7 @@ from pal_slurm.model import BoolArray, Cluster, IntArray, Job, Snapshot
 from pal_slurm.policy.turn import Turn, turn_of
 
 KEPT_S = 3600.0  # a start that is older says nothing of those that wait now
-Order = tuple[int, int, int]  # a place in Slurm's own order
+Order = tuple[int, int, int, int]  # a place in Slurm's own order
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,8 +71,8 @@ class Rivals:
         waiting = [j for j in snapshot.pending if j.gpu_job and j.id not in lapsed and self._competes(j, now)]
         begun = [j for j in snapshot.running if (j.start or 0) > first and self._is_rival(j, short)]
         rows = {names: allowed(names, cluster).nonzero()[0] for names in {j.partitions for j in waiting}}
-        self._waiting = tuple(Rival(_order(j), rows[j.partitions], _gpus(j)) for j in waiting)
-        self._begun = tuple(Rival(_order(j), _held(j, cluster), float(j.start or 0)) for j in begun)
+        self._waiting = tuple(Rival(j.order, rows[j.partitions], _gpus(j)) for j in waiting)
+        self._begun = tuple(Rival(j.order, _held(j, cluster), float(j.start or 0)) for j in begun)
         self._view, self._near = None, {}
 
     def about(self, job: Job, since: float, cluster: Cluster) -> bool:
@@ -92,7 +92,7 @@ class Rivals:
                 _Near(self._begun, nodes, above=True),
             )
         waiting, begun = self._near[job.partitions]
-        mine = _order(job)
+        mine = job.order
         return any(last is not None and last > mine for last in (waiting.last(_gpus(job)), begun.last(since)))
 
     def _competes(self, job: Job, now: float) -> bool:
@@ -129,7 +129,3 @@ def _held(job: Job, cluster: Cluster) -> IntArray:
 def _gpus(job: Job) -> float:
     """The least that it asks for; what can't be told counts as one."""
     return float(max(1, job.shape.least_gpus if job.shape else 1))
-
-
-def _order(job: Job) -> Order:
-    return (-job.priority, job.submit, job.id)

@@ -190,7 +190,7 @@ class _Batch:
             raise No(Cause.HANDS_OFF, "its user wrote pal:off")
         if job.required_nodes or job.lease is None or job.lease.own_nodes:
             raise No(Cause.HANDS_OFF, "it has a node list already")
-        if job.het or job.exclusive or job.reservation or job.shape is None:
+        if job.het or job.exclusive or job.reservation or job.slurms or job.shape is None:
             raise No(Cause.HANDS_OFF, "it is heterogeneous, exclusive, in a reservation, or oddly shaped")
         if placement is None or not placement.nodes or len(placement.nodes) != len(placement.gpus):
             raise No(Cause.NO_PLACEMENT, "the pin does not say where")

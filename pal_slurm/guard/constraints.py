@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from pal_slurm.guard.verdict import Cause, No
-from pal_slurm.model import Cluster, Job, Placement, Reservation
+from pal_slurm.model import ANYBODY, Cluster, Job, Placement, Reservation
 from pal_slurm.model.hostlist import expand_hosts
 
 FEATURE_CHARS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.:=/+-")
@@ -27,22 +27,24 @@ def check_words(job: Job, placement: Placement) -> None:
 
 
 def check_partition(job: Job, placement: Placement, cluster: Cluster) -> None:
-    """Every node belongs to the one partition in which the job will run."""
-    name = placement.partition
-    if name is None:
-        if len(job.partitions) > 1:
-            raise No(Cause.PARTITION, f"it asks for {', '.join(job.partitions)}, and the pin names none of them")
-        if not job.partitions:
-            return
-        name = job.partitions[0]
-    elif name not in job.partitions:
-        raise No(Cause.PARTITION, f"it does not ask for partition {name}")
-    members = cluster.partitions.get(name)
-    if members is None:
-        raise No(Cause.PARTITION, f"partition {name} is down or unknown")
-    for node in placement.nodes:
-        if not members[cluster.node_index[node]]:
-            raise No(Cause.PARTITION, f"{node} is not in partition {name}")
+    """Every node belongs to each partition in which the job may run then."""
+    named = placement.partition.split(",") if placement.partition is not None else list(job.partitions)
+    if placement.partition is None and len(named) > 1:
+        raise No(Cause.PARTITION, f"it asks for {', '.join(named)}, and the pin names none of them")
+    for name in named:
+        if name not in job.partitions:
+            raise No(Cause.PARTITION, f"it does not ask for partition {name}")
+        rule = cluster.rules.get(name, ANYBODY)
+        if len(job.partitions) > 1 and not rule.admits(job):
+            raise No(Cause.PARTITION, f"partition {name} does not take it: its time limit, nodes or QOS")
+        if len(placement.nodes) > rule.most_nodes:
+            raise No(Cause.PARTITION, f"partition {name} gives a job {rule.most_nodes} nodes at most")
+        members = cluster.partitions.get(name)
+        if members is None:
+            raise No(Cause.PARTITION, f"partition {name} is down or unknown")
+        for node in placement.nodes:
+            if not members[cluster.node_index[node]]:
+                raise No(Cause.PARTITION, f"{node} is not in partition {name}")
 
 
 def check_features(job: Job, placement: Placement, cluster: Cluster) -> None:

@@ -44,6 +44,7 @@ class Rules:
     moves: MoveRules | None = None  # None: nobody is moved
     parts: bool = False  # two jobs may have one GPU: the site wants it, and this release can be asked for parts
     accounts: bool = True  # nobody can name one that is not his
+    preempts_by_tier: bool = False  # a job may be started in the place of one of a lower partition
 
 
 class Cause(StrEnum):

@@ -15,6 +15,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from pal_slurm.model.partition import PartitionRule
+
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.signedinteger[Any]]
 FloatArray = NDArray[np.floating[Any]]
@@ -54,6 +56,7 @@ class Cluster:
     slots: bool = False  # each device has a GRES type of its own (g0, g1 ...): exact pins can be asked for
     parts: IntArray | None = None  # (N, S) as how many shards a GPU may be given out; None: no GPU can be shared
     parts_free: IntArray | None = None  # (N, S) of these, those that nobody has
+    rules: Mapping[str, PartitionRule] = field(default_factory=dict)  # of partitions
     asleep: BoolArray | None = None  # (N,) powered down or booting: a job there waits for that; None: no node is
     node_index: Mapping[str, int] = field(init=False)
 

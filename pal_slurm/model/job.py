@@ -139,6 +139,7 @@ class Job:
     qos: str = ""
     partitions: tuple[str, ...] = ()
     priority: int = 0
+    tier: int = 1  # the highest of its partitions
     reason: str = ""  # Slurm's own word: to be told, never compared
     why: Waits = Waits.UNSEEN  # the same for programs
     eligible: int | None = None
@@ -183,8 +184,14 @@ class Job:
     cpus_alloc: int = 0
     ntasks: int = 1
     exclusive: bool = False  # --exclusive, or a whole-node partition
+    slurms: bool = False  # nobody but Slurm can tell where it may start: we let it go at once
     name: str = ""  # as the user named it: only ever held against patterns
     command: str = ""  # the batch script and its arguments: the same
+
+    @property
+    def order(self) -> tuple[int, int, int, int]:
+        """Slurm's own."""
+        return (-self.tier, -self.priority, self.submit, self.id)
 
     @property
     def key(self) -> JobRef:

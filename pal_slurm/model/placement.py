@@ -15,7 +15,7 @@ class Placement:
     nodes: tuple[str, ...]
     gpus: tuple[tuple[int, ...], ...]
     exact: bool
-    partition: str | None = None  # for a job that named several
+    partition: str | None = None  # for a job that named several: one of them, or more by commas
     shard: bool = False  # of its one GPU it asks for a part: another job may have it too
 
     @property
@@ -58,6 +58,7 @@ class Reason(StrEnum):
     NEUTRAL = "neutral"  # nothing is known that could tell one GPU from another
     NOTHING_BETTER = "nothing-better"  # wherever it starts, it runs alike: it waits in Slurm's own queue
     PAST_PLANNED_START = "past-planned-start"  # jobs we don't lease keep it waiting: Slurm's backfill shall reserve
+    MAY_PREEMPT = "may-preempt"  # it finds no room, and Slurm may start it in the place of another
     OVERTAKEN = "overtaken"  # jobs we don't lease wait beside it, or start while it waits: Slurm shall reserve
     LEASE_RAN_OUT = "lease-ran-out"  # Slurm may start it, and can't for now: it is leased again
     SHARES = "shares"  # nothing is free, and both do more on the GPU of another of its owner's jobs than that one alone

@@ -32,6 +32,15 @@ class Reservation:
     end: int
     maintenance: bool = False
     flags: frozenset[str] = frozenset()
+    users: frozenset[str] = frozenset()  # `-alice`: all but her; none: all
+    accounts: frozenset[str] = frozenset()
+    groups: frozenset[str] = frozenset()  # who is in them is not told
+
+    def draws(self, job: Job, now: float) -> bool:
+        """Whether Slurm may start it there although it did not ask for it."""
+        if "MAGNETIC" not in self.flags or not self.start <= now < self.end:
+            return False
+        return _among(job.user, self.users) and _among(job.account, self.accounts)
 
     @property
     def fenced(self) -> int | None:
@@ -40,11 +49,16 @@ class Reservation:
         return int(rest) if rest != self.name and digits(rest) else None
 
 
+def _among(name: str, names: frozenset[str]) -> bool:
+    wanted = [other for other in names if not other.startswith("-")]
+    return f"-{name}" not in names and (not wanted or name in wanted)
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     taken: float  # epoch seconds; P6 checks its age right before each write
     cluster: Cluster
-    pending: tuple[Job, ...]  # in Slurm's own order: priority, then submit time, then id
+    pending: tuple[Job, ...]  # in Slurm's own order
     running: tuple[Job, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     dropped_hints: int = 0  # jobs whose hostile or broken comment cost them their hint

@@ -6,13 +6,14 @@ kept in one Need per kind, and the floor remembers per Need that nothing fits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 
-from pal_slurm.model import NO_RULES, BoolArray, Cluster, Job, PoolRules, Reservation, Shape, Tier
+from pal_slurm.model import ANYBODY, NO_RULES, BoolArray, Cluster, Job, PoolRules, Reservation, Shape, Tier
 from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.policy.features import feature_mask
 from pal_slurm.policy.pools.billing import affordable, only_of
@@ -22,7 +23,7 @@ from pal_slurm.policy.pools.billing import affordable, only_of
 class Area:
     """Nodes that one choice of partition allows. `mask` None: all of them."""
 
-    partition: str | None
+    partition: str | None  # several, by commas, where they serve the same nodes
     mask: BoolArray | None
     slots: bool = True  # GPUs can be asked for by slot there
     name: str = ""  # of the partition; none: the job named none
@@ -77,17 +78,18 @@ class Needs:
             return None
         reach = self._reach(job) if self._windows else 0
         words = (job.features, job.prefers, job.excluded_nodes, job.types, job.hint.dearer)
-        kind = (job.shape, job.partitions, words, job.reservation, reach)
+        doors = self._doors(job)
+        kind = (job.shape, doors, words, job.reservation, reach)
         if kind not in self._kinds:
             common = self._common_mask(job)
-            need = None if common is None else self._work_out(job, job.shape, common)
+            need = None if common is None else self._work_out(job, job.shape, common, doors)
             self._kinds[kind] = need and self._preferring(need, job.prefers)
         return self._kinds[kind]
 
     def guess(self, job: Job) -> Need:
         """What Slurm will probably look for, for a job that we don't place: what can't be understood is left out."""
-        shape = job.shape or job.roughly
-        kind = ("guess", shape, job.exclusive, _texts(job), job.reservation, job.partitions, self._reach(job))
+        shape, doors = job.shape or job.roughly, self._doors(job)
+        kind = ("guess", shape, job.exclusive, _texts(job), job.reservation, doors, self._reach(job))
         need = self._kinds.get(kind)
         if need is None:
             common = self._common_mask(job)
@@ -96,7 +98,7 @@ class Needs:
             own = expand_hosts(job.required_nodes)
             if own and len(own) >= shape.min_nodes:  # else Slurm adds others to those that he named
                 common &= np.fromiter((name in own for name in self._cluster.node_names), dtype=np.bool_)
-            need = self._kinds[kind] = self._work_out(job, shape, common)
+            need = self._kinds[kind] = self._work_out(job, shape, common, doors)
         return need
 
     def _preferring(self, need: Need, words: str) -> Need:
@@ -130,17 +132,31 @@ class Needs:
         end = self._now + job.time_limit_s
         return sum(1 for r in self._windows if r.start < end)
 
-    def _work_out(self, job: Job, shape: Shape, common: BoolArray) -> Need:
-        areas: list[Area] = []
-        for name in job.partitions or ("",):
+    def _doors(self, job: Job) -> tuple[str, ...]:
+        """Of the partitions that it names those that Slurm would start it in, as Slurm takes them: by tier."""
+        rules = self._cluster.rules
+        if len(job.partitions) < 2 or not rules:
+            return job.partitions
+        open_ = [name for name in job.partitions if rules.get(name, ANYBODY).admits(job)]
+        return tuple(sorted(open_ or job.partitions, key=lambda name: -rules.get(name, ANYBODY).tier))
+
+    def _work_out(self, job: Job, shape: Shape, common: BoolArray, doors: tuple[str, ...]) -> Need:
+        names: dict[bytes, list[str]] = {}  # those that serve the same nodes: Slurm takes the first that takes it
+        masks: dict[bytes, BoolArray] = {}
+        for name in doors or ("",):
             allowed = self._cluster.partitions.get(name)
             if name and allowed is None:
                 continue  # that partition is down or unknown; another may do
             mask = common if allowed is None else common & allowed
-            if any(s.mask is not None and bool((s.mask == mask).all()) for s in areas):
-                continue  # the partition named first serves the same nodes
-            by_slot = self._cluster.slots and shape.by_slot
-            areas.append(Area(name if len(job.partitions) > 1 else None, mask, by_slot, name))
+            masks.setdefault(mask.tobytes(), mask)
+            names.setdefault(mask.tobytes(), []).append(name)
+        several, by_slot = len(job.partitions) > 1, self._cluster.slots and shape.by_slot
+        areas: list[Area] = [
+            Area(",".join(names[key]) if several else None, mask, by_slot, names[key][0]) for key, mask in masks.items()
+        ]
+        most = min((self._cluster.rules.get(name, ANYBODY).most_nodes for name in doors), default=math.inf)
+        if shape.min_nodes <= most < shape.max_nodes:
+            shape = replace(shape, max_nodes=int(most))
         ways = usual_ways(shape, self._cluster.width, self._cluster.n_nodes)
         areas = affordable(job, areas, ways, self._cluster, self._pools)
         return Need(shape, ways, tuple(map(_simplify, areas)), self._narrowest(ways, areas))

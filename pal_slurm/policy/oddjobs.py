@@ -81,7 +81,7 @@ class OddJobs:
             if job.id in walk.facts.lapsed and not self._starts_soon(job):
                 reason = Reason.LEASE_RAN_OUT
             self._make_room(job, entry.app)
-        if turn in (Turn.PLACE, Turn.PLAIN) and (job.reservation or not job.gpu_job):
+        if turn in (Turn.PLACE, Turn.PLAIN) and (job.reservation or job.slurms or not job.gpu_job):
             self._leave_to_slurm(job)
         elif not job.gpu_job:
             return
@@ -97,9 +97,10 @@ class OddJobs:
             self._start(entry)
 
     def _leave_to_slurm(self, job: Job) -> None:
-        """One that was edited under its lease, into a reservation or so that it asks for no GPU that we know of.
+        """When it could start is not told by what is free for others.
 
-        When it could start is not told by what is free for others.
+        It was edited under its lease, into a reservation or so that it asks for no GPU that we know of; or it is one of
+        those that only Slurm knows the place of.
         """
         for task in job.array_tasks or (job.array_task,):
             self._walk.tell(Decision(job.id, task, Action.PLAIN, Reason.CANT_PIN))

@@ -35,6 +35,6 @@ def turn_of(job: Job, now: float) -> tuple[Turn, Reason]:
         return Turn.LATER, Reason.NOT_ELIGIBLE
     if job.hint.off:
         return Turn.PLAIN, Reason.WANTS_OFF
-    if job.het or job.shape is None or job.exclusive or job.required_nodes or job.reservation:
+    if job.het or job.shape is None or job.exclusive or job.required_nodes or job.reservation or job.slurms:
         return Turn.PLAIN, Reason.CANT_PIN
     return Turn.PLACE, Reason.BEST_SPAN

@@ -131,6 +131,8 @@ REASONS = {
     "starts; Slurm places it by itself, in its turn.",
     Reason.PAST_PLANNED_START: "Jobs that pald does not lease kept it waiting past its planned start; it is released "
     "as it is, so that Slurm's backfill reserves for it.",
+    Reason.MAY_PREEMPT: "No GPUs that it may be given are free, and Slurm may start it in the place of jobs of a lower "
+    "partition: it is released as it is.",
     Reason.OVERTAKEN: "Jobs that pald does not lease would start ahead of it; it is released as it is, so that Slurm "
     "itself keeps its turn.",
     Reason.LEASE_RAN_OUT: "Its lease ran out before pald renewed it, and Slurm can't start it for now: it is leased "

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
-from pal_slurm.model import BoolArray, Cluster, IntArray, Reservation
+from pal_slurm.model import ANYBODY, BoolArray, Cluster, IntArray, PartitionRule, Reservation
 from pal_slurm.slurm import devices, gres
 from pal_slurm.slurm.nodeset import expand, unfold
 from pal_slurm.slurm.topology import Topology
@@ -58,6 +58,8 @@ class PartitionRecord(msgspec.Struct, array_like=True):
     up: bool = True
     exclusive: bool = False
     billing: str = ""  # TRESBillingWeights
+    rule: PartitionRule = ANYBODY
+    by_user: bool = False  # a node is shared by jobs of one user alone, or otherwise as only Slurm can tell
 
 
 class ReservationRecord(msgspec.Struct, array_like=True):
@@ -66,6 +68,9 @@ class ReservationRecord(msgspec.Struct, array_like=True):
     start: int
     end: int
     flags: list[str] = []
+    users: list[str] = []  # `-alice`: all but her
+    accounts: list[str] = []
+    groups: list[str] = []
 
 
 class Machine(msgspec.Struct):
@@ -105,6 +110,9 @@ def to_reservation(record: ReservationRecord) -> Reservation:
         end=record.end,
         maintenance=not flags.isdisjoint({"MAINT", "MAINTENANCE"}),
         flags=flags,
+        users=frozenset(record.users),
+        accounts=frozenset(record.accounts),
+        groups=frozenset(record.groups),
     )
 
 
@@ -157,6 +165,7 @@ def to_cluster(
         features=features,
         partitions=_masks(names, partitions),
         billing={partition.name: _weights(partition.billing) for partition in partitions if partition.billing},
+        rules={partition.name: partition.rule for partition in partitions if partition.rule != ANYBODY},
         gpu_exists=exists,
         gpu_free=free,
         gpu_model=model,

@@ -39,6 +39,7 @@ class SchedulerSetup:
     scheduler_parameters: str
     plugins: str  # JobSubmitPlugins
     task_prolog: str = ""  # TaskProlog
+    preempts_by_tier: bool = False  # jobs of a higher partition are started in the place of a lower one's
     accounts_hold: bool = False  # nobody can name an account that is not his; else it is what its user typed
 
 

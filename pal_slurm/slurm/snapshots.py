@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from pal_slurm.model import Job, JobState, Snapshot
-from pal_slurm.slurm.nodes import Machine, SiteWords, to_cluster, to_reservation
+from pal_slurm.model import Job, JobState, Reservation, Snapshot
+from pal_slurm.slurm.nodes import Machine, PartitionRecord, SiteWords, to_cluster, to_reservation
 from pal_slurm.slurm.records import in_whole_nodes
 
 
@@ -15,18 +15,42 @@ def to_snapshot(machine: Machine, jobs: Iterable[Job], site: SiteWords, unread: 
     reservations = tuple(map(to_reservation, machine.reservations))
     whole = {partition.name for partition in machine.partitions if partition.exclusive}
     jobs = [in_whole_nodes(job, whole) for job in jobs] if whole else list(jobs)
+    jobs = in_tiers(_left_to_slurm(jobs, machine, reservations), machine.partitions)
     pending = [job for job in jobs if job.state is JobState.PENDING]
     running = [job for job in jobs if job.state is JobState.RUNNING]
     site = site if site.levels else replace(site, levels=machine.topology.levels)
     return Snapshot(
         taken=machine.taken,
         cluster=to_cluster(machine.nodes, machine.partitions, reservations, site, machine.taken, _held(running)),
-        pending=tuple(sorted(pending, key=lambda job: (-job.priority, job.submit, job.id))),
+        pending=tuple(sorted(pending, key=lambda job: job.order)),
         running=tuple(running),
         reservations=reservations,
         dropped_hints=sum(job.hint.dropped for job in (*pending, *running)),
         unread=tuple(unread),
     )
+
+
+def _left_to_slurm(jobs: list[Job], machine: Machine, reservations: Sequence[Reservation]) -> list[Job]:
+    """Who may share its node with some others only, or is drawn into a reservation that it did not ask for."""
+    by_user = {partition.name for partition in machine.partitions if partition.by_user}
+    magnets = [r for r in reservations if "MAGNETIC" in r.flags]
+    if not by_user and not magnets:
+        return jobs
+
+    def is_slurms(job: Job) -> bool:
+        drawn = job.pending and any(reservation.draws(job, machine.taken) for reservation in magnets)
+        return job.lease is not None and (drawn or not by_user.isdisjoint(job.partitions))
+
+    return [replace(job, slurms=True) if is_slurms(job) else job for job in jobs]
+
+
+def in_tiers(jobs: list[Job], partitions: Iterable[PartitionRecord]) -> list[Job]:
+    """Each with the highest tier of its partitions."""
+    tiers = {partition.name: partition.rule.tier for partition in partitions}
+    if set(tiers.values()) <= {1}:
+        return jobs
+    highest = {names: max((tiers.get(name, 1) for name in names), default=1) for names in {j.partitions for j in jobs}}
+    return [job if highest[job.partitions] == job.tier else replace(job, tier=highest[job.partitions]) for job in jobs]
 
 
 def _held(running: Iterable[Job]) -> dict[str, set[int]]:

@@ -28,9 +28,9 @@ from pal_slurm.slurm.commands.accounts import read_runs
 from pal_slurm.slurm.commands.batch import Batch, Terms
 from pal_slurm.slurm.commands.bound import bound
 from pal_slurm.slurm.commands.cluster import (
-    billing_weights,
     read_config,
     read_machine,
+    read_partitions,
     read_passes,
     read_topology,
     to_setup,
@@ -150,7 +150,7 @@ def answers(data: bytes) -> None:
     printed = Printed(data)
     every((
         machine, shares, lines, lambda: to_setup(read_config(data)), lambda: read_passes(data),
-        lambda: billing_weights(data), lambda: list(read_runs(data)), lambda: read_qos(data),
+        lambda: read_partitions(data), lambda: list(read_runs(data)), lambda: read_qos(data),
         lambda: read_deadlines(data), lambda: preempting(printed), lambda: Batch(printed).ours(),
         lambda: Batch(printed).submit("n1", "", 1, Terms("x")), lambda: QueueReader(printed).columns(),
     ))  # fmt: skip

@@ -98,3 +98,27 @@ class TestAnEditBeforeThePinOutlivesIt:
         house.kill()
         undo(house.slurm, ours(house.slurm.snapshot()), house.now)
         assert (house.job(job).record.required_nodes, house.job(job).record.per_node) == ("", "gres/gpu:2")
+
+
+def test_who_lost_his_mark_while_he_ran_does_not_wait_for_the_node_that_he_was_pinned_to(make_house: Make) -> None:
+    """AdminComment is the site's too: some write there when a job starts."""
+    house = make_house(count=2)
+    job = house.submit("--gres=gpu:2", runs=36_000)
+    house.live(20)
+    assert house.where(job) == {"n1": (0, 1)}
+    house.controller.set_node("n1", "DOWN")
+    while house.state(job) != "PENDING":
+        house.alone(1)
+    house.user_edits(job, admin_comment="energy=17")
+    house.live(120)
+    assert set(house.where(job)) == {"n2"} and house.job(job).record.per_node == "gres/gpu:2"
+
+
+def test_who_names_a_node_himself_waits_for_it(make_house: Make) -> None:
+    house = make_house(count=2)
+    house.lua_alive = False
+    job = house.submit("--gres=gpu:2", "-w", "n1", runs=36_000)
+    house.live(20)
+    house.controller.set_node("n1", "DOWN")
+    house.live(300)
+    assert house.state(job) == "PENDING" and house.job(job).record.required_nodes == "n1"

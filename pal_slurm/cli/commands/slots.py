@@ -54,13 +54,13 @@ def emit(palctl: Palctl, gres_conf: Path | None) -> None:
 def check(palctl: Palctl, as_json: bool, fields: str) -> None:
     """Tell whether the running cluster is set up for exact pins; exit code 1 when something is wrong."""
     from pal_slurm.slots.check import Level, check_slots
-    from pal_slurm.slurm.commands.cluster import QUESTIONS, billing_weights, read_config, read_machine
+    from pal_slurm.slurm.commands.cluster import QUESTIONS, read_config, read_machine
 
     columns = choose(fields, FIELDS, FIELDS)
     commands = _commands(palctl)
     settings = read_config(commands.read("scontrol", ("show", "config")))
-    answers = commands.show(QUESTIONS)
-    found = check_slots(read_machine(answers).nodes, settings, billing_weights(answers[1]))
+    machine = read_machine(commands.show(QUESTIONS))
+    found = check_slots(machine.nodes, settings, {part.name: part.billing for part in machine.partitions})
     if as_json or fields:
         rows: list[Row] = [{"level": f.level.value, "said": f.said} for f in found]
         print_rows(rows, columns, as_json=as_json, empty="")

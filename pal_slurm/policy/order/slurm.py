@@ -1,4 +1,4 @@
-"""`slurm`: the order that Slurm itself has: priority, then submit time, then id."""
+"""`slurm`: the order that Slurm itself has: the partition's tier, then priority, submit time and id."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pal_slurm.policy.seams import Progress, orders
 
 class SlurmOrder:
     def key(self, job: Job, progress: Progress | None) -> tuple[float, ...]:
-        return (-job.priority, job.submit, job.id)
+        return job.order
 
 
 orders.register("slurm", lambda _: SlurmOrder())

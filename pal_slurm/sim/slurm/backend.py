@@ -21,6 +21,7 @@ from pal_slurm.slurm.edits.apply import UNSENT, Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.nodes import PLAIN_WORDS, NodeRecord, SiteWords, to_cluster, to_reservation
 from pal_slurm.slurm.port import Capabilities, Left, Passes, Pulse, SchedulerSetup, unbounded
+from pal_slurm.slurm.snapshots import in_tiers
 
 EDITS_AT_ONCE = 100
 
@@ -45,14 +46,21 @@ class SimSlurm:
         said = self.controller.setup
         shrink = "disable_job_shrink" in said.parameters.split(",")
         return SchedulerSetup(
-            said.cluster, shrink, True, said.parameters, said.plugins, said.task_prolog, said.accounts_hold
+            said.cluster,
+            shrink,
+            True,
+            said.parameters,
+            said.plugins,
+            said.task_prolog,
+            said.preempts_by_tier,
+            said.accounts_hold,
         )
 
     def snapshot(self) -> Snapshot:
         c = self.controller
         self._ask("snapshot", len(c.pending) + len(c.running))
         reservations = tuple(map(to_reservation, c.reservations))
-        pending = sorted((j.job() for j in c.pending.values()), key=lambda job: (-job.priority, job.submit, job.id))
+        pending = sorted(in_tiers([j.job() for j in c.pending.values()], c.partitions), key=lambda job: job.order)
         running = tuple(j.job() for j in c.running.values())
         fresh = Snapshot(
             taken=c.now,

@@ -14,6 +14,7 @@ class SlurmSetup:
     parameters: str = "disable_job_shrink,sched_interval=60,bf_interval=30"
     plugins: str = "lua"
     task_prolog: str = "/usr/lib/pal-slurm/pal_task_prolog"
+    preempts_by_tier: bool = False  # told, and not modelled
     accounts_hold: bool = True
     main_s: float = 60.0
     backfill_s: float = 30.0

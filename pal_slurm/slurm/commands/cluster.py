@@ -6,10 +6,13 @@ record is passed over.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterator
 
 from pal_slurm.errors import SlurmUnavailable
+from pal_slurm.model import PartitionRule
+from pal_slurm.slurm.commands.queue import minutes
 from pal_slurm.slurm.nodes import Machine, NodeRecord, PartitionRecord, ReservationRecord
 from pal_slurm.slurm.nodeset import unfold
 from pal_slurm.slurm.port import Passes, SchedulerSetup
@@ -18,6 +21,7 @@ from pal_slurm.words import digits
 
 _QUESTION = re.compile(r"REQUEST_\w*INFO\w*\s.*total_time:([0-9]+)")
 ASSOCIATED = frozenset({"associations", "limits", "qos", "safe", "wckeys", "all"})  # each of them means the first
+_SHARED = ("USER", "MCS", "TOPO")  # nodes are shared by some, and not by others
 QUESTIONS = ("show node", "show partition", "show reservation", "show topology")
 
 
@@ -63,25 +67,50 @@ def _partition(keys: dict[str, str]) -> PartitionRecord:
         name=keys["PartitionName"],
         nodes=_text(keys.get("Nodes")),
         up=keys.get("State") == "UP",
-        exclusive=keys.get("OverSubscribe") == "EXCLUSIVE" or keys.get("Exclusive", "NO") not in ("NO", ""),
+        exclusive=keys.get("OverSubscribe") == "EXCLUSIVE" or keys.get("Exclusive", "NO") not in (*_SHARED, "NO", ""),
         billing=_text(keys.get("TRESBillingWeights")),
+        rule=_rule(keys),
+        by_user="YES" in (keys.get("ExclusiveUser"), keys.get("ExclusiveTopo")) or keys.get("Exclusive") in _SHARED,
+    )
+
+
+def _rule(keys: dict[str, str]) -> PartitionRule:
+    """UNLIMITED and other words are no number, and no bound."""
+    longest = minutes(keys.get("MaxTime", ""))
+    allowed, denied = keys.get("AllowQos", "ALL"), _text(keys.get("DenyQos")).split(",")
+    return PartitionRule(
+        tier=_number(keys.get("PriorityTier", "1")),
+        longest_s=math.inf if longest is None else 60.0 * longest,
+        least_nodes=_number(keys.get("MinNodes")),
+        most_nodes=_number(keys.get("MaxNodes")) or math.inf,
+        qos=None if allowed == "ALL" else frozenset(allowed.split(",")),
+        not_qos=frozenset(filter(None, denied)),
+        preempted=keys.get("PreemptMode", "OFF") != "OFF",
     )
 
 
 def _reservation(keys: dict[str, str]) -> ReservationRecord:
+    """One of some cores of its nodes closes none: others may have the rest, and Slurm keeps the count."""
     return ReservationRecord(
         name=keys["ReservationName"],
-        nodes=_text(keys.get("Nodes")),
+        nodes="" if "CoreIDs" in keys else _text(keys.get("Nodes")),
         start=_number(keys.get("StartTime")),
         end=_number(keys.get("EndTime")),
-        flags=[flag for flag in _text(keys.get("Flags")).split(",") if flag],
+        flags=_list(keys.get("Flags")),
+        users=_list(keys.get("Users")),
+        accounts=_list(keys.get("Accounts")),
+        groups=_list(keys.get("Groups")),
     )
 
 
-def billing_weights(answer: bytes) -> dict[str, str]:
-    """TRESBillingWeights by partition, from the answer to `show partition`."""
-    found = _records(answer.decode("utf-8", "replace"), "PartitionName=")
-    return {keys["PartitionName"]: _text(keys.get("TRESBillingWeights")) for keys in found}
+def _list(text: str | None) -> list[str]:
+    return [word for word in _text(text).split(",") if word]
+
+
+def read_partitions(answer: bytes) -> dict[str, PartitionRecord]:
+    """By name, from the answer to `show partition`."""
+    found = map(_partition, _records(answer.decode("utf-8", "replace"), "PartitionName="))
+    return {record.name: record for record in found}
 
 
 def read_topology(text: str) -> Topology:
@@ -139,6 +168,7 @@ def to_setup(settings: dict[str, str]) -> SchedulerSetup:
         scheduler_parameters=parameters,
         plugins=_text(settings.get("JobSubmitPlugins")),
         task_prolog=_text(settings.get("TaskProlog")),
+        preempts_by_tier=settings.get("PreemptType", "") == "preempt/partition_prio",
         accounts_hold=not ASSOCIATED.isdisjoint(settings.get("AccountingStorageEnforce", "").lower().split(",")),
     )
 

@@ -18,7 +18,6 @@ NOW = 0
 MOST_NICE = 2_147_483_645  # Slurm's own bound
 # Nothing else ever reaches slurmctld: no blank, quote, newline, bracket beyond a node list's, or leading dash.
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
-_WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,254}")
 _PARTITIONS = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*(?:,[A-Za-z0-9][A-Za-z0-9._+-]*)*")
 _SIGNAL = re.compile(r"USR[12]")
 _TRES = re.compile(r"[A-Za-z0-9][A-Za-z0-9:/=,._+-]{0,510}|")
@@ -124,9 +123,10 @@ def _pin(edit: Pin, job: Job, caps: Capabilities) -> Rewrite | CantEdit:
         return CantEdit("a pin names a node twice")
     texts = {"nodes": ",".join(edit.nodes)}
     if edit.partition is not None:
-        if not _WORD.fullmatch(edit.partition):
+        if not _PARTITIONS.fullmatch(edit.partition):
             return CantEdit(f"not a partition name: {edit.partition!r}")
-        texts["partition"] = edit.partition
+        if edit.partition != job.request.partition:
+            texts["partition"] = edit.partition
     if edit.slots is not None:
         typed = _part(edit, job, caps) if edit.shard else _typed(edit, job, caps)
         if isinstance(typed, CantEdit):

@@ -18,13 +18,13 @@ from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Edit, EditResult, Job, JobState, OfRunning, Snapshot
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.commands.bound import bound
-from pal_slurm.slurm.commands.cluster import billing_weights, read_config, read_topology, to_setup
+from pal_slurm.slurm.commands.cluster import read_config, read_partitions, read_topology, to_setup
 from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.slurm.commands.write import lift, started_often
 from pal_slurm.slurm.commands.write import send as by_command
 from pal_slurm.slurm.edits.apply import UNSENT, Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
-from pal_slurm.slurm.nodes import PLAIN_WORDS, Machine, SiteWords
+from pal_slurm.slurm.nodes import PLAIN_WORDS, Machine, PartitionRecord, SiteWords
 from pal_slurm.slurm.port import Capabilities, Left, Passes, Pulse, SchedulerSetup, unbounded
 from pal_slurm.slurm.pyslurm.messages import (
     ANSWER,
@@ -76,7 +76,7 @@ class PyslurmSlurm:
         self._commands = commands or Commands(None, deadline_s)
         self._clock = clock
         self._setup: tuple[int, float, Setup] | None = None  # which worker told it, when, and what
-        self._billing: tuple[float, Mapping[str, str]] | None = None  # when, and what
+        self._of_partitions: tuple[float, Mapping[str, PartitionRecord]] | None = None  # when, and what
 
     def capabilities(self) -> Capabilities:
         return capabilities_of(self._told().release)
@@ -90,6 +90,7 @@ class PyslurmSlurm:
             scheduler_parameters=",".join(told.scheduler),
             plugins=told.plugins,
             task_prolog=untold.task_prolog if untold else "",
+            preempts_by_tier=untold is not None and untold.preempts_by_tier,
             accounts_hold=untold is not None and untold.accounts_hold,
         )
 
@@ -118,7 +119,8 @@ class PyslurmSlurm:
             raise SlurmUnavailable("the pyslurm worker sent a snapshot without nodes")
         machine[0].topology = topology
         for partition in machine[0].partitions:
-            partition.billing = self._weights().get(partition.name, "")
+            if (told := self._partitions().get(partition.name)) is not None:
+                partition.billing, partition.rule, partition.by_user = told.billing, told.rule, told.by_user
         return to_snapshot(machine[0], jobs, self._site, rest.unread)
 
     def jobs(self, ids: Sequence[int]) -> dict[int, Job]:
@@ -199,16 +201,16 @@ class PyslurmSlurm:
             self._setup = (self.worker.starts, now, told)
         return self._setup[2]
 
-    def _weights(self) -> Mapping[str, str]:
-        """TRESBillingWeights, which pyslurm does not tell; none where no command answers."""
+    def _partitions(self) -> Mapping[str, PartitionRecord]:
+        """What pyslurm does not tell of them; nothing where no command answers."""
         now = self._clock()
-        if self._billing is None or not 0 <= now - self._billing[0] < SETUP_AGE_S:
+        if self._of_partitions is None or not 0 <= now - self._of_partitions[0] < SETUP_AGE_S:
             try:
-                told = billing_weights(self._commands.read("scontrol", ("show", "partition", "-o", "-a")))
+                told = read_partitions(self._commands.read("scontrol", ("show", "partition", "-o", "-a")))
             except SlurmUnavailable:
                 told = {}
-            self._billing = (now, told)
-        return self._billing[1]
+            self._of_partitions = (now, told)
+        return self._of_partitions[1]
 
     def _call(
         self,

@@ -136,7 +136,15 @@ def node_rows(nodes: Iterable[Any]) -> list[Row]:
 
 def reservation_rows(reservations: Iterable[Any]) -> list[Row]:
     return [
-        [resv.name, resv.nodes or "", resv.start_time or 0, resv.end_time or 0, _flags(resv)] for resv in reservations
+        [
+            resv.name,
+            resv.nodes or "",
+            resv.start_time or 0,
+            resv.end_time or 0,
+            _flags(resv),
+            *(list(names or ()) for names in (resv.users, resv.accounts, resv.groups)),
+        ]
+        for resv in reservations
     ]
 
 
