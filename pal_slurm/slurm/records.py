@@ -13,7 +13,19 @@ from functools import lru_cache
 
 import msgspec
 
-from pal_slurm.model import NO_HINT, UNREADABLE, Consent, Hint, Job, JobState, Lease, Request, consent_of, read_hint
+from pal_slurm.model import (
+    NO_HINT,
+    UNREADABLE,
+    Consent,
+    Hint,
+    Job,
+    JobState,
+    Lease,
+    Request,
+    Waits,
+    consent_of,
+    read_hint,
+)
 from pal_slurm.slurm import devices, gres
 from pal_slurm.slurm.excluded import ours_of
 from pal_slurm.slurm.mark import read_mark
@@ -107,7 +119,7 @@ def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
         partitions=partitions,
         priority=record.priority or 0,
         reason=record.reason or "None",
-        why=why(record.reason),
+        why=Waits.HELD if pending and record.priority == 0 else why(record.reason),
         eligible=record.eligible,
         start=record.start,
         time_limit_s=None if record.time_limit_min is None else record.time_limit_min * 60,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -26,6 +27,7 @@ from pal_slurm.model import (
 )
 from pal_slurm.policy import Circumstances, compose, plan
 from pal_slurm.policy.memory import NO_MEMORY
+from pal_slurm.slurm.records import JobRecord, to_job
 from tests.builders import leased, running, snapshot, waiting
 
 NOW = 1000.0
@@ -145,3 +147,10 @@ def test_of_many_rivals_one_is_enough_and_asking_is_cheap() -> None:
     assert about(*many, RUNS)
     assert not about(*many, RUNS, since=1001)
     assert about(*many, replace(RUNS, start=1002), since=1001)
+
+
+def test_a_job_whose_launch_has_failed_and_that_is_held_is_nobodys_rival() -> None:
+    """It may sit there for weeks; its reason is a sentence of its own."""
+    record = JobRecord(9, 950, "PENDING", "v", eligible=950, partition="gpu", per_node="gres/gpu:1")
+    assert about(to_job(msgspec.structs.replace(record, priority=9, reason="Priority")))
+    assert not about(to_job(msgspec.structs.replace(record, priority=0, reason="launch failed requeued held")))

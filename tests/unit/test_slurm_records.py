@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from pal_slurm.model import Given, JobState, Request, Shape
+from pal_slurm.model import Given, JobState, Request, Shape, Waits
 from pal_slurm.slurm import gres
 from pal_slurm.slurm.mark import read_mark
 from pal_slurm.slurm.nodes import (
@@ -305,3 +305,26 @@ def test_a_slurm_conf_is_read_for_what_an_older_slurmctld_cant_tell(tmp_path_fac
         "topology": "",
     }
     assert older.setup_of(str(conf) + ".none", "24.11")["cluster"] == ""
+
+
+@pytest.mark.parametrize(
+    ("reason", "priority", "found"),
+    [
+        # With a description of its own a job shows that where its reason stands.
+        ("launch failed requeued held", 0, Waits.HELD),
+        ("job requeued in held state", 0, Waits.HELD),
+        ("JobHoldMaxRequeue", 0, Waits.HELD),
+        ("JobHeldUser", None, Waits.HELD),
+        ("Resources", 0, Waits.HELD),
+        ("Resources", 1, Waits.ROOM),
+        ("PartitionTimeLimit", 1, Waits.NEVER),
+        ("PartitionDown", 1, Waits.BLOCKED),
+    ],
+)
+def test_who_is_held_is_known_by_his_priority_whatever_is_said_of_him(
+    reason: str, priority: int | None, found: Waits
+) -> None:
+    record = JobRecord(1, 0, "PENDING", "u", priority=priority, reason=reason, per_node="gres/gpu:4")
+    assert to_job(record).why is found
+    running = JobRecord(1, 0, "RUNNING", "u", priority=0, reason="None")
+    assert to_job(running).why is Waits.UNSEEN
