@@ -17,6 +17,7 @@ from pal_slurm.daemon.round import Wish
 from pal_slurm.guard import Rules
 from pal_slurm.model import NOT_SENT, Decision, EditKind, Exclude, Include, Intent, Job, Outcome, Pin, Snapshot, Unpin
 from pal_slurm.slurm.port import Passes
+from pal_slurm.slurm.requests import edited_since
 from pal_slurm.store import Ledger
 
 
@@ -113,7 +114,10 @@ class Past:
             own = t.job.own_begin(now)
             again = own if own is not None or t.fate is not Fate.UNDO else self._later(t.job, now, leases)
             ours = t.intent.edit
-            edit = give_back(t.job, again, ours.original if isinstance(ours, Pin | Unpin) else None)
+            original = ours.original if isinstance(ours, Pin | Unpin) else None
+            if original is not None and t.job.pin is not None:
+                original = edited_since(original, t.job.request, len(t.job.pin.nodes))
+            edit = give_back(t.job, again, original)
             wishes[t.job.id] = Wish(edit, t.job.submit, t.intent.decision)
         for job in lost:
             again = job.own_begin(now) or self._later(job, now, leases)

@@ -89,6 +89,18 @@ class TestAnEditBeforeThePinOutlivesIt:
         self.back_in_the_queue(house, job)
         assert house.job(job).record.partition == "other,gpu"
 
+    @pytest.mark.parametrize("option", ["--gres=gpu:1", "--gpus=1", "-n1 --gpus-per-task=1"])
+    def test_one_after_the_pin_does_too_and_takes_the_pin_along(self, make_house: Make, option: str) -> None:
+        house = make_house(count=2, setup=STANDS_STILL)
+        job = house.submit(*option.split())
+        house.pald.cycle()
+        assert house.job(job).record.required_nodes == "n1"
+        house.user_edits(job, per_node="gres/gpu:3", per_job="", per_task="")
+        house.controller.set_node("n1", "DRAIN")
+        house.controller.setup = SETUP
+        house.live(60)
+        assert house.where(job) == {"n2": (0, 1, 2)}
+
     def test_undo_without_pald_and_its_database_keeps_it_too(self, house: House) -> None:
         house.controller.setup = STANDS_STILL
         job = house.submit("--gres=gpu:1")
