@@ -30,7 +30,8 @@ class Excluding:
         keys = self.config.exclude
         rules = ExclusionRules(keys.worse, keys.most_wait_s, self.of_limit or 1.0)
         not_ours = outside(round.view.pending, self.config)
-        found = exclusions(round.view, round.knowledge, rules, lambda job: job.id in not_ours or self._enough(job))
+        view = round.view.awake  # nobody is kept off a node so that another is woken
+        found = exclusions(view, round.knowledge, rules, lambda job: job.id in not_ours or self._enough(job))
         wanted = {found.job.id: found for found in found if not self._waited(found, round.now)}
         decided = {number: _decision(number) for number in wanted}
         round.decisions = tuple(
@@ -69,7 +70,7 @@ class Excluding:
     ) -> Iterator[Wish]:
         for job, edit in edits:
             if isinstance(edit, Exclude):
-                verdict = check_exclusion(decided[job.id], edit.nodes, round.view)
+                verdict = check_exclusion(decided[job.id], edit.nodes, round.view.awake)
                 if isinstance(verdict, Refusal):
                     round.report.refusals[verdict.reason] += 1
                     if job.excluded is not None:

@@ -139,8 +139,8 @@ def edited_since(made: Request, stands: Request, nodes: int) -> Request:
         made = replace(made, min_nodes=nodes, max_nodes=nodes)
     slots = len(gres.slots_in(stands.per_node, stands.per_job))
     if not slots:  # none is named, or none is named any more: what stands is its user's. Nothing at all is half an edit
-        each, total, of_task, of_socket = _texts(stands)
-        now = replace(made, per_node=each, per_job=total, per_task=of_task, per_socket=of_socket)
+        texts = _texts(stands)
+        now = Request(*texts, made.min_nodes, made.max_nodes, made.partition, made.features)
         return now if any(_counts(stands)) else made
     if gres.part_of_slot(*_texts(stands)):
         return made
