@@ -1,0 +1,68 @@
+"""What sites set up, and pald lives with: partitions with limits and tiers, nodes asleep, magnets, GPU names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pal_slurm.model import EditKind
+from tests.slurm.minicluster import Minicluster, wait_for
+from tests.slurm.pald import Pald
+
+Make = Callable[..., Minicluster]
+TURNS = pytest.mark.slurm(turns=("26.05", "24.11", "22.05"))
+
+
+def update(cluster: Minicluster, *words: str) -> None:
+    cluster.client("scontrol", "update", *words)
+
+
+@TURNS
+def test_partitions_with_a_limit_or_a_higher_tier_serve_as_without_pald(make_minicluster: Make, tmp_path: Path) -> None:
+    preempts = ("--set", "PreemptType=preempt/partition_prio", "--set", "PreemptMode=REQUEUE")
+    parts = ("--partitions", "short=n[1-2],owners=n[1-2]")
+    cluster = make_minicluster("--nodes", "2", "--gpus", "2", *parts, *preempts)
+    update(cluster, "PartitionName=short", "MaxTime=10", "PreemptMode=REQUEUE")
+    update(cluster, "PartitionName=gpu", "MaxTime=UNLIMITED", "PreemptMode=REQUEUE")
+    update(cluster, "PartitionName=owners", "PriorityTier=10", "PreemptMode=OFF")
+    with Pald(cluster, tmp_path) as pald:
+        pald.start()
+        long = [cluster.submit("--gres=gpu:1", "-p", names, "-t", "60") for names in ("short,gpu", "gpu,short")]
+        brief = cluster.submit("--gres=gpu:2", "-p", "short,gpu", "-t", "5")
+        for job in (*long, brief):
+            cluster.wait_state(job, "RUNNING")
+        assert [cluster.fields(job)["Partition"] for job in long] == ["gpu", "gpu"]
+        assert [len(pald.intents(job, EditKind.PIN)) for job in (*long, brief)] == [1, 1, 1]
+        guest = cluster.submit("--gres=gpu:2", "-p", "gpu", "-t", "60")
+        owner = cluster.submit("--gres=gpu:2", "-p", "owners", "-N1", "-t", "60")
+        cluster.wait_state(owner, "RUNNING")
+        assert cluster.state(guest) == "PENDING"
+
+
+@TURNS
+def test_nodes_asleep_are_woken_and_magnets_draw_whatever_a_gpu_is_called(
+    make_minicluster: Make, tmp_path: Path
+) -> None:
+    quick = "SlurmctldParameters=power_save_interval=1,power_save_min_interval=0"
+    power = ("SuspendProgram=/bin/true", "ResumeProgram=/bin/true", "SuspendTimeout=1", "ResumeTimeout=600", quick)
+    sets = [f"--set={word}" for word in (*power, "SuspendTime=86400")]
+    cluster = make_minicluster("--nodes=3", "--gpus=2", "--gres=typed", "--models=3090=3", *sets)
+    update(cluster, "NodeName=n3", "State=POWER_DOWN")
+    told = ("StartTime=now", "Duration=60", "Users=root", "Flags=MAGNETIC")
+    with Pald(cluster, tmp_path) as pald:
+        pald.start()
+        first = cluster.submit("--gres=gpu:3090:2", "-t", "60")
+        cluster.wait_state(first, "RUNNING")
+        assert len(pald.intents(first, EditKind.PIN)) == 1
+        (other,) = {"n1", "n2"} - set(cluster.gpu_indices(first))
+        cluster.client("scontrol", "create", "reservation", "ReservationName=course", f"Nodes={other}", *told)
+        drawn = cluster.submit("--gres=gpu:3090:2", "-t", "10")
+        cluster.wait_state(drawn, "RUNNING")
+        assert set(cluster.gpu_indices(drawn)) == {other}
+        wait_for(lambda: "POWERED_DOWN" in cluster.client("scontrol", "show", "node", "n3"), "n3 sleeps")
+        sleepers = [cluster.submit("--gres=gpu:3090:1", "-t", "60", user=user) for user in ("nobody", "nobody")]
+        for job in sleepers:
+            cluster.wait_state(job, "CONFIGURING", "RUNNING")
+            assert cluster.fields(job)["NodeList"] == "n3"
