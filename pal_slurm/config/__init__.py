@@ -55,10 +55,14 @@ def load(path: Path) -> Config:
     return config
 
 
-def told_pairs(config: Config, models: Sequence[str] = ()) -> Mapping[Sharers, float]:
-    """What pal.yaml and the file that it names say of two on one GPU; BadInput where the file can't be read so."""
+def told_pairs(config: Config, models: Sequence[str] = ()) -> Mapping[Sharers, float | None]:
+    """What pal.yaml and the file that it names say of two on one GPU; None: to be measured.
+
+    BadInput where the file can't be read so."""
     sharing = config.sharing
-    told = dict(PairFile(Path(sharing.pairs_file)).pairs().beside) if sharing.pairs_file else {}
+    told: dict[Sharers, float | None] = {}
+    if sharing.pairs_file:
+        told |= PairFile(Path(sharing.pairs_file)).pairs().beside
     for pair in sorted(sharing.pairs, key=lambda pair: bool(pair.model)):  # of one model wins over all
         told |= pair.told(models or config.cluster.models)
     return told

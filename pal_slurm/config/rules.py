@@ -123,11 +123,12 @@ def _sharing(config: Config) -> Iterator[tuple[str, str]]:
     for i, pair in enumerate(config.sharing.pairs):
         key = f"sharing.pairs[{i}]"
         two = f"{pair.app} and {pair.beside}"
-        if not pair.fits and (pair.factor or pair.back):
-            yield key, f"{two}: a factor, and fits: false; keep one"
-        elif pair.fits and not (pair.factor and pair.back):
+        said = {"a factor": bool(pair.factor or pair.back), "fits: false": not pair.fits, "measure: true": pair.measure}
+        if len(two_ways := [word for word, is_said in said.items() if is_said]) > 1:
+            yield key, f"{two}: {', and '.join(two_ways)}; keep one"
+        elif pair.fits and not pair.measure and not (pair.factor and pair.back):
             lacking = "factor" if pair.back else "back" if pair.factor else "factor and back"
-            yield key, f"{two}: tells not what both cost each other; add {lacking}, or fits: false"
+            yield key, f"{two}: tells not what both cost each other; add {lacking}, or fits: false, or measure: true"
         elif pair.app == pair.beside and pair.factor != pair.back:
             yield key, f"{pair.app} beside itself: factor ({pair.factor:g}) and back ({pair.back:g}) are the same thing"
         if pair.model and config.cluster.models:

@@ -28,13 +28,18 @@ class PairEntry(Section, frozen=True):
         None
     )
     fits: Annotated[bool, why("false: there is no memory for both, or they must not meet.")] = True
+    measure: Annotated[
+        bool,
+        why("true: there is memory for both, and their jobs are to show what it costs: one couple of an owner's."),
+    ] = False
 
-    def told(self, models: Sequence[str]) -> Mapping[Sharers, float]:
+    def told(self, models: Sequence[str]) -> Mapping[Sharers, float | None]:
+        """None: to be measured."""
         one, other = JobKind(self.app, 1), JobKind(self.beside, 1)
-        found: dict[Sharers, float] = {}
+        found: dict[Sharers, float | None] = {}
         for model in (self.model,) if self.model else models:
-            found[Sharers(one, other, model)] = self.factor if self.fits and self.factor else inf
-            found[Sharers(other, one, model)] = self.back if self.fits and self.back else inf
+            found[Sharers(one, other, model)] = None if self.measure else self.factor if self.fits else inf
+            found[Sharers(other, one, model)] = None if self.measure else self.back if self.fits else inf
         return found
 
 
@@ -50,7 +55,7 @@ class SharingSection(Section, frozen=True):
         tuple[PairEntry, ...],
         why(
             "What two applications on one GPU cost each other, as {app: net, beside: bert, factor: 1.3, back: 1.2}; "
-            "also model, or fits: false. What is told stands, whatever jobs show."
+            "also model, fits: false, or measure: true. What is told stands, whatever jobs show."
         ),
     ] = ()
     pairs_file: Annotated[

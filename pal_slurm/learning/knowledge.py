@@ -112,7 +112,7 @@ class KnowledgeKeeper:
             self._pairs = last = (cluster.models, now, PairsSeen(told, said, guessed))
         return last[2]
 
-    def _told(self, models: tuple[str, ...]) -> Mapping[Sharers, float]:
+    def _told(self, models: tuple[str, ...]) -> Mapping[Sharers, float | None]:
         """A file that went bad after pald began tells nothing: then nobody shares."""
         try:
             return told_pairs(self.config, models)

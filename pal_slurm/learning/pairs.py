@@ -2,7 +2,8 @@
 
 What is told stands. Else a user's own jobs count for his own; of others' only what `USERS` or more agree on, so that
 nobody's step times make another's pairs (P12). What nobody measured is estimated where pal.yaml says so, from what is
-told and agreed alone. A doubt makes a pair as slow as it may be.
+told and agreed alone. A doubt makes a pair as slow as it may be. A pair that is to be measured is taken for a fair one
+until the user's jobs, or several others', have shown what it costs.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ USERS = 3
 PAIR_VAR = 0.05**2  # between two jobs of one user, beyond what their own doubt says
 LIKELY = 0.2  # how far off an estimate is (docs/decisions/0022-sharing.md)
 SURE = 0.25  # a pair in more doubt is for jobs that can be parted again
+UNMEASURED = 1.5  # on the step times of both, of a pair that is to be measured: two do a third more than one
 
 
 class PairTrust(NamedTuple):
@@ -29,9 +31,10 @@ class PairTrust(NamedTuple):
 
     factor: float
     doubt: float
-    source: str  # told, own, users, likely
+    source: str  # told, own, users, measure, likely
 
 
+Told = Mapping[Sharers, float | None]  # None: to be measured
 Said = Mapping[Sharers, Mapping[str, tuple[float, float]]]  # by pair, by user: (mean, variance) of the log
 NOTHING_SAID: Said = {}
 NOTHING_LIKELY: Mapping[Sharers, float] = {}
@@ -42,16 +45,18 @@ class PairsSeen:
 
     def __init__(
         self,
-        told: Mapping[Sharers, float],
+        told: Told,
         said: Said = NOTHING_SAID,
         guessed: Mapping[Sharers, float] = NOTHING_LIKELY,
     ) -> None:
         self.told, self._said, self._of = told, said, dict[str, PairsOfOne]()
-        self._told = {pair: PairTrust(factor, 0.0, "told") for pair, factor in told.items()}
-        self._likely = {
+        factors = _factors(told)
+        self._told = {pair: PairTrust(factor, 0.0, "told") for pair, factor in factors.items()}
+        self._measure = told.keys() - factors.keys()
+        self._unknown = {
             pair: PairTrust(max(factor, 1.0), LIKELY, "likely") for pair, factor in guessed.items() if pair not in told
-        }
-        self._misfits = {kind for pair, factor in told.items() if math.isinf(factor) for kind in pair[:2]}
+        } | {pair: PairTrust(UNMEASURED, 0.0, "measure") for pair in self._measure}
+        self._misfits = {kind for pair, factor in factors.items() if math.isinf(factor) for kind in pair[:2]}
 
     def of(self, user: str) -> PairsOfOne:
         if user not in self._of:
@@ -59,13 +64,15 @@ class PairsSeen:
         return self._of[user]
 
     def _known(self, user: str) -> dict[Sharers, PairTrust]:
-        found = dict(self._likely)
+        found = dict(self._unknown)
         for pair, users in self._said.items():
             if user and user in users:
                 mean, var = users[user]
-                found[pair] = _trust(mean, var + PAIR_VAR, "own")
-            elif (others := _agreed(who for name, who in users.items() if name)) is not None:
-                found[pair] = others
+                trust: PairTrust | None = _trust(mean, var + PAIR_VAR, "own")
+            else:
+                trust = _agreed(who for name, who in users.items() if name)
+            if trust is not None and (trust.doubt <= SURE or pair not in self._measure):  # else it is tried once more
+                found[pair] = trust
         return found | self._told
 
 
@@ -90,8 +97,16 @@ class PairsOfOne:
         guessed = any(known is not None and known.source == "likely" for known in both)
         return not (guessed and {one, other} & set(self._misfits))
 
+    def unmeasured(self, one: JobKind, other: JobKind, model: str) -> bool:
+        both = (self.known.get(Sharers(one, other, model)), self.known.get(Sharers(other, one, model)))
+        return any(known is not None and known.source == "measure" for known in both)
+
     def partners(self, one: JobKind, model: str) -> Collection[JobKind]:
         return self._partners.get((one, model), ())
+
+
+def _factors(told: Told) -> dict[Sharers, float]:
+    return {pair: factor for pair, factor in told.items() if factor is not None}
 
 
 def _trust(mean: float, var: float, source: str) -> PairTrust:
@@ -122,9 +137,9 @@ def said_by(rows: Iterable[UserPair], names: Mapping[str, str]) -> Said:
     return found
 
 
-def estimated(told: Mapping[Sharers, float], said: Said, models: Sequence[str]) -> dict[Sharers, float]:
+def estimated(told: Told, said: Said, models: Sequence[str]) -> dict[Sharers, float]:
     """Of what is told, and of what several users agree on: no one user's word reaches another's pairs."""
-    return likely(dict(_common(told, said)), models)
+    return likely(dict(_common(_factors(told), said)), models)
 
 
 def _common(told: Mapping[Sharers, float], said: Said) -> Iterator[tuple[Sharers, float]]:

@@ -87,6 +87,7 @@ class Alongside(NamedTuple):
     factor: float  # on the step time of the one that comes
     others: float  # on that of the one that is there
     gain: float  # what both do more than the one by itself, in jobs alone on their best GPUs
+    measured: bool = True  # else the factors are assumed, and these two are to show them
 
 
 class PoolCost(NamedTuple):

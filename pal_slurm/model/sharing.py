@@ -41,6 +41,9 @@ class KnownPairs(Protocol):
 
 
 class PairsOfUser(KnownPairs, Protocol):
+    def unmeasured(self, one: JobKind, other: JobKind, model: str) -> bool:
+        """They are put together so that somebody measures what it costs: one couple at a time."""
+
     def partners(self, one: JobKind, model: str) -> Collection[JobKind]:
         """Beside whom anything is known of it."""
 
@@ -48,6 +51,23 @@ class PairsOfUser(KnownPairs, Protocol):
 class PairsByUser(Protocol):
     def of(self, user: str) -> PairsOfUser:
         """As they count for his jobs: nobody else's reports make them wrong (P12)."""
+
+
+@dataclass(frozen=True, slots=True)
+class BothUsers:
+    """What two users' books say of a pair: the worse of both, so that neither can talk the other into it."""
+
+    one: PairsOfUser
+    other: PairsOfUser
+
+    def factor(self, one: JobKind, other: JobKind, model: str) -> float:
+        return max(self.one.factor(one, other, model), self.other.factor(one, other, model))
+
+    def sure(self, one: JobKind, other: JobKind, model: str) -> bool:
+        return self.one.sure(one, other, model) and self.other.sure(one, other, model)
+
+    def unmeasured(self, one: JobKind, other: JobKind, model: str) -> bool:
+        return self.one.unmeasured(one, other, model) or self.other.unmeasured(one, other, model)
 
 
 @dataclass(frozen=True)
@@ -71,6 +91,9 @@ class Sharing:
 
     def sure(self, one: JobKind, other: JobKind, model: str) -> bool:
         return Sharers(one, other, model) in self.beside and Sharers(other, one, model) in self.beside
+
+    def unmeasured(self, one: JobKind, other: JobKind, model: str) -> bool:
+        return False
 
     def partners(self, one: JobKind, model: str) -> Collection[JobKind]:
         return self._partners.get((one, model), ())

@@ -2,7 +2,8 @@
 
 The first of a pair must itself have started as a part of its GPU, so whoever may share, and of whom a pair is known
 that gains, starts as one; until somebody comes it has the GPU to itself. Who waits for want of a GPU is then put beside
-one that runs: of the same owner, on the host that gains most, by the equation with the factors of the pair. Nobody else
+one that runs: of the same owner, on the host that gains most, by the equation with the factors of the pair. Of a pair
+that is to be measured an owner has one couple at a time: nobody knows what it costs them. Nobody else
 waits longer for it: while a job of another user that could have the host's GPU is ahead, nobody is put there, for the
 host becomes slower; and no reservation on that node is moved.
 """
@@ -12,7 +13,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -24,11 +25,11 @@ from pal_slurm.model import (
     Job,
     JobKind,
     PairsByUser,
-    PairsOfUser,
     Placement,
     Reason,
     predict,
 )
+from pal_slurm.model.sharing import BothUsers
 from pal_slurm.policy.easy import limit
 from pal_slurm.policy.entitlement.debts import Person, person
 from pal_slurm.policy.needs import Area
@@ -42,20 +43,6 @@ if TYPE_CHECKING:
 
 MOST_SLOWER = 2.0  # who runs keeps half of its speed, whatever another would gain
 WANT_ROOM = (Reason.NO_ROOM, Reason.BEHIND_HEAD)
-
-
-@dataclass(frozen=True, slots=True)
-class BothUsers:
-    """What two users' books say of a pair: the worse of both, so that neither can talk the other into it."""
-
-    one: PairsOfUser
-    other: PairsOfUser
-
-    def factor(self, one: JobKind, other: JobKind, model: str) -> float:
-        return max(self.one.factor(one, other, model), self.other.factor(one, other, model))
-
-    def sure(self, one: JobKind, other: JobKind, model: str) -> bool:
-        return self.one.sure(one, other, model) and self.other.sure(one, other, model)
 
 
 class Host(NamedTuple):
@@ -193,7 +180,24 @@ class Neighbours:
         known = BothUsers(self._pairs.of(host.job.user), self._pairs.of(job.user))
         more, name = gain(one, other, cluster.models, known), cluster.models[host.model]
         of_guest, of_host = known.factor(other.kind, one.kind, name), known.factor(one.kind, other.kind, name)
-        return Alongside(host.job.id, of_guest, of_host, more) if more >= GAIN and of_host <= MOST_SLOWER else None
+        if more < GAIN or of_host > MOST_SLOWER:
+            return None
+        measured = not known.unmeasured(one.kind, other.kind, name)
+        if not measured and not {one.owner, _couple(host.job, job, one.owner)}.isdisjoint(self._measuring):
+            return None
+        return Alongside(host.job.id, of_guest, of_host, more, measured)
+
+    @cached_property
+    def _measuring(self) -> set[object]:
+        """Couples of each owner that have a GPU together; owners of whom one is on his way to another."""
+        there: dict[tuple[str, int], list[Job]] = {}
+        for job, where in self._planner.running.values():
+            for spot in _spots(where) if job.shard else ():
+                there.setdefault(spot, []).append(job)
+        coming = [spot for where in self._walk.facts.released.values() for spot in _spots(where) if spot in there]
+        couples = [jobs for jobs in there.values() if len(jobs) > 1]
+        owners: set[object] = {self._owner(there[spot][0]) for spot in coming}
+        return owners | {_couple(jobs[0], jobs[1], self._owner(jobs[0])) for jobs in couples}
 
     def _room(self, guest: Waiting, host: Host) -> Area | None:
         """Where it would count as running; None: it may not run there, or somebody would wait longer for it."""
@@ -253,6 +257,8 @@ class Neighbours:
         where = Placement((name,), ((host.slot,),), True, area.partition, True)
         step = predict(guest.app, where, cluster, self._planner.knowledge.scores, together.factor)
         self._seated.add(job.id)
+        if not together.measured:
+            self._measuring.add(_couple(host.job, job, self._owner(job)))
         walk.floor.hold(job, where)
         walk.easy.started(job, where)
         who = job.id if task is None else (job.id, task)
@@ -266,6 +272,10 @@ class Neighbours:
         walk.tell(decision)
         if rest > 0:
             walk.told[job.id] += waits[:1]
+
+
+def _couple(one: Job, other: Job, owner: str) -> tuple[str, frozenset[str | None]]:
+    return owner, frozenset({one.hint.app, other.hint.app})
 
 
 def _spots(where: Placement) -> list[tuple[str, int]]:

@@ -38,6 +38,12 @@ def shares(why: Why) -> str:
         return ""
     if d.together is not None:
         t = d.together
+        if not t.measured:
+            return (
+                f"It says pal:share, and is put on the GPU of job {t.job}, of the same owner: nobody knows yet what "
+                "the two cost each other, and pal.yaml asks to have it measured (sharing.pairs, measure: true). No "
+                "other two of that pair are put together before that is known."
+            )
         return (
             f"It says pal:share, and is put on the GPU of job {t.job}, of the same owner. A step takes it "
             f"{t.factor:.2f} times as long there as alone, and job {t.job} {t.others:.2f} times; together they do "

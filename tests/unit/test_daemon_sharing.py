@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from math import log
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from pal_slurm.daemon.undo import ours, undo
+from pal_slurm.learning.pairs import PairsSeen
 from pal_slurm.model import (
     NOBODY_SHARES,
     App,
@@ -260,6 +262,40 @@ def test_tasks_of_an_array_go_beside_each_other(sharing: Callable[..., House]) -
     running = [job for job in house.controller.running.values() if job.record.array_id == array]
     where = [tuple(house.where(job.record.id).items()) for job in running]
     assert len(where) == 8 and {where.count(each) for each in where} == {2}
+
+
+def test_of_a_pair_that_is_to_be_measured_an_owner_has_one_couple_at_a_time_until_it_is_known(
+    sharing: Callable[..., House],
+) -> None:
+    ask: dict[Sharers, float | None] = {Sharers(SWEEP, SWEEP, "gpu"): None}
+    house = sharing(knowledge=replace(KNOWN, pairs=PairsSeen(ask)))
+    first = full(house, shares=2, user="ann")
+    more = [house.submit(*ONE, SHARES, runs=2500, user="ann") for _ in range(2)]
+    house.live(60)
+    assert sorted(house.state(job) for job in more) == ["PENDING", "RUNNING"]
+    (guest,) = (job for job in more if house.state(job) == "RUNNING")
+    (why,) = house.pald.pald.cycle.books.decisions.of_job(guest)
+    assert why.decision.together is not None and not why.decision.together.measured
+    assert why.decision.together.job in first[:2]
+    assert "nobody knows yet what the two cost each other" in " ".join(sentences(why))
+    own = {pair: {"ann": (log(1.2), 0.02**2)} for pair in ask}
+    house.knowledge = replace(KNOWN, pairs=PairsSeen(ask, own))
+    house.restart()
+    house.live(15)
+    assert [house.state(job) for job in more] == ["RUNNING"] * 2
+
+
+@pytest.mark.parametrize(("shown", "again"), [(1.2, True), (1.95, False)])
+def test_what_the_first_couple_has_shown_decides_whether_there_is_a_second(
+    sharing: Callable[..., House], shown: float, again: bool
+) -> None:
+    ask: dict[Sharers, float | None] = {Sharers(SWEEP, SWEEP, "gpu"): None}
+    own = {pair: {"ann": (log(shown), 0.02**2)} for pair in ask}
+    house = sharing(knowledge=replace(KNOWN, pairs=PairsSeen(ask, own)))
+    full(house, shares=2, user="ann")
+    more = [house.submit(*ONE, SHARES, runs=2500, user="ann") for _ in range(2)]
+    house.live(60)
+    assert [house.state(job) for job in more] == ["RUNNING" if again else "PENDING"] * 2
 
 
 def test_who_takes_pal_share_back_before_the_start_gets_a_whole_gpu(sharing: Callable[..., House]) -> None:

@@ -20,10 +20,11 @@ from pal_slurm.config.apps import AppEntry
 from pal_slurm.intake.samples import STRETCH_S
 from pal_slurm.intake.spool import FileFate
 from pal_slurm.learning.from_jobs import learn
-from pal_slurm.learning.pairs import SURE, PairsSeen, estimated, said_by
+from pal_slurm.learning.pairs import SURE, PairsSeen, Told, estimated, said_by
 from pal_slurm.learning.rate_evidence import evidence_of
 from pal_slurm.learning.run import ingest, recompute
 from pal_slurm.model import App, Apps, JobKind, Sharers, homogeneous
+from pal_slurm.model.sharing import BothUsers
 from pal_slurm.store import (
     GpuRepo,
     JobOutcome,
@@ -237,13 +238,33 @@ def row(user: str, factor: float, app: str = "net", beside: str = "bert", model:
     return UserPair(app, beside, model, 1, user, log(factor), 0.02**2, 5, T0)
 
 
-def seen(*rows: UserPair, told: dict[Sharers, float] | None = None, guessed: bool = False) -> PairsSeen:
+def seen(*rows: UserPair, told: Told | None = None, guessed: bool = False) -> PairsSeen:
     said = said_by(rows, {"card": "gpu"})
     return PairsSeen(told or {}, said, estimated(told or {}, said, ("gpu",)) if guessed else {})
 
 
 def both(user: str, factor: float) -> list[UserPair]:
     return [row(user, factor), row(user, factor, "bert", "net")]
+
+
+def test_a_pair_that_is_to_be_measured_is_tried_until_the_user_s_own_jobs_or_several_others_have_shown_it() -> None:
+    ask: dict[Sharers, float | None] = {PAIR: None, BACK: None}
+    nobody = seen(told=ask).of("a")
+    assert nobody.sure(ONE, OTHER, "gpu") and nobody.unmeasured(ONE, OTHER, "gpu")
+    assert {trust.source for trust in nobody.known.values()} == {"measure"}
+    one_way = seen(row("a", 1.9), told=ask).of("a")
+    assert one_way.known[PAIR].source == "own" and one_way.unmeasured(OTHER, ONE, "gpu")
+    good = seen(*both("a", 1.2), told=ask)
+    assert not good.of("a").unmeasured(ONE, OTHER, "gpu") and good.of("b").unmeasured(ONE, OTHER, "gpu")
+    agreed = seen(*both("a", 1.3), *both("b", 1.32), *both("c", 1.28), told=ask)
+    assert {trust.source for trust in agreed.of("zoe").known.values()} == {"users"}
+    assert not agreed.of("zoe").unmeasured(ONE, OTHER, "gpu")
+    both_users = BothUsers(good.of("a"), good.of("b"))
+    assert both_users.unmeasured(ONE, OTHER, "gpu") and both_users.sure(ONE, OTHER, "gpu")
+    doubtful = [replace(one, var=0.4**2) for one in both("a", 1.2)]
+    assert seen(*doubtful, told=ask).of("a").unmeasured(ONE, OTHER, "gpu")
+    assert not seen(*doubtful).of("a").sure(ONE, OTHER, "gpu")
+    assert estimated(ask, {}, ("gpu",)) == {}  # nothing is told that others could be estimated from
 
 
 def test_one_user_s_lies_move_nobody_else_s_pairs() -> None:

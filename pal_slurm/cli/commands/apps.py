@@ -65,7 +65,8 @@ def list_apps(
     nightly profile), none. ? is an application of which nothing is known.
 
     --pairs: FACTOR is how many times as long a step of APP takes while BESIDE has the same GPU; empty: they do not fit.
-    SOURCE: told (pal.yaml), own (the user's own jobs), users (what three or more others agree on), likely (estimated).
+    SOURCE: told (pal.yaml), own (the user's own jobs), users (what three or more others agree on), likely (estimated),
+    measure (pal.yaml asks to have it measured; FACTOR is assumed until then).
     """
     if pairs:
         _pairs(palctl, user, as_json, fields)
