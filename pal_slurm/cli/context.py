@@ -19,6 +19,7 @@ from pal_slurm.errors import BadInput, ConfigError, StoreError
 if TYPE_CHECKING:  # loaded when a command needs them
     from pal_slurm.cli.asking import PaldSaid
     from pal_slurm.config import Config
+    from pal_slurm.config.read import Mistake
     from pal_slurm.model import Cluster, ScoreTable
     from pal_slurm.report.text import Paint, Row
     from pal_slurm.slurm.port import Slurm
@@ -44,12 +45,23 @@ class Palctl:
     def config(self) -> Config:
         from pal_slurm.config import load
 
+        self._refuse_users()
+        return load(self.config_path)
+
+    def take_what_is_right(self) -> list[Mistake]:
+        """pal.yaml as far as it is right, defaults for the rest; its mistakes."""
+        from pal_slurm.config import parse
+
+        self._refuse_users()
+        self.config, mistakes = parse(self.config_path)
+        return mistakes
+
+    def _refuse_users(self) -> None:
         if self._for_admins:
             raise ConfigError(
                 f"{self.config_path} is not there (palctl config sample prints one), or not for you to read: this is "
                 "for admins. Of your own jobs tell, where pald runs: palctl why JOBID, palctl jobs, palctl apps"
             )
-        return load(self.config_path)
 
     @cached_property
     def _for_admins(self) -> bool:

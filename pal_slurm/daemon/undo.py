@@ -79,6 +79,6 @@ def seconds_dead(alive_file: Path, now: float) -> float:
 
 def _since(file: Path, now: float) -> float:
     try:
-        return now - file.stat().st_mtime
+        return abs(now - file.stat().st_mtime)  # a clock that was set back makes no sign of life of it
     except FileNotFoundError:
         return float("inf")

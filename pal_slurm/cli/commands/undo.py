@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import time
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,12 @@ import click
 from pal_slurm.cli.context import Palctl, pass_palctl
 from pal_slurm.cli.numbers import Number, Whole
 from pal_slurm.cli.say import say
+from pal_slurm.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from pal_slurm.config.read import Mistake
     from pal_slurm.model import Job, Snapshot
 
 
@@ -38,14 +41,12 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
     """
     if (job is None) == (not everything):
         raise click.UsageError("name a job, or say --all")
-    from pal_slurm.daemon.undo import between_runs, fences, one, ours, seconds_dead, undo
+    from pal_slurm.daemon.undo import between_runs, fences, one, ours, undo
     from pal_slurm.model import Outcome
 
-    if dead_s is not None:
-        silent = seconds_dead(Path(ctl.config.cycle.alive_file), time.time())
-        if silent < dead_s:
-            click.echo(f"pald gave a sign of life {silent:.0f} s ago: nothing to do")
-            return
+    mistakes = _settled(ctl)
+    if dead_s is not None and not _dead(ctl, dead_s, mistakes):
+        return
     with ctl.slurm() as slurm:
         snapshot = _with_users_begins(ctl, slurm.snapshot())
         closed = fences(snapshot, job)
@@ -69,6 +70,31 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
         click.echo(f"{fine} of {len(results)} jobs are as they were" if results else "nothing of ours is in the queue")
     if any(r.outcome in (Outcome.REFUSED, Outcome.UNKNOWN) for r in results):
         sys.exit(75)
+
+
+def _settled(ctl: Palctl) -> list[Mistake]:
+    """P1: a pal.yaml that pald refuses to start with is one more reason to give jobs back."""
+    mistakes = ctl.take_what_is_right()
+    for mistake in mistakes:
+        say(f"palctl: {mistake}", err=True)
+    if mistakes:
+        click.echo("palctl: goes on with what is right in it, and defaults for the rest", err=True)
+    return mistakes
+
+
+def _dead(ctl: Palctl, dead_s: float, mistakes: Sequence[Mistake]) -> bool:
+    """Whether pald has been silent for so long; said, where it has not."""
+    from pal_slurm.daemon.undo import seconds_dead
+
+    told = ctl.config.cycle.alive_file
+    silent = seconds_dead(Path(told), time.time()) if told else inf
+    if silent < dead_s:
+        click.echo(f"pald gave a sign of life {silent:.0f} s ago: nothing to do")
+        return False
+    doubtful = any(not m.key or m.key.startswith("cycle") for m in mistakes)
+    if not told or (doubtful and silent == inf):  # a pald that was started before may live, and give its signs there
+        raise ConfigError("where pald gives its signs of life is not known (cycle.alive_file): nothing is undone")
+    return True
 
 
 def _say_what_would_be(jobs: Sequence[Job], closed: Sequence[int]) -> None:

@@ -1,0 +1,89 @@
+"""palctl undo with a pal.yaml that pald refuses: what was given out is taken back all the same (P1)."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from pal_slurm.cli.palctl import palctl
+from pal_slurm.daemon import connect
+from tests.simpald import House
+
+Undo = Callable[..., Result]
+
+
+@pytest.fixture
+def yaml(tmp_path: Path) -> Path:
+    return tmp_path / "pal.yaml"
+
+
+@pytest.fixture
+def undo(monkeypatch: pytest.MonkeyPatch, house: House, yaml: Path) -> Undo:
+    monkeypatch.setattr(connect, "connect", lambda config: house.slurm)
+    return lambda *words: CliRunner().invoke(palctl, ["--config", str(yaml), "undo", "--all", *words])
+
+
+def waits(house: House) -> int:
+    for _ in range(4):
+        house.submit("--gres=gpu:4", runs=5000.0)
+    house.live(10)
+    job = house.submit("--gres=gpu:2")
+    house.live(5)
+    house.kill()
+    assert house.job(job).begin > house.now
+    return job
+
+
+@pytest.mark.parametrize(
+    "text", ["lease: {lenght_s: 20}\n", "actuator: pin\nactuator: pin\n", "lease:\n\tx: 1\n", "[", None]
+)
+def test_a_queue_is_freed_whatever_stands_in_pal_yaml(house: House, undo: Undo, yaml: Path, text: str | None) -> None:
+    job = waits(house)
+    if text is not None:
+        yaml.write_text(text)
+    said = undo()
+    assert said.exit_code == 0 and "1 of 1 jobs are as they were" in said.output
+    assert f"palctl: {yaml}" in said.output and "defaults for the rest" in said.output
+    assert house.job(job).begin <= house.now
+
+
+def test_the_dead_man_s_timer_frees_it_too_once_the_signs_of_life_are_old(
+    house: House, undo: Undo, yaml: Path, tmp_path: Path
+) -> None:
+    job = waits(house)
+    alive = tmp_path / "alive"
+    alive.write_text("1\n")
+    yaml.write_text(f"cycle: {{alive_file: {alive}}}\nactuator: pinn\n")
+    assert "nothing to do" in undo("--if-dead", "60").output
+    assert house.job(job).begin > house.now
+    os.utime(alive, (0, time.time() - 61))
+    assert undo("--if-dead", "60").exit_code == 0
+    assert house.job(job).begin <= house.now
+
+
+def test_a_sign_of_life_from_the_future_is_none(house: House, undo: Undo, yaml: Path, tmp_path: Path) -> None:
+    """The clock was set back, and pald has died meanwhile."""
+    job = waits(house)
+    alive = tmp_path / "alive"
+    alive.write_text("1\n")
+    os.utime(alive, (0, time.time() + 3600))
+    yaml.write_text(f"cycle: {{alive_file: {alive}}}\n")
+    assert undo("--if-dead", "60").exit_code == 0
+    assert house.job(job).begin <= house.now
+
+
+@pytest.mark.parametrize("text", ["[", "cycle: {alive_fil: /nowhere/alive}\n", "cycle: {alive_file: ''}\n"])
+def test_where_signs_of_life_can_t_be_looked_for_a_pald_that_may_live_is_left_alone(
+    house: House, undo: Undo, yaml: Path, text: str
+) -> None:
+    """pald may have been started before that was written: the timer would undo all that it does, twice a minute."""
+    job = waits(house)
+    yaml.write_text(text)
+    said = undo("--if-dead", "60")
+    assert said.exit_code != 0 and "nothing is undone" in str(said.exception)
+    assert house.job(job).begin > house.now
