@@ -19,6 +19,7 @@ from pal_slurm.errors import BadInput, ConfigError
 from pal_slurm.model import Sharers
 
 DEFAULT_PATH = Path("/etc/pal-slurm/pal.yaml")
+NEED_RESTART = ("database", "cluster", "state_dir", "leader", "metrics", "users")  # of pald, to be taken
 
 
 def config_path(option: str | Path | None = None) -> Path:

@@ -6,6 +6,7 @@ import json
 import os
 import re
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -198,6 +199,30 @@ def test_the_keys_of_pal_lua_conf_are_those_that_lua_reads() -> None:
     text = (PROJECT / "spank" / "job_submit.lua").read_text(encoding="utf-8")
     readers = text.partition("local READERS = {")[2].partition("\n}")[0]
     assert set(re.findall(r"^\t([a-z_]+) = ", readers, re.MULTILINE)) == set(KEYS)
+
+
+@pytest.mark.parametrize("key", [key for key in KEYS if key not in ("partitions", "models", "preempt_qos")])
+def test_the_line_for_a_wrong_word_in_pal_lua_conf_is_one_that_lua_takes(tree: Tree, key: str) -> None:
+    file = tree.root / "etc/slurm/pal_lua.conf"
+    others = [line for line in file.read_text().splitlines() if not line.startswith(f"{key} = ")]
+    file.write_text("\n".join([*others, f"{key} = {{2 weeks}}"]) + "\n")
+
+    def wrong() -> list[str]:
+        return [one.advice.add for one in tree.examined() if "can't be" in one.advice.said]
+
+    [line] = wrong()
+    assert "can't have this value" in lua_says(tree)
+    file.write_text("\n".join([*others, line]) + "\n")
+    assert wrong() == []
+    assert lua_says(tree) == ""
+
+
+def lua_says(tree: Tree) -> str:
+    """What the job_submit.lua of this site has in the log after a job that is none of its business."""
+    words = "slurm = {SUCCESS = 0, log_info = function(form, ...) print(form:format(...)) end}; "
+    words += f"dofile('{tree.root}/etc/slurm/job_submit.lua'); slurm_job_submit({{}}, {{}}, 0)"
+    lua = next(filter(None, map(shutil.which, ("lua5.1", "lua5.4"))), "lua")
+    return subprocess.run([lua, "-e", words], capture_output=True, text=True, timeout=20, check=True).stdout
 
 
 def test_the_table_in_the_docs_is_what_the_doctor_says() -> None:

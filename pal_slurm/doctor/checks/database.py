@@ -27,7 +27,10 @@ def look(site: Site) -> Iterator[Advice]:
     try:
         url = database_url(site.pal, {}) if site.root != Path("/") else database_url(site.pal)
     except PalError as error:
-        yield mend(str(error), f"chmod 600 {site.pal.database.url_file}", site.pal.database.url_file)
+        told, add = site.pal.database.url_file, "postgresql+psycopg://pal:PASSWORD@db/pal"
+        if "can be read by others" in str(error):
+            add = f"chmod 600 {told}"
+        yield mend(str(error), add, f"{told}, of user {site.user}, mode 600", "systemctl restart pald")
         return
     if not url.startswith("sqlite"):
         yield from _server(site, url)

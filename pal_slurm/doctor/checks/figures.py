@@ -20,7 +20,7 @@ def look(site: Site) -> Iterator[Advice]:
     port = listen.rpartition(":")[2]
     if port == SLURM_EXPORTERS:
         yield mend("metrics.listen takes port 9341, which belongs to Slurm's own exporters",
-                   "metrics: {listen: '127.0.0.1:9752'}", site.pal_yaml, "systemctl reload pald")  # fmt: skip
+                   "metrics: {listen: '127.0.0.1:9752'}", site.pal_yaml, "systemctl restart pald")  # fmt: skip
     elif not only_here(listen):
         yield note(f"figures on {listen}: whoever reaches this host reads them", "metrics: {listen: '127.0.0.1:9752'}",
                    site.pal_yaml)  # fmt: skip

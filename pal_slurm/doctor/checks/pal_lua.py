@@ -44,7 +44,8 @@ def _lines(text: str, path: str) -> Iterator[Advice]:
             yield mend(f"line {number}: no such setting as {key!r}: lua reads none of the file",
                        f"one of {', '.join(KEYS)}", f"{path}:{number}")  # fmt: skip
         elif value and not _may_be(key, value):
-            yield mend(f"line {number}: {key} can't be {value!r}", _example(key), f"{path}:{number}, in its place")
+            line, hint = _example(key)
+            yield mend(f"line {number}: {key} can't be {value!r}: {hint}", line, f"{path}:{number}, in its place")
 
 
 def _may_be(key: str, value: str) -> bool:
@@ -59,14 +60,17 @@ def _may_be(key: str, value: str) -> bool:
     return key in _LISTS or (digits(value) and 1 <= int(value[:9]) <= MOST_LEASE_S)
 
 
-def _example(key: str) -> str:
+def _example(key: str) -> tuple[str, str]:
+    """A right line, and what may stand there: lua takes what is behind a value for a part of it."""
     if key in _SWITCH:
-        return f"{key} = yes"
+        return f"{key} = yes", "yes or no"
     if key == "shards":
-        return "shards = pald    # or users"
+        return f"shards = {_WHOSE[1]}", " or ".join(_WHOSE)
     if key == "tell":
-        return f"tell = waits for pal-slurm    # at most {MOST_TOLD} ASCII characters, no braces"
-    return f"lease = 20    # seconds, 1 to {MOST_LEASE_S}" if key == "lease" else f"{key} = /run/pal-slurm/{key[:-5]}"
+        return "tell = waits for pal-slurm", f"at most {MOST_TOLD} ASCII characters, no braces"
+    if key == "lease":
+        return "lease = 20", f"seconds, 1 to {MOST_LEASE_S}, and nothing behind them"
+    return f"{key} = /run/pal-slurm/{key[:-5]}", "an absolute path"
 
 
 def _agree(site: Site, path: str) -> Iterator[Advice]:

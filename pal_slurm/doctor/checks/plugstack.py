@@ -35,7 +35,7 @@ def look(site: Site) -> Iterator[Advice]:
         for word in words[2:]:
             key, _, file = word.partition("=")
             if key == "classes" and not site.there(file):
-                yield mend(f"classes={file} is not there: PAL_CLASS stays empty", f"resnet = A    # in {file}", place)
+                yield mend(f"{place}: classes={file} is not there: PAL_CLASS stays empty", "resnet = A", file)
     if lines and not any(words[0].lower() == "required" for _, words in lines):
         yield ok(f"pal.so is optional in {lines[0][0].rpartition(':')[0]}")
 

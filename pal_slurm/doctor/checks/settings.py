@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pal_slurm.config import sample
+from pal_slurm.config import NEED_RESTART, sample
+from pal_slurm.config.read import Mistake
 from pal_slurm.doctor.advice import Advice, mend, note, ok
 from pal_slurm.doctor.site import Site
 from pal_slurm.slurm.commands.cluster import ASSOCIATED
@@ -21,10 +22,7 @@ def look(site: Site) -> Iterator[Advice]:
         yield mend("it is not there", f"palctl config sample >{path}", path, fix=_new(site))
         return
     for mistake in site.mistakes:
-        fix = _closed(site) if mistake.message.startswith("can be written by everybody") else None
-        said = f"line {mistake.line}: {mistake.key}: {mistake.message}" if mistake.line else mistake.message
-        yield mend(said, f"palctl config explain {mistake.key}" if mistake.key else f"chmod o-w {path}",
-                   f"{path}:{mistake.line}" if mistake.line else path, "systemctl reload pald", fix)  # fmt: skip
+        yield _mended(site, mistake)
     where = site.pal.cluster.bin_dir
     if where and not site.there(f"{where}/scontrol"):
         yield mend(f"cluster.bin_dir is {where}, and there is no scontrol in it", "cluster: {bin_dir: /usr/bin}", path)
@@ -35,6 +33,17 @@ def look(site: Site) -> Iterator[Advice]:
     elif not site.mistakes and (not where or site.there(f"{where}/scontrol")):
         yield ok(f"{path}: good; actuator {site.pal.actuator}")
         yield from _weights(site)
+
+
+def _mended(site: Site, mistake: Mistake) -> Advice:
+    path = site.pal_yaml
+    said = ": ".join(filter(None, (f"line {mistake.line}" if mistake.line else "", mistake.key, mistake.message)))
+    add, fix = f"palctl config explain {mistake.key}" if mistake.key else f"palctl config check {path}", None
+    if mistake.message.startswith("can be written by everybody"):
+        add, fix = f"chmod o-w {path}", _closed(site)
+    # A pald that does not run for its sake is started by the first.
+    then = "reload-or-restart" if mistake.key.partition(".")[0] not in NEED_RESTART else "restart"
+    return mend(said, add, f"{path}:{mistake.line}" if mistake.line else path, f"systemctl {then} pald", fix)
 
 
 def _weights(site: Site) -> Iterator[Advice]:
