@@ -66,8 +66,11 @@ class _Reader:
         try:
             # YAML takes a plain `off` for false.
             built = node.value if get_origin(bare(kind)) is Literal else self._build.construct_object(node)
-        except (yaml.YAMLError, ValueError):
+        except (yaml.YAMLError, ValueError, KeyError):
             self.fault(node, key, f"can't be read as {type_words(kind)}")
+            return _MISSING
+        if isinstance(built, str) and not built.isprintable():  # no path, name or command of ours has any
+            self.fault(node, key, f"{built!r} holds characters that can't be printed")
             return _MISSING
         try:
             value = msgspec.convert(built, kind, strict=True)

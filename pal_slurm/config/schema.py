@@ -55,11 +55,13 @@ class DatabaseSection(Section, frozen=True):
     ] = ""
     keep_days: Annotated[
         float,
-        why("Older intents, decisions, outcomes and what jobs showed are forgotten.", "days", ge=1),
+        why("Older intents, decisions, outcomes and what jobs showed are forgotten.", "days", ge=1, le=36500),
     ] = 90.0
     keep_runs_days: Annotated[
         float,
-        why("Older raw runs are forgotten; what each GPU did in each night, and scores, never.", "days", ge=30),
+        why(
+            "Older raw runs are forgotten; what each GPU did in each night, and scores, never.", "days", ge=30, le=36500
+        ),
     ] = 730.0
 
 

@@ -6,7 +6,7 @@ import logging
 from dataclasses import dataclass
 from pathlib import Path
 
-from pal_slurm.config import Config, database_url
+from pal_slurm.config import NEED_RESTART, Config, database_url
 from pal_slurm.daemon.bell import Bell
 from pal_slurm.daemon.beside.entitling import Entitling
 from pal_slurm.daemon.beside.forgetting import Forgetter
@@ -75,6 +75,7 @@ class Pald:
     showing: Showing
     users: Asking
     told: tuple[str, ...] | None = None  # what `palctl status` shows of us; None: not known
+    refused: str = ""  # why the pal.yaml that lies there is not the one that counts
 
     def describe(self) -> str:
         caps = self.slurm.capabilities()
@@ -89,6 +90,7 @@ class Pald:
         seen = self.cycle.seen
         said = (
             seen.report.note if seen is not None and seen.report.end == "clock" else "",
+            self.refused,
             self.figures.trouble,
             self.users.trouble,
             self.preempting.note,
@@ -117,12 +119,15 @@ class Pald:
 
     def reload(self, config: Config) -> None:
         """Take a new configuration; what would need another database, backend or lock file needs a restart."""
-        for key in ("database", "cluster", "state_dir", "leader", "metrics", "users"):
+        for key in NEED_RESTART:
             if getattr(config, key) != getattr(self.config, key):
                 raise ConfigError(f"{key}: a change of this needs a restart of pald")
-        composition = composition_of(config)
-        rules = rules_of(config, self.slurm, self.setup)
-        self.config = self.cycle.config = self.cycle.books.knowledge.config = self.cycle.books.learner.config = config
+        composition, setup = composition_of(config), self.slurm.setup()
+        rules = rules_of(config, self.slurm, setup)
+        if self.cycle.back.begin(self.config.actuator, config.actuator):
+            self.cycle.writer.alive.gone()  # no more leases
+        self.setup, self.config = setup, config
+        self.cycle.config = self.cycle.books.knowledge.config = self.cycle.books.learner.config = config
         self.cycle.composition, self.cycle.rules = composition, rules
         self.cycle.leases = leases_of(config)
         writer = self.cycle.writer
@@ -136,7 +141,16 @@ class Pald:
         self.waker.wake_file = wake_file_of(config)
         self.showing.path = config.page.view(config.cycle.alive_file)
 
+    def ask_settings(self) -> bool:
+        """Whether slurm.conf says something else than before, for what matters to us."""
+        setup = self.slurm.setup()
+        changed = setup != self.setup
+        self.setup, self.cycle.rules = setup, rules_of(self.config, self.slurm, setup)
+        return changed
+
     def close(self) -> None:
+        if self.leader.confirm():
+            self.cycle.writer.alive.gone()  # believed for a minute, it would have jobs wait for nobody
         try:
             self.leader.resign()
         except StoreError as e:
@@ -268,13 +282,9 @@ def rules_of(config: Config, slurm: Slurm, setup: SchedulerSetup) -> Rules:
     caps = slurm.capabilities()
     exact = caps.exact_slots and (config.precision == "slots" or (config.precision == "auto" and caps.restore_untyped))
     return Rules(
-        setup.disable_job_shrink,
-        exact,
-        config.lease.margin_s,
-        parts=not why_no_sharing(config, caps, setup, exact),
-        accounts=setup.accounts_hold,
-        preempts_by_tier=setup.preempts_by_tier,
-    )
+        setup.disable_job_shrink, exact, config.lease.margin_s, parts=not why_no_sharing(config, caps, setup, exact),
+        accounts=setup.accounts_hold, preempts_by_tier=setup.preempts_by_tier,
+    )  # fmt: skip
 
 
 def why_no_sharing(config: Config, caps: Capabilities, setup: SchedulerSetup, exact: bool) -> str:

@@ -14,7 +14,6 @@ from functools import partial
 from pal_slurm.config import Config
 from pal_slurm.daemon.books import Books
 from pal_slurm.daemon.canary import outside
-from pal_slurm.daemon.edits import let_go as hands_off
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.excluding import Excluding, given_back
 from pal_slurm.daemon.faults import Faults
@@ -28,13 +27,14 @@ from pal_slurm.daemon.odd import planned
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import ReadPace
 from pal_slurm.daemon.past import Past, pins_of
-from pal_slurm.daemon.pausing import paused, to_let_go
+from pal_slurm.daemon.pausing import paused
 from pal_slurm.daemon.preempting import let_preempt
 from pal_slurm.daemon.reasons import news
 from pal_slurm.daemon.rivals import Rivals, watched
 from pal_slurm.daemon.round import Round, Wish, let_go
 from pal_slurm.daemon.seeing import as_precise_as, by_slurms_clock
 from pal_slurm.daemon.starts import OF_RUNNING, Starts
+from pal_slurm.daemon.stepping_back import SteppingBack, freed
 from pal_slurm.daemon.undo import fences
 from pal_slurm.daemon.writer import Writer
 from pal_slurm.errors import NotLeader, PalError, SlurmUnavailable, StoreError, StoreGone
@@ -66,6 +66,7 @@ class Cycle:
     last_rpc_us: int | None = None
     owed: Round | None = None  # its undos, until they are written
     seen: Round | None = None  # the last one, as far as it came; None: it saw nothing
+    back: SteppingBack = field(default_factory=SteppingBack)
 
     def __post_init__(self) -> None:
         self.clock, self.leader = self.writer.clock, self.writer.leader
@@ -73,7 +74,7 @@ class Cycle:
 
     def run(self) -> CycleReport:
         """One cycle; whatever goes wrong with Slurm, the store or the leadership is told in its sentence."""
-        report, self.owed, self.seen = CycleReport(shadow=self.config.actuator == "shadow"), None, None
+        report, self.owed, self.seen = CycleReport(shadow=self.back.only_looks(self.config.actuator)), None, None
         begun = self.clock.monotonic()
         try:
             self._steps(report)
@@ -117,12 +118,11 @@ class Cycle:
         self._learn(round)
         if (pause := paused(self.config, self.books.switches)) is not None:
             report.end, report.note = "paused", f"paused: {pause.reason}"
-            ours = to_let_go(round.snapshot.pending, round.now)
-            undos = [wish for wish in round.undos if wish.edit.job not in ours]  # one edit of a job is enough
-            free = [Wish(hands_off(job, round.now), job.submit) for job in ours.values()]
-            self.writer.write([*undos, *free, *given_back(round, but=(*undos, *free))], round)
+            self.writer.write(freed(round), round)
             if not report.shadow:
                 self.writer.lift(fences(round.snapshot), round)
+            return
+        if self.back.goes_on(round, self.writer, self.movers.going):
             return
         if report.end == "clock":
             self.writer.write(round.undos, round)

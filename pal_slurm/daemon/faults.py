@@ -24,7 +24,7 @@ LONGEST_PAUSE_S = 60.0  # systemd hears of us after each cycle: well within the 
 PLACES = (
     "cycle", "deciding", "undoing", "excluding", "moving", "observing", "learning", "forgetting", "resuming",
     "entitling", "reasons", "qos", "figures", "sentence", "bell", "alive", "status", "showing", "users", "reload",
-    "end",
+    "settings", "end",
 )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ from pathlib import Path
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.errors import NotLeader, StoreError
 from pal_slurm.store.leadership import Leadership, Term
+from pal_slurm.store.place import give_to_its_place
 from pal_slurm.words import printable
 
 IN_HAND = 1 / 6  # of a term
@@ -86,6 +87,7 @@ class Leader:
         try:
             self.lock_file.parent.mkdir(parents=True, exist_ok=True)
             fd = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            give_to_its_place(fd, self.lock_file)
         except OSError as e:
             raise StoreError(f"leader.lock_file: can't open {self.lock_file}: {e.strerror}") from e
         try:

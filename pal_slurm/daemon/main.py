@@ -21,8 +21,9 @@ from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.ready import warnings
 from pal_slurm.daemon.sdnotify import notify
 from pal_slurm.daemon.wake import TICK_S
-from pal_slurm.errors import PalError, StoreError
+from pal_slurm.errors import PalError, SlurmUnavailable, StoreError
 
+SETTINGS_S = 60.0  # after so long slurm.conf is asked for again
 log = logging.getLogger("pald")
 
 
@@ -86,16 +87,20 @@ def _once(pald: Pald) -> int:
 
 def _loop(pald: Pald, flags: Flags, path: Path, dry_run: bool, clock: Clock) -> int:
     """Until SIGTERM, or until only a fresh start helps; the exit code."""
+    asked, again = clock.monotonic(), False
     while not flags.stop:
-        if flags.reload:
+        if flags.reload or again:
             flags.reload = False
-            _reload(pald, path, dry_run)
+            again = not _reload(pald, path, dry_run)
         with pald.faults.contained("bell"):
             pald.waker.mark()
         report = pald.cycle.run()
         _tell(pald, report, clock)
         if report.end == "gone":
             return StoreError.exit_code
+        if report.end == "ok" and clock.monotonic() >= asked + SETTINGS_S:
+            asked = clock.monotonic()
+            _ask_settings(pald)
         _wait(pald, report, flags, clock)
     return 0
 
@@ -158,18 +163,36 @@ def _wait(pald: Pald, report: CycleReport, flags: Flags, clock: Clock) -> None:
         clock.sleep(TICK_S)
 
 
-def _reload(pald: Pald, path: Path, dry_run: bool) -> None:
+def _ask_settings(pald: Pald) -> None:
+    """After `scontrol reconfigure` nobody thinks of a reload of ours."""
+    with pald.faults.contained("settings"):
+        try:
+            if pald.ask_settings():
+                log.info("slurm.conf has changed: %s", pald.describe())
+                for said in warnings(pald.setup, pald.config):
+                    log.warning("%s", said)
+        except SlurmUnavailable as e:
+            log.debug("slurm.conf can't be asked for: %s", e)
+
+
+def _reload(pald: Pald, path: Path, dry_run: bool) -> bool:
+    """Whether that is over: what only waits for slurmctld is tried again."""
     notify("RELOADING=1")
-    kept = "kept the old configuration, because the new one"
+    over = True
     with pald.faults.contained("reload"):
         try:
             pald.reload(_config(path, dry_run))
+            pald.refused = ""
             log.info("reloaded %s: %s", path, pald.describe())
-        except PalError as e:
-            log.error("%s is wrong: %s", kept, e)
-        except OSError as e:
-            log.error("%s can't be read: %s", kept, e)
+        except SlurmUnavailable as e:
+            over = False
+            log.warning("kept the old configuration until slurmctld answers: %s", e)
+        except (PalError, OSError) as e:
+            first = str(e).partition("\n")[0]
+            pald.refused = f"{path} was refused at the last reload; what it said before counts on: {first[:300]}"
+            log.error("kept the old configuration, because the new one is wrong: %s", e)
     notify("READY=1")
+    return over
 
 
 def _log(report: CycleReport) -> None:

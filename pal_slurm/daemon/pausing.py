@@ -20,6 +20,7 @@ def pause(config: Config, store: Store | None, reason: str, now: float) -> None:
     path = Path(config.pause_file())
     try:
         path.write_text(f"{now:.0f} {reason}\n", encoding="utf-8")
+        path.chmod(0o644)  # pald reads it as another user, whatever root's umask
     except OSError as error:
         if store is None:
             raise ConfigError(f"{path} can't be written: {error.strerror}; pald was not paused") from error
@@ -45,6 +46,8 @@ def paused(config: Config, switches: Switches | None) -> Pause | None:
         return Pause(reason or NO_REASON, float(since) if digits(since) else 0.0)
     except FileNotFoundError:
         pass
+    except PermissionError:  # its presence is enough
+        return Pause(f"{path} is there, and can't be read", 0.0)
     except OSError as error:
         raise StoreError(f"{path} can't be read: {error.strerror}") from error
     return None if switches is None else switches.paused()
@@ -52,8 +55,8 @@ def paused(config: Config, switches: Switches | None) -> Pause | None:
 
 def to_let_go(pending: Iterable[Job], now: float) -> dict[int, Job]:
     """Those that wait for us, by job; to let go of one again that starts in a moment would put it off for ever."""
-    return {job.id: job for job in pending if job.waits_for_us(now) and not _starts_soon(job, now)}
+    return {job.id: job for job in pending if job.waits_for_us(now) and not starts_soon(job, now)}
 
 
-def _starts_soon(job: Job, now: float) -> bool:
+def starts_soon(job: Job, now: float) -> bool:
     return job.restarts > 0 and not job.required_nodes and job.eligible is not None and job.eligible <= now + AFTER_S

@@ -15,6 +15,7 @@ from pal_slurm.daemon.bell import Bell
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.slurm.port import Pulse, Slurm
+from pal_slurm.store.place import give_to_its_place
 
 TICK_S = 0.05
 MOST_BYTES = 1 << 20  # then the wake file is emptied
@@ -71,8 +72,12 @@ class Waker:
         """It is there for our group to write, of which slurmctld's user is to be one, and does not grow for ever."""
         try:
             if not wake_file.exists():
-                os.close(os.open(wake_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o660))
-                wake_file.chmod(0o660)  # whatever the umask
+                made = os.open(wake_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o660)
+                try:
+                    os.fchmod(made, 0o660)  # whatever the umask
+                    give_to_its_place(made, wake_file)
+                finally:
+                    os.close(made)
             elif wake_file.stat().st_size > MOST_BYTES:
                 os.truncate(wake_file, 0)
         except OSError:

@@ -179,7 +179,7 @@ def _choice(load: Workload, cluster: Cluster) -> bool:
 
 def _verdict(hours: Interval, blind: Interval, spreads: Sequence[Spread], used: float, *, choice: bool) -> str:
     if not spreads and not choice:
-        return "Nothing can be said: no GPU has a score. Profile the GPUs, or give --scores FILE."
+        return "Nothing can be said: no GPU of these nodes has a score. Profile them, or name them in --scores FILE."
     spread = "no GPU has a score, so this is by the GPU models alone"
     if spreads:
         wide = max(spreads, key=lambda spread: spread.high - spread.low)

@@ -24,7 +24,7 @@ from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from pal_slurm.errors import StoreError, StoreGone
 from pal_slurm.store.faults import in_sentences
-from pal_slurm.store.place import check_place
+from pal_slurm.store.place import check_place, give_to_its_place
 from pal_slurm.store.tables import HEAD
 
 LOCK_WAIT_S = 5.0
@@ -162,13 +162,19 @@ def connect(url: str, *, create: bool, read_only: bool = False) -> tuple[Engine,
 
 
 def _file(path: Path, create: bool) -> None:
-    """Readable by pald's group only; SQLite gives its side files the same mode."""
+    """Readable by pald's group only; SQLite gives its side files the same mode and owner."""
     if path.exists():
         return
     if not create:
         raise StoreError(f"there is no database at {path}; pald makes it when it starts, or run: palctl db upgrade")
     try:
-        os.close(os.open(path, os.O_CREAT | os.O_WRONLY, 0o640))
+        made = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640)
+        try:
+            give_to_its_place(made, path)
+        finally:
+            os.close(made)
+    except FileExistsError:
+        return  # by somebody else, just now
     except OSError as error:
         raise StoreError(f"database {path} can't be made: {error.strerror}") from error
 

@@ -1,7 +1,8 @@
-"""Where an SQLite file may lie. In: a path. Out: nothing, or a StoreError that says what is wrong with the place."""
+"""Where files of pald may lie, and whose they are. In: a path. Out: nothing, or a StoreError: what is wrong with it."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 import stat
 from pathlib import Path
@@ -40,6 +41,14 @@ def check_place(path: Path, mounts: Path = MOUNTS) -> None:
         raise StoreError(f"database {path} is not a file")
     if mode & stat.S_IWOTH:
         raise StoreError(f"database {path} can be written by everybody; run: chmod o-w {path}")
+
+
+def give_to_its_place(made: int, path: Path) -> None:
+    """A file that root makes by a command belongs to whom its directory belongs to: pald, who is no root, uses it."""
+    if os.geteuid() == 0:
+        with contextlib.suppress(OSError):  # the root of some container may not
+            home = path.parent.stat()
+            os.fchown(made, home.st_uid, home.st_gid)
 
 
 def file_system(device: int, mounts: Path = MOUNTS) -> str | None:

@@ -35,7 +35,6 @@ def test_between_looks_pald_lives_on_and_leases_last_for_two_of_them(minicluster
             if told(pald)[1] >= 60:
                 break
             pald.stop()
-            pald.alive.unlink()
         beat, lease = told(pald)
         assert 60 <= lease <= 600  # two looks are so far apart
         wait_for(lambda: told(pald)[0] >= beat + 9, "the next sign of life", 60)

@@ -45,6 +45,50 @@ def test_paused_pald_gives_all_jobs_back_as_they_were_and_takes_no_more(
         assert len(pald.intents(placed, EditKind.PIN)) == 1
 
 
+@pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
+@pytest.mark.parametrize("actuator", ["shadow", "exclude"])
+def test_who_places_no_more_after_a_reload_gives_back_what_he_held(
+    minicluster: Minicluster, tmp_path: Path, actuator: str
+) -> None:
+    lua_settings(minicluster, lease="600")  # no lease ends by itself
+    with Pald(minicluster, tmp_path) as pald:
+        pald.start()
+        minicluster.drain("n8")
+        waits = minicluster.submit("-N8", "--gpus-per-node=2")
+        pald.wait_cycle()
+        assert reason_of(minicluster, waits) in ("BeginTime", "None")
+        before = request_of(minicluster, waits)
+        pald.configure({"actuator": actuator})
+        pald.mark()
+        pald.send(signal.SIGHUP)
+        pald.wait_said(f"actuator is {actuator} now: all that we held is given back")
+        wait_for(lambda: reason_of(minicluster, waits) not in ("BeginTime", "None"), "Slurm itself looks at it")
+        assert request_of(minicluster, waits) == before
+        runs = minicluster.submit("--gres=gpu:1")
+        minicluster.wait_state(runs, "RUNNING")
+        assert pald.intents(runs, EditKind.PIN) == []
+
+
+@RELEASE
+def test_undo_frees_the_queue_also_with_a_pal_yaml_that_pald_refuses(minicluster: Minicluster, tmp_path: Path) -> None:
+    """`systemctl restart pald` after a slip: its ExecStopPost has nothing but that file."""
+    lua_settings(minicluster, lease="600")
+    with Pald(minicluster, tmp_path) as pald:
+        pald.start()
+        minicluster.drain("n8")
+        waits = minicluster.submit("-N8", "--gpus-per-node=2")
+        pald.wait_cycle()
+        with pald.config.open("a") as text:
+            text.write("surprise: 1\n")
+        assert pald.stop() == 0
+        assert not pald.alive.exists()
+        done = pald.run_palctl("undo", "--all")
+        assert (done.returncode, "1 of 1 jobs are as they were" in done.stdout) == (0, True), done.stderr
+        assert "surprise: no such key" in done.stderr
+        assert pald.once() == 78
+        wait_for(lambda: reason_of(minicluster, waits) not in ("BeginTime", "None"), "Slurm itself looks at it")
+
+
 def request_of(cluster: Minicluster, job: int) -> tuple[str, ...]:
     fields = cluster.fields(job)
     return tuple(fields.get(name, "") for name in ("TresPerNode", "TresPerJob", "ReqNodeList", "NumNodes", "Partition"))
@@ -71,6 +115,8 @@ def test_a_bad_configuration_is_refused_at_reload_and_a_good_one_taken(
             pald.mark()
             pald.send(signal.SIGHUP)
             assert said in pald.wait_said("kept the old configuration") or said in pald.since_mark()
+        pald.config.write_text(good)
+        pald.wait_told("was refused at the last reload", "status")
         job = minicluster.submit("--gres=gpu:1")
         minicluster.wait_state(job, "RUNNING")
         assert pald.intents(job, EditKind.PIN)

@@ -19,6 +19,9 @@ PAIR = "sharing:\n  pairs:\n  - {app: bert, beside: net, "
 TYPOS = [
     ("clutser:\n  backend: cli\n", 1, "clutser", "did you mean `cluster`"),
     ("cluster:\n  backend: pyslrm\n", 2, "cluster.backend", "did you mean `pyslurm`"),
+    ('cluster:\n  worker_python: "/usr/bin/\\ud800"\n', 2, "cluster.worker_python", "can't be printed"),
+    ("cluster:\n  timeout_s: !!bool maybe\n", 2, "cluster.timeout_s", "can't be read as a number"),
+    ("database:\n  keep_runs_days: .inf\n", 2, "database.keep_runs_days", "must be at most 36500"),
     ("cluster:\n  timeout: 5\n", 2, "cluster.timeout", "did you mean `timeout_s`"),
     ("cluster:\n  timeout_s: 10s\n", 2, "cluster.timeout_s", "without a unit: 10"),
     ("cluster:\n  worker_command: chroot /x\n", 2, "cluster.worker_command", "must be a list"),

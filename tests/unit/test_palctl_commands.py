@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sqlite3
 import subprocess
 import sys
@@ -263,6 +264,15 @@ def test_a_pause_without_a_reason_is_one(run: Palctl, config: Path, tmp_path: Pa
     Path(settings.pause_file()).write_text("")  # as `touch` makes it
     pause = paused(settings, None)
     assert pause is not None and pause.reason == "no reason given"
+
+
+def test_a_pause_by_root_can_be_read_by_pald_whatever_roots_umask(run: Palctl, config: Path) -> None:
+    before = os.umask(0o077)
+    try:
+        run("pause")
+    finally:
+        os.umask(before)
+    assert Path(load(config).pause_file()).stat().st_mode & 0o777 == 0o644
 
 
 def test_pause_works_without_a_database(run: Palctl, config: Path) -> None:
