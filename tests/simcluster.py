@@ -52,6 +52,10 @@ def manners(script: str) -> Manners:
     return Manners(float(term[1]) if term else 0.1, 0.1, answer)
 
 
+EDITED = {"ReqNodeList": "nodes", "ExcNodeList": "excluded", "TresPerNode": "tres_per_node"}
+NUMBERS = ("NumNodes", "StartTime")
+
+
 class SimCluster:
     """What suites use of a Minicluster."""
 
@@ -144,7 +148,8 @@ class SimCluster:
         self.pass_time(0.0)
         words = dict(word.partition("=")[::2] for word in argv[1:])
         if argv[0] == "scancel":
-            self.controller.cancel(int(argv[1]))
+            for job in argv[1:]:
+                self.controller.cancel(int(job))
         elif argv[:2] == ("scontrol", "requeue"):
             self.controller.requeue(int(argv[2]))
         elif argv[:3] == ("scontrol", "create", "reservation"):
@@ -157,9 +162,12 @@ class SimCluster:
             assert job is not None
             job.record.priority = int(words["priority"])
             job.changed()
-        elif argv[:2] == ("scontrol", "update") and words.keys() <= {"update", "JobId", "ExcNodeList", "StartTime"}:
-            texts = {"excluded": words["ExcNodeList"]} if "ExcNodeList" in words else {}
-            update(self.controller, words["JobId"], Rewrite(texts, NOW if "StartTime" in words else None))
+        elif argv[:2] == ("scontrol", "update") and words.keys() <= EDITED.keys() | {"update", "JobId", *NUMBERS}:
+            texts = {name: words[key] for key, name in EDITED.items() if key in words}
+            least, _, most = words.get("NumNodes", "").partition("-")
+            numbers = (int(least), int(most or least)) if least else (None, None)
+            begin = NOW if "StartTime" in words else None
+            update(self.controller, words["JobId"], Rewrite(texts, begin, *numbers))
         else:
             raise NotImplementedError(" ".join(argv))
         return ""

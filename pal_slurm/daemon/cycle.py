@@ -175,12 +175,11 @@ class Cycle:
         return passes
 
     def _reconcile(self, round: Round) -> None:
-        moves = self.movers.look()
-        movers = frozenset(self.movers.going)
-        round.fates, lost = self.past.reconciled(round.snapshot, round.passes, self.rules, moves, movers)
+        moves, movers = self.movers.look(), frozenset(self.movers.going)
+        round.fates, round.lost = self.past.reconciled(round.snapshot, round.passes, self.rules, moves, movers)
         round.report.expected = len(round.expected)
         if not round.report.shadow:
-            round.undos = self.past.undos(round.fates, lost, int(round.now), self.leases)
+            round.undos = self.past.undos(round.fates, round.lost, int(round.now), self.leases)
             if self.config.actuator != "exclude":
                 round.undos += given_back(round, but=round.undos)
         round.report.undone = len(round.undos)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pal_slurm.model import Action, Decision, Job, Pin, Plain, Renew, Request, Unpin
+from pal_slurm.model import Action, Decision, Job, Pin, Plain, Renew, Unpin
 
 LEASE_S = 30  # of a job whose last run is just being ended
 AFTER_S = 2  # a job that was just requeued must not start in the second in which its last run ended
@@ -24,10 +24,14 @@ def start(decision: Decision, job: Job) -> Pin | Plain:
     return Pin(number, task, where.nodes, where.slots, where.partition, job.request, where.shard, seen=job)
 
 
-def give_back(job: Job, until: int | None, original: Request | None = None, *, between: bool = False) -> Unpin:
-    """The request as it was before the pin, else as lua marked it; leased until `until`, else plain Slurm's."""
-    marked = job.lease.original if job.lease else None
-    return Unpin(job.id, None, until, original or marked, between=between)
+def give_back(job: Job, until: int | None, pin: Pin | Unpin | None = None, *, between: bool = False) -> Unpin:
+    """The request as it was before `pin`, else as lua marked it; leased until `until`, else plain Slurm's."""
+    original = pin.original if pin else None
+    if original is None and job.lease:
+        original = job.lease.original
+    if pin is None:
+        return Unpin(job.id, None, until, original, between=between)
+    return Unpin(job.id, None, until, original, between=between, nodes=pin.nodes, partition=pin.partition)
 
 
 def let_go(job: Job, now: float) -> Plain | Renew | Unpin:

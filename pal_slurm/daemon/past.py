@@ -12,12 +12,11 @@ from pal_slurm.daemon.edits import address, give_back
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.daemon.observe import Pins
-from pal_slurm.daemon.reconcile import LASTING, OUTCOME_OF, Fate, Transition, View, find, judge, orphans
+from pal_slurm.daemon.reconcile import LASTING, OUTCOME_OF, Fate, Lost, Transition, View, find, judge, orphans
 from pal_slurm.daemon.round import Wish
 from pal_slurm.guard import Rules
 from pal_slurm.model import NOT_SENT, Decision, EditKind, Exclude, Include, Intent, Job, Outcome, Pin, Snapshot, Unpin
 from pal_slurm.slurm.port import Passes
-from pal_slurm.slurm.requests import edited_since
 from pal_slurm.store import Ledger
 
 
@@ -33,7 +32,7 @@ class Past:
         rules: Rules,
         moves: Collection[int] = (),
         movers: frozenset[int] = frozenset(),
-    ) -> tuple[list[Transition], list[Job]]:
+    ) -> tuple[list[Transition], list[Lost]]:
         """Judge every watched intent, and write down what is over; pins of ours that nobody watches.
 
         Operations of `moves`, and what stands in `movers`, is looked after elsewhere.
@@ -57,40 +56,49 @@ class Past:
         seen = frozenset(t.job.id for t in fates if t.job is not None)
         lost = orphans(snapshot.pending, seen | movers, snapshot.taken)
         unmarked = (job for job in snapshot.pending if job.lease is None and job.restarts and job.required_nodes)
-        pinned = [job for job in unmarked if job.id not in seen | movers and self._pin_of(job) is not None]
-        return fates, [job for job in lost if self._was_ours(job, snapshot, rules)] + pinned
+        ours = ((job, self._was_ours(job, snapshot, rules)) for job in lost)
+        bare = ((job, self._pin_of(job)) for job in unmarked if job.id not in seen | movers)
+        return fates, [(job, pin) for job, pin in (*ours, *bare) if pin is not None]
 
     def may_move(self, decisions: Iterable[Decision], seen: Snapshot, rules: Rules) -> list[Decision]:
         """Without those of jobs that run on nodes of their user's choice, made after the submission (P2)."""
         jobs = {job.id: job for job in seen.running}
 
         def chosen(job: Job | None) -> bool:
-            return job is not None and job.pin is not None and not job.slots and not self._was_ours(job, seen, rules)
+            if job is None or job.pin is None or job.slots:
+                return False
+            return self._was_ours(job, seen, rules) is None
 
         return [decision for decision in decisions if not chosen(jobs.get(decision.job))]
 
-    def _was_ours(self, job: Job, snapshot: Snapshot, rules: Rules) -> bool:
-        """A node list on a leased job that nobody watches may be the user's own, written after the submission."""
+    def _was_ours(self, job: Job, snapshot: Snapshot, rules: Rules) -> Pin | None:
+        """The pin that stands in it, as far as we know it; None: what stands is no pin of ours.
+
+        A node list on a leased job that nobody watches may be the user's own, written after the submission.
+        """
         number, task = address(job, job.array_task)
         written = (*self.ledger.of_job(job.id), *(self.ledger.of_job(number) if number != job.id else ()))
         # Slurm gives a requeued job a new submit time.
         same = (i for i in written if i.submit == job.submit or (job.restarts and i.submit < job.submit))
         mine = [i for i in same if i.edit.task in (None, task)]
         sent = (i for i in mine if not i.said.startswith(NOT_SENT))
-        if pins := [(i.edit, i.outcome) for i in sent if isinstance(i.edit, Pin)]:
+        if pins := [(i.edit, i.outcome) for i in sent if isinstance(i.edit, Pin)][::-1]:
             # One that was refused may have come through late, but whole: with its nodes alone, its user chose alike.
-            return any(
-                job.asks_for(p.nodes, p.slots or () if said is Outcome.REFUSED else (), shard=p.shard)
-                for p, said in pins
-            )
+            stands = (
+                p for p, said in pins
+                if job.asks_for(p.nodes, p.slots or () if said is Outcome.REFUSED else (), shard=p.shard)
+            )  # fmt: skip
+            # Somebody may have named other nodes since; parts of GPUs are no words of users.
+            return next(stands, next((p for p, _ in pins if job.shard and p.slots == job.slots), None))
+        unknown = Pin(job.id)
         if any(i.edit.kind in (EditKind.PIN, EditKind.PLAIN, EditKind.RENEW, EditKind.LEASE) for i in mine):
-            return False  # we know it well, and never pinned it
+            return None  # we know it well, and never pinned it
         if job.slots:
-            return True
+            return unknown
         # Where pins name slots, one on a single node always does. The mark can't tell: only SlurmUser may write it.
         by_slot = rules.exact_slots and snapshot.cluster.slots and job.shape is not None and job.shape.by_slot
         exact = by_slot and job.pin is not None and len(job.pin.nodes) == 1
-        return not exact and job.submit < self.ledger.since(snapshot.taken)
+        return unknown if not exact and job.submit < self.ledger.since(snapshot.taken) else None
 
     def _pin_of(self, job: Job) -> Pin | None:
         """What was pinned stands still, by our own record: somebody wrote over the mark while the job ran."""
@@ -100,7 +108,7 @@ class Past:
         stands = (pin for pin in pins if job.asks_for(pin.nodes, pin.slots or (), shard=pin.shard))
         return next(stands, None)
 
-    def undos(self, fates: Iterable[Transition], lost: Iterable[Job], now: int, leases: LeaseRules) -> list[Wish]:
+    def undos(self, fates: Iterable[Transition], lost: Iterable[Lost], now: int, leases: LeaseRules) -> list[Wish]:
         """Original requests to give back: pins that did not work out, and pins that nobody watches."""
         wishes: dict[int, Wish] = {}
         for t in fates:
@@ -114,15 +122,11 @@ class Past:
             own = t.job.own_begin(now)
             again = own if own is not None or t.fate is not Fate.UNDO else self._later(t.job, now, leases)
             ours = t.intent.edit
-            original = ours.original if isinstance(ours, Pin | Unpin) else None
-            if original is not None and t.job.pin is not None:
-                original = edited_since(original, t.job.request, len(t.job.pin.nodes))
-            edit = give_back(t.job, again, original)
+            edit = give_back(t.job, again, ours if isinstance(ours, Pin | Unpin) else None)
             wishes[t.job.id] = Wish(edit, t.job.submit, t.intent.decision)
-        for job in lost:
+        for job, pin in lost:
             again = job.own_begin(now) or self._later(job, now, leases)
-            pin = None if job.lease else self._pin_of(job)
-            wishes.setdefault(job.id, Wish(give_back(job, again, pin.original if pin else None), job.submit))
+            wishes.setdefault(job.id, Wish(give_back(job, again, pin), job.submit))
         return list(wishes.values())
 
     def _later(self, job: Job, now: int, leases: LeaseRules) -> int:

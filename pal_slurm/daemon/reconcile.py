@@ -45,6 +45,9 @@ class Transition:
     cause: str = ""
 
 
+Lost = tuple[Job, Pin]  # a pin that nobody watches; of one that we don't know only its job
+
+
 @dataclass(frozen=True, slots=True)
 class View:
     """What judging needs of the snapshot."""
@@ -77,7 +80,7 @@ def _judge_step(intent: Intent, view: View) -> Transition:
     if isinstance(intent.edit, Exclude):
         return judge_exclusion(intent, intent.edit, job)
     if isinstance(intent.edit, Unpin):
-        if not settled(intent) and job.pin is not None:
+        if not settled(intent) and _is_cut_short(intent, intent.edit, job):
             return Transition(intent, Fate.UNDO, job, "an undo that was cut short")
         return Transition(intent, Fate.STANDS, job)
     if intent.edit.kind is EditKind.INCLUDE:
@@ -99,6 +102,13 @@ def find(intent: Intent, view: View) -> Job | None:
     )
 
 
+def _is_cut_short(intent: Intent, unpin: Unpin, job: Job) -> bool:
+    """Whether something of the pin still stands, or its GPUs are not back. Slots can't be taken back everywhere."""
+    nodes = job.pin is not None and (not unpin.nodes or job.asks_for(unpin.nodes, ()))
+    slots = bool(job.slots) and (job.shard or intent.outcome is not Outcome.PARTIAL)
+    return nodes or slots or not job.gpu_job
+
+
 def judge_exclusion(intent: Intent, edit: Exclude, job: Job) -> Transition:
     """As long as it waits; once it runs the list means nothing any more."""
     if job.excluded is None or job.excluded.nodes != frozenset(edit.nodes):
@@ -113,19 +123,19 @@ def judge_exclusion(intent: Intent, edit: Exclude, job: Job) -> Transition:
 
 
 def judge_pin(intent: Intent, pin: Pin, job: Job, view: View) -> Transition:
-    stands = job.asks_for(pin.nodes, pin.slots or (), shard=pin.shard)
+    stands = job.asks_for(pin.nodes, pin.slots or (), shard=pin.shard) and job.on_number(len(pin.nodes))
     if not settled(intent):
         if stands and intent.outcome is not Outcome.PARTIAL and not job.is_leased(view.now):
             return Transition(intent, Fate.STANDS, job)
         if not job.required_nodes and job.request == pin.original:
             return Transition(intent, Fate.NEVER_WAS, job)
-        if intent.outcome is Outcome.PARTIAL and job.required_nodes and not job.asks_for(pin.nodes, ()):
-            return Transition(intent, Fate.THEIRS, job, f"its node list is now {job.required_nodes}")
+        if intent.outcome is Outcome.PARTIAL and job.required_nodes and not _is_left(pin, job):
+            return Transition(intent, Fate.THEIRS, job, _edited(pin, job))
         if intent.outcome is Outcome.PARTIAL and not job.required_nodes and not job.slots:
             return Transition(intent, Fate.NEVER_WAS, job)  # given back in the cycle that made it
         return Transition(intent, Fate.UNDO, job, "a pin that was cut short")
     if not stands:
-        return Transition(intent, Fate.THEIRS, job, f"its node list is now {job.required_nodes or 'empty'}")
+        return Transition(intent, Fate.UNDO if _is_left(pin, job) else Fate.THEIRS, job, _edited(pin, job))
     if said := _user_says(intent, pin, job, view):
         return Transition(intent, Fate.UNDO, job, said)
     back = Fate.SURRENDER if view.undos.get(job.key, 0) + 1 >= MOST_UNDOS else Fate.UNDO
@@ -139,6 +149,26 @@ def judge_pin(intent: Intent, pin: Pin, job: Job, view: View) -> Transition:
     if _had_its_passes(intent, job, view):
         return Transition(intent, back, job, f"not started in {PASSES} passes of Slurm's scheduler ({job.reason})")
     return Transition(intent, Fate.WAITING, job)
+
+
+def _is_left(pin: Pin, job: Job) -> bool:
+    """Whether something of a pin stands that somebody has edited since: that is no word of his."""
+    slots = pin.slots and job.slots and (job.shard or job.required_nodes)  # what `palctl undo` leaves of old releases
+    if slots or job.asks_for(pin.nodes, ()):
+        return True
+    if pin.original is None:
+        return False
+    was, now, many = pin.original, job.request, len(pin.nodes)
+    number = job.on_number(many) and (was.min_nodes, was.max_nodes) != (now.min_nodes, now.max_nodes)
+    return number or (pin.partition == now.partition and was.partition != now.partition)
+
+
+def _edited(pin: Pin, job: Job) -> str:
+    if not job.asks_for(pin.nodes, ()):
+        return f"its node list is now {job.required_nodes or 'empty'}"
+    if not job.on_number(len(pin.nodes)):
+        return f"it asks for {job.request.min_nodes} to {job.request.max_nodes or 'any number of'} nodes now"
+    return "it asks for other GPUs now"
 
 
 def _user_says(intent: Intent, pin: Pin, job: Job, view: View) -> str:
@@ -179,10 +209,12 @@ def orphans(jobs: Iterable[Job], watched: frozenset[int], now: float) -> Iterato
     """Pins that nobody watches: the job ran and was requeued (node loss), or our record of it is lost (P1).
 
     A pin ends the lease in the same update, so a node list on a job that is still leased is the user's own; unless the
-    job ran already: a requeued one gets a begin time from Slurm itself.
+    job ran already: a requeued one gets a begin time from Slurm itself. A part of a GPU is ours without nodes too: who
+    bears our mark asked for whole ones.
     """
     for job in jobs:
-        if job.pending and job.id not in watched and job.pin and (job.restarts or not job.is_leased(now)):
+        ours = job.pin or (job.shard and job.lease)
+        if job.pending and job.id not in watched and ours and (job.restarts or not job.is_leased(now)):
             yield job
 
 
@@ -191,9 +223,16 @@ def expected(transitions: Iterable[Transition]) -> dict[int, Placement]:
     return dict(_pinned(transitions, (Fate.WAITING, Fate.STANDS)))
 
 
-def given_up(transitions: Iterable[Transition]) -> Iterator[Placement]:
-    """Of pins that are taken back now: the next plan has these jobs again, and nobody behind them is to come first."""
-    return (where for _, where in _pinned(transitions, (Fate.UNDO,)))
+def given_up(transitions: Iterable[Transition], lost: Iterable[Lost] = ()) -> Iterator[Placement]:
+    """Of pins that are taken back now: the next plan has these jobs again, and nobody behind them is to come first.
+
+    `lost`: those that nobody watched.
+    """
+    yield from (where for _, where in _pinned(transitions, (Fate.UNDO,)))
+    for job, _ in lost:
+        if job.pin is not None and job.slots:
+            nodes = tuple(sorted(job.pin.nodes))
+            yield Placement(nodes, (job.slots,) * len(nodes), exact=True, shard=job.shard)
 
 
 def _pinned(transitions: Iterable[Transition], fates: Collection[Fate]) -> Iterator[tuple[int, Placement]]:

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 
 from pal_slurm.daemon.outcome import CycleReport
-from pal_slurm.daemon.reconcile import Transition, expected, given_up
+from pal_slurm.daemon.reconcile import Lost, Transition, expected, given_up
 from pal_slurm.model import Decision, Edit, EditResult, JobRef, Knowledge, Move, Outcome, Placement, Snapshot
 from pal_slurm.policy.entitlement.precedence import DueNow
 from pal_slurm.slurm.port import Passes
@@ -37,6 +37,7 @@ class Round:
     passes: Passes
     snapshot: Snapshot
     fates: list[Transition] = field(default_factory=list)
+    lost: list[Lost] = field(default_factory=list)
     undos: list[Wish] = field(default_factory=list)
     view: Snapshot = field(init=False)  # without the jobs that are undone
     knowledge: Knowledge = field(init=False)
@@ -63,7 +64,7 @@ class Round:
         """Those that are undone just now are not decided about; what they give up stays theirs until they are."""
         away = {wish.edit.job for wish in self.undos}.union(movers)
         pending = tuple(job for job in self.snapshot.pending if job.id not in away)
-        return replace(self.snapshot, pending=pending).keeping(given_up(self.fates))
+        return replace(self.snapshot, pending=pending).keeping(given_up(self.fates, self.lost))
 
     @property
     def coming(self) -> dict[int, Placement]:

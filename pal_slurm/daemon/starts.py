@@ -144,8 +144,8 @@ def give_backs(bad: Iterable[tuple[EditResult, Decision]], now: float) -> Iterat
     for result, decision in bad:
         job, pin = result.after, result.edit
         if result.outcome is Outcome.PARTIAL and job is not None and job.pending and isinstance(pin, Pin):
-            if job.required_nodes and not job.asks_for(pin.nodes, ()):
+            if job.required_nodes and not (job.slots or job.asks_for(pin.nodes, ())):
                 continue  # other nodes than ours: its user named them between the update and our second look
             if pin.seen is not None and job.eligible != pin.seen.eligible and (job.eligible or 0) > now + SLACK_S:
                 continue  # so with a later begin time: reconcile gives its request back, and leaves it that
-            yield Wish(give_back(job, None, pin.original), job.submit, decision)
+            yield Wish(give_back(job, None, pin), job.submit, decision)

@@ -72,6 +72,8 @@ class Unpin(_OfOneJob):
     original: Request | None = None
     nice: int | None = None  # None: as it is
     between: bool = False  # also while the nodes of its last run are not yet done with it
+    nodes: tuple[str, ...] = ()  # of the pin: what stands otherwise is its user's, and stays; none: not known, all goes
+    partition: str | None = None  # of the pin
     kind: Literal[EditKind.UNPIN] = field(default=EditKind.UNPIN, init=False)
 
 

@@ -257,6 +257,10 @@ class Job:
             return None
         return Pinned(expand_hosts(self.required_nodes) or frozenset(), self.slots)
 
+    def on_number(self, nodes: int) -> bool:
+        """Whether it can have no other number of nodes. A slurmctld that was restarted has forgotten the most."""
+        return self.request.min_nodes == nodes and self.request.max_nodes in (0, nodes)
+
     def asks_for(self, nodes: Sequence[str], slots: Sequence[int], *, shard: bool = False) -> bool:
         """Nodes and slots both: Slurm's updates are not atomic, one without the other is a torn edit."""
         if slots and shard is not self.shard:

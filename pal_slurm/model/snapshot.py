@@ -72,13 +72,17 @@ class Snapshot:
         return replace(self, cluster=replace(self.cluster, node_ok=self.cluster.awake, asleep=None))
 
     def keeping(self, places: Iterable[Placement]) -> Snapshot:
-        """The same, where the GPUs of these are not free."""
-        free, kept = np.array(self.cluster.gpu_free), list(places)
+        """The same, where the GPUs of these are not free, nor any part of them."""
+        kept, cluster = list(places), self.cluster
+        if not kept:
+            return self
+        taken = np.zeros_like(cluster.gpu_free)
         for where in kept:
             for node, slots in zip(where.nodes, where.gpus, strict=True):
-                if node in self.cluster.node_index:
-                    free[self.cluster.node_index[node], list(slots)] = False
-        return replace(self, cluster=replace(self.cluster, gpu_free=free)) if kept else self
+                if node in cluster.node_index:
+                    taken[cluster.node_index[node], [slot for slot in slots if slot < cluster.width]] = True
+        parts = None if cluster.parts_free is None else np.where(taken, 0, cluster.parts_free)
+        return replace(self, cluster=replace(cluster, gpu_free=cluster.gpu_free & ~taken, parts_free=parts))
 
 
 @dataclass(frozen=True, slots=True)

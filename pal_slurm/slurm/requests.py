@@ -121,6 +121,8 @@ def _by_part(made: Request, shape: Shape, demand: Demand) -> bool:
     """Whether a part of one GPU can stand where its one GPU stands, and nothing else is asked for otherwise."""
     if shape.least_gpus != 1 or shape.max_nodes != 1 or demand.interactive or demand.own_nodes:
         return False
+    if demand.marked is not None and not all(map(gres.same, _texts(made), _texts(demand.marked))):
+        return False  # edited since: without our records only what the mark says can be given back
     if demand.mem_per_gpu or demand.cpus_per_gpu or (gres.count_of(made.per_task) and (demand.ntasks or 1) != 1):
         return False
     others = (gres.beside(text) for text in (made.per_node, made.per_job, made.per_socket))

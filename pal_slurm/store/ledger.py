@@ -245,12 +245,13 @@ def _insert(db: Connection, table: Table, row: Mapping[str, object]) -> int:
 def _step(intent: Intent) -> dict[str, object]:
     edit = intent.edit
     pin = edit if isinstance(edit, Pin) else Pin(edit.job)
+    partition = edit.partition if isinstance(edit, Unpin) else pin.partition
     original = edit.original if isinstance(edit, Pin | Unpin | Requeue) else None
     nice = edit.nice if isinstance(edit, Unpin | Requeue | Renice) else None
     signal = ("B:" * edit.to_script + edit.signal) if isinstance(edit, Warn) else None
-    nodes = edit.nodes if isinstance(edit, Fence | Exclude) else pin.nodes
+    nodes = edit.nodes if isinstance(edit, Fence | Exclude | Unpin) else pin.nodes
     end = edit.until if isinstance(edit, Fence) else until(edit)
-    what = {"kind": edit.kind.value, "nodes": nodes, "slots": pin.slots, "partition": pin.partition, "until": end}
+    what = {"kind": edit.kind.value, "nodes": nodes, "slots": pin.slots, "partition": partition, "until": end}
     what["shard"] = pin.shard or None
     outcome = None if intent.outcome is None else intent.outcome.value
     told = {"number": intent.step, "outcome": outcome, "said": intent.said[:MAX_SAID]}
@@ -284,7 +285,7 @@ def _edit(row: Row[Any]) -> Edit:
         case EditKind.LEASE:
             return LeaseAgain(row.job, row.task, until=int(row.until))
         case EditKind.UNPIN:
-            return Unpin(row.job, row.task, row.until, row.original, row.nice)
+            return Unpin(row.job, row.task, row.until, row.original, row.nice, nodes=row.nodes, partition=row.partition)
         case EditKind.EXCLUDE:
             return Exclude(row.job, row.task, row.nodes)
         case EditKind.INCLUDE:

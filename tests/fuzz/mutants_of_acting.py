@@ -14,7 +14,6 @@ import pal_slurm.daemon.writer as writer
 import pal_slurm.slurm.edits.apply as apply
 import pal_slurm.slurm.edits.rewrite as rewrite
 from pal_slurm.daemon.cycle import Cycle
-from pal_slurm.daemon.edits import give_back
 from pal_slurm.daemon.leader import Leader
 from pal_slurm.daemon.pace import ReadPace, StartBudget, WriteBudget
 from pal_slurm.daemon.round import Wish
@@ -170,7 +169,7 @@ def nodes_after_a_pin_taken_back() -> Patches:
         for result, decision in bad:
             job, pin = result.after, result.edit
             if result.outcome is Outcome.PARTIAL and job is not None and job.pending:
-                yield Wish(give_back(job, None, pin.original), job.submit, decision)
+                yield Wish(Unpin(job.id, original=pin.original), job.submit, decision)
 
     return [(starts, "give_backs", all_of_them)]
 

@@ -12,6 +12,7 @@ from pal_slurm.model import Job, Outcome, Pin, Request, Unpin
 from pal_slurm.slurm.port import Slurm
 from tests.slurm.backends import LATER, ThroughCli, ThroughPyslurm
 from tests.slurm.minicluster import Minicluster
+from tests.slurm.pald import lua_settings
 from tests.slurm.test_contract_edits import one
 
 FORMS = {
@@ -20,6 +21,15 @@ FORMS = {
     "of the job": ("--gpus=1",),
     "per task": ("-n1", "--gpus-per-task=1"),
     "per task, with CPUs": ("-n1", "-c2", "--gpus-per-task=1"),
+}
+EDITS = {
+    "nothing": ("StartTime=now",),
+    "other nodes": ("ReqNodeList=n1",),
+    "no nodes": ("ReqNodeList=",),
+    "two GPUs": ("TresPerNode=gres/gpu:2",),
+    "other nodes, and two GPUs": ("ReqNodeList=n1", "TresPerNode=gres/gpu:2"),
+    "two nodes": ("NumNodes=2",),
+    "other nodes to be left out": ("ExcNodeList=n1",),
 }
 SHARES = "--comment=app:sweep pal:share"
 
@@ -75,6 +85,28 @@ class PartEdits:
         assert found.cluster.gpu_free[row].tolist() == [True, True, False, True]
         assert [job.id for job in found.pending] == [jobs[2].id]
 
+    @pytest.mark.parametrize("words", EDITS.values(), ids=EDITS)
+    def test_what_somebody_edits_in_a_part_stands_when_the_whole_gpu_is_given_back(
+        self, slurm: Slurm, minicluster: Minicluster, words: tuple[str, ...]
+    ) -> None:
+        for node in ("n1", "n2"):
+            minicluster.drain(node)  # it has to wait
+        job, other = (submitted(slurm, minicluster, "--gres=gpu:1") for _ in range(2))
+        if one(slurm, part(job, "n2", 2)).outcome is Outcome.REFUSED:
+            assert not slurm.capabilities().parts
+            return
+        for each in (job, other):
+            minicluster.client("scontrol", "update", f"JobId={each.id}", *words)
+        until = int(time.time()) + 1800
+        undone = one(slurm, Unpin(job.id, until=until, original=job.request, nodes=("n2",)))
+        assert undone.outcome is Outcome.DONE, undone.said
+        found = slurm.jobs([job.id, other.id])
+        stands, alike = found[job.id], found[other.id]
+        assert stands.request == alike.request and not (stands.slots or stands.shard)
+        assert stands.required_nodes == alike.required_nodes and stands.excluded_nodes == alike.excluded_nodes
+        assert (stands.shape, stands.ntasks) == (alike.shape, alike.ntasks)
+        minicluster.client("scancel", str(job.id), str(other.id))
+
     def test_who_runs_can_not_be_asked_to_share(self, slurm: Slurm, minicluster: Minicluster) -> None:
         job = submitted(slurm, minicluster, "--gres=gpu:1")
         one(slurm, Pin(job.id, nodes=("n1",), slots=(1,), original=job.request))
@@ -109,6 +141,7 @@ class InParts:
     @pytest.fixture
     def minicluster(self, in_parts: Minicluster) -> Minicluster:
         in_parts.reset()
+        lua_settings(in_parts, shards="pald")
         return in_parts
 
 

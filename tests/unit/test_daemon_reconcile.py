@@ -59,7 +59,8 @@ def job(**more: Any) -> Job:
 
 
 def pinned(**more: Any) -> Job:
-    return job(required_nodes="n[2,5]", request=Request(per_job="gres/gpu:g1:2,gres/gpu:g3:2"), slots=(1, 3), **more)
+    request = Request(per_job="gres/gpu:g1:2,gres/gpu:g3:2", min_nodes=2, max_nodes=2)
+    return job(**{"required_nodes": "n[2,5]", "request": request, "slots": (1, 3)} | more)
 
 
 def view(*jobs: Job, main: int = 10, backfill: int = 5, ok: tuple[str, ...] = ("n2", "n5"), undos: int = 0) -> View:

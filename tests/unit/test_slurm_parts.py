@@ -17,7 +17,12 @@ MARK = "pal1{b=2000000000;n=gres/gpu:1;h=1}"
 
 
 def job(**fields: object) -> Job:
-    made = {"per_node": "gres/gpu:1", "num_nodes": 1, "max_nodes": 1, "mem_per_node_mb": 100, "admin_comment": MARK}
+    """As it was submitted, where nothing else is said."""
+    keys = {"n": "per_node", "j": "per_job", "t": "per_task"}
+    asks = {key: fields[name] for key, name in keys.items() if fields.get(name) and "shard" not in str(fields[name])}
+    texts = ";".join(f"{key}={text}" for key, text in asks.items())
+    mark = MARK.replace("n=gres/gpu:1", texts) if texts else MARK
+    made = {"per_node": "gres/gpu:1", "num_nodes": 1, "max_nodes": 1, "mem_per_node_mb": 100, "admin_comment": mark}
     made |= {"comment": "app:net pal:share", "eligible": 2_000_000_000, **fields}
     return to_job(JobRecord(7, 1_800_000_000, "PENDING", "ann", **made))  # type: ignore[arg-type]
 
@@ -45,6 +50,7 @@ def test_one_gpu_on_one_node_could_be_a_part(fields: dict[str, object]) -> None:
         {"cpus_per_gpu": "gres/gpu:2"}, {"batch": 0}, {"het_id": 7}, {"per_node": "", "per_socket": "gres/gpu:1"},
         {"per_node": "", "per_task": "gres/gpu=1", "ntasks": 2}, {"per_node": "", "per_task": "gres/gpu=1,license=1"},
         {"per_node": "gres/shard:1"}, {"per_node": "gres/shard:g1:1"}, {"per_node": ""},
+        {"per_node": "", "per_job": "gres/gpu:1", "admin_comment": MARK},  # edited since
         {"admin_comment": MARK.replace("h=1", "h=1;i=1")}, {"admin_comment": MARK.replace("h=1", "h=1;r=1")},
     ],
 )  # fmt: skip

@@ -185,11 +185,13 @@ def _part(edit: Pin, job: Job, caps: Capabilities) -> dict[str, str] | CantEdit:
 
 
 def _unpin(edit: Unpin | Requeue, job: Job, caps: Capabilities, begin: int) -> Rewrite | CantEdit:
-    original = original_of(edit, job)
+    original, pin = original_of(edit, job), edit if isinstance(edit, Unpin) and edit.nodes else None
     texts: dict[str, str] = {}
-    if not (job.lease and job.lease.own_nodes):
+    named = pin is not None and job.required_nodes and not job.asks_for(pin.nodes, ())
+    if not (named or (job.lease and job.lease.own_nodes)):
         texts["nodes"] = ""
-    if original.partition and original.partition != job.request.partition:
+    ours = pin is None or pin.partition == job.request.partition
+    if ours and original.partition and original.partition != job.request.partition:
         if not _PARTITIONS.fullmatch(original.partition):
             return CantEdit("the original partition holds characters that are never sent")
         texts["partition"] = original.partition
@@ -205,14 +207,22 @@ def _unpin(edit: Unpin | Requeue, job: Job, caps: Capabilities, begin: int) -> R
             if not gres.same(was, now):
                 if not _TRES.fullmatch(was):
                     return CantEdit("the original request holds characters that are never sent")
-                texts[name] = was or gres.beside(now)
+                if not _of_its_user(now):
+                    texts[name] = was or gres.beside(now)
     elif asks_for_slots(job.request):
         exact = False
     # No Slurm takes back "no most": up to one node per task says the same.
     made, stands = _range(original, job.ntasks), _range(job.request, job.ntasks)
     if not job.pending:  # it shows what it has: only a number that was free can have been written
         stands = made if made[0] == made[1] else (0, 0)
+    elif pin is not None and not job.on_number(len(pin.nodes)):
+        made = stands  # somebody asks for another since
     return Rewrite(texts, begin, exact=exact) if made == stands else Rewrite(texts, begin, *made, exact)
+
+
+def _of_its_user(gpus: str) -> bool:
+    """GPUs by no slot, where they are not as before the pin: somebody asked for others since."""
+    return gres.count_of(gpus) > 0 and not gres.names_slots(gpus)
 
 
 def _range(request: Request, ntasks: int) -> tuple[int, int]:
