@@ -382,8 +382,8 @@ function pal.shares(job)
 end
 
 -- The mark: who holds the job until when, and what to give back. Nil when a value could be misread.
--- `own`: the user's own begin time, where it is still to come.
-function pal.mark(job, lease_end, own)
+-- `own`: the user's own begin time, where it is still to come. `shards`: whose they are.
+function pal.mark(job, lease_end, own, shards)
 	local parts = { ("b=%d"):format(lease_end) }
 	if own then
 		parts[2] = ("u=%d"):format(own)
@@ -424,7 +424,9 @@ function pal.mark(job, lease_end, own)
 		add("m", "1") -- it asked to be moved: a comment that no longer says so was changed since
 	end
 	if pal.shares(job) then
-		add("h", "1") -- the same of having its GPU together with another job
+		-- The same of having its GPU together with another job. Where users ask for shards themselves a stranger could come
+		-- to it: then it has a whole one.
+		add("h", shards == "pald" and "1" or "u")
 	end
 	return "pal1{" .. table.concat(parts, ";") .. "}"
 end
@@ -631,7 +633,7 @@ local function lease(job, s, partitions, set)
 	if own and own > lease_end then
 		lease_end = own
 	end
-	local mark = pal.mark(job, lease_end, own)
+	local mark = pal.mark(job, lease_end, own, s.shards)
 	if not mark then
 		return
 	end

@@ -108,6 +108,7 @@ class Lease:
     requeue: bool | None = None  # --requeue or --no-requeue, where its user said one
     asked_to_move: bool = False  # pal:move at submission: its comment may have been changed since
     asked_to_share: bool = False  # the same of pal:share
+    shards_of_users: bool = False  # it did, where users ask for parts of GPUs themselves: a stranger could come to it
     prefer: str = ""  # --prefer: features that it would rather have
 
 

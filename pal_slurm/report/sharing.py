@@ -10,6 +10,7 @@ from pal_slurm.store import JobOutcome, Why
 
 ALONE = {
     "site": "nobody shares GPUs here: the site has not switched it on, or Slurm can't be asked (palctl status).",
+    "users": "users may ask for parts of GPUs themselves here (pal_lua.conf's shards), so a stranger could come to it.",
     "later": "that came after its submission.",
     "request": "only a batch job of one GPU on one node may, that asks for nothing by GPU beside it, for no GPU model "
     "by type and no node, and whose array has no limit of its own.",
@@ -25,7 +26,9 @@ def alone(job: Job, snapshot: Snapshot, *, parts: bool) -> str:
     if job.hint.off:
         return "off"
     if job.lease is not None and not job.lease.asked_to_share:
-        return "later"
+        return "users" if job.lease.shards_of_users else "later"
+    if job.capped:
+        return "limit"
     if not job.shares:
         return "request"
     return "gpus" if snapshot.cluster.parts is None else ""

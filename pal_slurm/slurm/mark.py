@@ -52,5 +52,6 @@ def _made(text: str) -> Lease | None:
         requeue={"0": False, "1": True}.get(fields.get("q", "")),
         asked_to_move=fields.get("m") == "1",
         asked_to_share=fields.get("h") == "1",
+        shards_of_users=fields.get("h") == "u",
         prefer=fields.get("F", ""),
     )

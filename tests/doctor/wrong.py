@@ -163,7 +163,7 @@ WRONG = (
           sharing_site(lambda t: t.write("etc/slurm/pal_task_prolog", "#!/bin/sh\necho export A=1\n"))),
     Wrong("jobs share, and no node has shards", "sharing", "no node has shards",
           sharing_site(_changed("etc/slurm/nodes.conf", ",shard:4", ""))),
-    Wrong("users ask for shards where pald gives them out", "sharing", "sit where pald put two",
+    Wrong("users ask for shards where pald gives them out", "sharing", "pald lets nobody share",
           sharing_site(_changed(LUA, "shards = pald", "shards = users"))),
     Wrong("GPUs are billed, and shards are not", "sharing", "who shares pays nothing",
           sharing_site(_changed("etc/slurm/nodes.conf", ",GRES/shard=0.5", ""))),

@@ -28,6 +28,7 @@ from pal_slurm.model import (
 from pal_slurm.report.jobs import job_rows
 from pal_slurm.report.why import sentences
 from pal_slurm.sim.daemon import settings
+from pal_slurm.sim.slurm.leasing import Leasing
 from pal_slurm.store import OutcomeRepo
 from tests.builders import scores
 from tests.simpald import SETUP, Crash, House
@@ -345,6 +346,18 @@ def test_who_says_pal_share_only_after_the_submission_has_a_whole_gpu(sharing: C
     house.user_edits(job, comment="app:sweep pal:share")
     house.live(15)
     assert house.state(job) == "RUNNING" and asked(house, job).startswith("gres/gpu:g")
+
+
+def test_where_users_ask_for_parts_themselves_nobody_has_one_of_ours_for_a_stranger_could_come_to_it(
+    sharing: Callable[..., House],
+) -> None:
+    house = sharing()
+    house.controller.plugin = Leasing(lambda now: True, shards="users")
+    job = house.submit(*ONE, SHARES)
+    house.live(15)
+    assert house.state(job) == "RUNNING" and asked(house, job).startswith("gres/gpu:g")
+    (why,) = house.pald.pald.cycle.books.decisions.of_job(job)
+    assert "users may ask for parts of GPUs themselves here" in " ".join(sentences(why))
 
 
 def test_undo_gives_the_whole_gpu_back_without_pald_and_its_database(sharing: Callable[..., House]) -> None:

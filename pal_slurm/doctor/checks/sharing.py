@@ -70,7 +70,7 @@ def _prolog(site: Site, conf: SlurmConf) -> Iterator[Advice]:
 def _whose(site: Site) -> Iterator[Advice]:
     if site.pal_lua is not None and site.pal_lua.get("shards") != "pald":
         path = site.beside("pal_lua.conf")
-        yield mend("users may ask for shards themselves, and sit where pald put two",
+        yield mend("users may ask for shards themselves, strangers beside others: so pald lets nobody share",
                    "shards = pald", path, fix=set_in(site, path, "shards", "pald"))  # fmt: skip
 
 

@@ -27,6 +27,7 @@ class Leasing:
     told: Callable[[], int | None] = lambda: None  # the length that pald wrote beside its sign of life
     partitions: frozenset[str] = frozenset()  # managed; none: all
     default: str = "gpu"  # Slurm's default partition
+    shards: str = "pald"  # whose they are
 
     def __call__(self, job: SimJob, now: float) -> None:
         record = job.record
@@ -36,12 +37,12 @@ class Leasing:
             return
         own = int(job.begin) if job.begin > now else None
         end = max(int(now) + (self.told() or self.length_s), own or 0)
-        if (made := mark(job, end, own)) is not None:
+        if (made := mark(job, end, own, self.shards)) is not None:
             record.admin_comment = f"{made} {record.admin_comment}".rstrip()
             job.begin = end
 
 
-def mark(job: SimJob, end: int, own: int | None) -> str | None:
+def mark(job: SimJob, end: int, own: int | None, shards: str = "pald") -> str | None:
     """None when a value could be misread."""
     record = job.record
     parts = [f"b={end}"] + ([f"u={own}"] if own else [])
@@ -63,5 +64,5 @@ def mark(job: SimJob, end: int, own: int | None) -> str | None:
     if _ASKS.search(record.comment or ""):
         parts.append("m=1")
     if " pal:share " in f" {record.comment or ''} ":
-        parts.append("h=1")
+        parts.append("h=1" if shards == "pald" else "h=u")
     return "pal1{" + ";".join(parts) + "}"
