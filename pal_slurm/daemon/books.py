@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pal_slurm.daemon.beside.capping import Capping
 from pal_slurm.daemon.beside.entitling import Entitling
 from pal_slurm.daemon.beside.forgetting import Forgetter
 from pal_slurm.daemon.beside.learning import Learner
@@ -29,6 +30,7 @@ class Books:
     learner: Learner
     memory: Remembering
     entitling: Entitling
+    capping: Capping
 
     def due(self, composition: Composition, round: Round, monotonic: float) -> DueNow | None:
         """What each job is owed, as far as it is known."""

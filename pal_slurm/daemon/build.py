@@ -8,6 +8,7 @@ from pathlib import Path
 
 from pal_slurm.config import NEED_RESTART, Config, database_url
 from pal_slurm.daemon.bell import Bell
+from pal_slurm.daemon.beside.capping import Capping
 from pal_slurm.daemon.beside.entitling import Entitling
 from pal_slurm.daemon.beside.forgetting import Forgetter
 from pal_slurm.daemon.beside.learning import Learner
@@ -30,6 +31,7 @@ from pal_slurm.daemon.observe import Observer
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import ReadPace, StartBudget, WriteBudget
 from pal_slurm.daemon.remembering import Remembering
+from pal_slurm.daemon.sharing import why_no_sharing
 from pal_slurm.daemon.users.asking import Asking
 from pal_slurm.daemon.wake import Waker
 from pal_slurm.daemon.writer import Writer
@@ -39,8 +41,9 @@ from pal_slurm.learning.knowledge import KnowledgeKeeper
 from pal_slurm.learning.telling import app_rows
 from pal_slurm.policy import Composition, compose
 from pal_slurm.report.answering import UserAnswers
+from pal_slurm.slurm.commands.limits import unlimited
 from pal_slurm.slurm.commands.shares import fair_shares
-from pal_slurm.slurm.port import Capabilities, SchedulerSetup, Slurm
+from pal_slurm.slurm.port import SchedulerSetup, Slurm
 from pal_slurm.store import (
     DecisionRepo,
     Leadership,
@@ -98,6 +101,7 @@ class Pald:
             self.cycle.movers.note,
             *self.cycle.books.entitling.notes,
             self._no_sharing,
+            self.cycle.books.capping.note,
         )
         return tuple(filter(None, said))
 
@@ -138,6 +142,7 @@ class Pald:
         self.cycle.pace.share = config.budget.read_share
         self.cycle.books.knowledge.forget()
         self.cycle.books.entitling.ask_anew()
+        self.cycle.books.capping.ask_anew()
         self.waker.wake_file = wake_file_of(config)
         self.showing.path = config.page.view(config.cycle.alive_file)
 
@@ -191,6 +196,7 @@ def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
             learner=Learner(store, config, name, faults),
             memory=Remembering(MemoryRepo(store, name)),
             entitling=Entitling(lambda: fair_shares(commands_of(config), name), faults),
+            capping=Capping(lambda: unlimited(commands_of(config), name), faults),
         )
         entries = Entries()
         writer = Writer(
@@ -285,16 +291,3 @@ def rules_of(config: Config, slurm: Slurm, setup: SchedulerSetup) -> Rules:
         setup.disable_job_shrink, exact, config.lease.margin_s, parts=not why_no_sharing(config, caps, setup, exact),
         accounts=setup.accounts_hold, preempts_by_tier=setup.preempts_by_tier,
     )  # fmt: skip
-
-
-def why_no_sharing(config: Config, caps: Capabilities, setup: SchedulerSetup, exact: bool) -> str:
-    """Why no two jobs may have one GPU; nothing where they may."""
-    if not config.shares_gpus():
-        return "sharing.enabled is false in pal.yaml" if not config.sharing.enabled else "pald pins no jobs"
-    if not caps.parts:
-        return f"Slurm {caps.release} can't be asked for a part of a GPU in its place (from 23.11.5 on it can)"
-    if not exact:
-        return "pins name nodes only (precision in pal.yaml)"
-    if not setup.task_prolog:
-        return "slurm.conf names no TaskProlog: without pal's own, steps in such jobs fail"
-    return ""

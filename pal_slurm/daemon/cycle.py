@@ -160,6 +160,7 @@ class Cycle:
         snapshot = self.movers.lives.joined(as_precise_as(self.rules, snapshot), fence)
         self.entries.keep(snapshot)
         self.entries.restore(snapshot, self.books.ledger, self.leases)
+        snapshot = self.books.capping.seen(snapshot, begun, parts=self.rules.parts)
         snapshot = told(snapshot, self.entries, self.books.ledger)
         report.pending = len(snapshot.pending)
         report.leased = sum(j.is_leased(snapshot.taken) for j in snapshot.pending)

@@ -175,6 +175,8 @@ def _user_says(intent: Intent, pin: Pin, job: Job, view: View) -> str:
     """What somebody has said since, and the pin does not fit any more."""
     if job.own_begin(view.now) is not None:
         return "somebody gave it a later begin time"
+    if pin.shard and job.capped:
+        return "a limit on GPUs binds it that parts of them do not count against"
     if pin.shard and not job.shares:
         return "its user took pal:share back"
     if pin.shard and not view.parts:

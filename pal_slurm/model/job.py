@@ -154,6 +154,7 @@ class Job:
     slots: tuple[int, ...] = ()  # that this request names
     shard: bool = False  # it names them as parts, which others may have too: a pin of ours
     by_part: bool = False  # one GPU on one node, which could be asked for as a part of one with nothing else changed
+    capped: bool = False  # a limit on GPUs binds it that a part of one would not count against
     types: tuple[str, ...] = ()  # of GRES that its user named: GPU models
     required_nodes: str = ""
     excluded_nodes: str = ""  # as it was written, where that can be known
@@ -237,7 +238,7 @@ class Job:
         """Its user said at submission, and says still, that it may have its GPU together with another; and it can."""
         said = self.hint.share and not self.hint.off and self.lease is not None and self.lease.asked_to_share
         alone = self.exclusive or self.het or self.reservation or self.array_limit is not None
-        return said and self.by_part and not alone
+        return said and self.by_part and not (alone or self.capped)
 
     @property
     def prefers(self) -> str:

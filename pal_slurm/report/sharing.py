@@ -14,6 +14,8 @@ ALONE = {
     "later": "that came after its submission.",
     "request": "only a batch job of one GPU on one node may, that asks for nothing by GPU beside it, for no GPU model "
     "by type and no node, and whose array has no limit of its own.",
+    "limit": "its account, its user, its QOS or its partition's has a limit on GPUs (gres/gpu) that names no parts of "
+    "them (gres/shard), so it could have more than that.",
     "gpus": "its GPUs can't be given out in parts.",
     "off": "it says pal:off too.",
 }

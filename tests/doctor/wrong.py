@@ -167,6 +167,8 @@ WRONG = (
           sharing_site(_changed(LUA, "shards = pald", "shards = users"))),
     Wrong("GPUs are billed, and shards are not", "sharing", "who shares pays nothing",
           sharing_site(_changed("etc/slurm/nodes.conf", ",GRES/shard=0.5", ""))),
+    Wrong("a shard is billed at less than half of a GPU", "sharing", "shards at less than half of one",
+          sharing_site(_changed("etc/slurm/nodes.conf", "GRES/shard=0.5", "GRES/shard=0.25"))),
     Wrong("jobs share on Slurm 22.05", "sharing", "can't turn a waiting job",
           sharing_site(lambda t: t.answer("scontrol", SHARING.replace("25.11.2", "22.05.8")))),
     Wrong("Slurm lost a shard", "sharing", "n2: no job is there",

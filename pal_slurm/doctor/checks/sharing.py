@@ -77,16 +77,27 @@ def _whose(site: Site) -> Iterator[Advice]:
 def _billed(conf: SlurmConf) -> Iterator[Advice]:
     """Where GPUs cost something, a part of one should too."""
     for name, keys in conf.partitions.items():
-        weights = {pair.partition("=")[0].lower() for pair in keys.get("tresbillingweights", "").split(",")}
-        if any(one.startswith("gres/gpu") for one in weights) and "gres/shard" not in weights:
-            yield mend(f"partition {name} bills GPUs and no shards: who shares pays nothing",
-                       "TRESBillingWeights=...,GRES/shard=0.5    # half of a GPU, where there are two of each",
+        weights = dict(pair.lower().partition("=")[::2] for pair in keys.get("tresbillingweights", "").split(","))
+        gpu = max((_weight(weight) for key, weight in weights.items() if key.startswith("gres/gpu")), default=0.0)
+        part = min((_weight(weight) for key, weight in weights.items() if key.startswith("gres/shard")), default=0.0)
+        if 2 * part < gpu:
+            said = "no shards: who shares pays nothing" if not part else "shards at less than half of one"
+            yield mend(f"partition {name} bills GPUs and {said}",
+                       f"TRESBillingWeights=...,GRES/shard={gpu / 2:g}    # half of a GPU: two have it at most",
                        f"{conf.file}, partition {name}", RECONFIGURE)  # fmt: skip
     if conf.value("AccountingStorageType").endswith("slurmdbd") and "gres/shard" not in conf.words(
         "AccountingStorageTRES"
     ):
         yield note("accounting does not count shards: who had a part of a GPU can't be told later",
                    "AccountingStorageTRES=...,gres/shard", conf.file)  # fmt: skip
+
+
+def _weight(text: str) -> float:
+    """0 where it is none; counts of GPUs and shards take no unit, so neither does a weight."""
+    try:
+        return float(text)
+    except ValueError:
+        return 0.0
 
 
 def _lost(site: Site, conf: SlurmConf) -> Iterator[Advice]:

@@ -113,6 +113,12 @@ def read_partitions(answer: bytes) -> dict[str, PartitionRecord]:
     return {record.name: record for record in found}
 
 
+def read_qos_of_partitions(answer: bytes) -> dict[str, str]:
+    """Each partition's own QOS, or nothing."""
+    found = _records(answer.decode("utf-8", "replace"), "PartitionName=")
+    return {keys["PartitionName"]: _text(keys.get("QoS")) for keys in found}
+
+
 def read_topology(text: str) -> Topology:
     """Trees, blocks and rings; a torus tells nothing of who is near whom that a tier could hold."""
     return topology_of([*_switches(text), *_blocks(text), *_rings(text)])
