@@ -8,9 +8,11 @@ from importlib import import_module
 from typing import Any
 
 import pal_slurm.daemon.cycle as cycle
+import pal_slurm.daemon.reconcile as reconcile
 import pal_slurm.daemon.starts as starts
 import pal_slurm.guard.parts as parts
 import pal_slurm.policy.neighbours as neighbours
+from pal_slurm.daemon.past import Past
 from pal_slurm.model import Job, Snapshot
 from pal_slurm.policy.neighbours import Host, Neighbours
 from tests.fuzz.mutants import mutant, was
@@ -42,6 +44,14 @@ def three_together() -> Patches:
 @mutant("whoever could have a part of a GPU gets one, whether he said so or not")
 def shared_unasked() -> Patches:
     return [(Job, "shares", property(lambda job: job.shard or job.by_part))]
+
+
+@mutant("on other nodes that somebody names a waiting part stays one")
+def named_parts_left() -> Patches:
+    return [
+        (reconcile, "_is_left", lambda pin, job: False), (starts, "give_backs", lambda bad, now: iter(())),
+        (Past, "_was_ours", lambda *words: None),
+    ]  # fmt: skip
 
 
 @mutant("a GPU of which somebody has a part looks free")

@@ -47,6 +47,10 @@ def draw(rng: Random, setting: dict[str, str], troubles: Troubles) -> Script:
     if rng.random() < 0.25:
         line = rng.randrange(1, len(jobs))
         wrong.append(Happening(round(jobs[line].at + rng.uniform(5, 40), 2), "requeue", (str(line),)))
+    if rng.random() < 0.35:
+        line = rng.randrange(1, len(jobs))
+        at = round(jobs[line].at + rng.uniform(0.2, 15), 2)
+        wrong.append(Happening(at, "edit", (str(line), rng.choice(["required_nodes=n1", "required_nodes=n2"]))))
     return Script(tuple(jobs), tuple(sorted(wrong, key=lambda item: item.at)), setting)
 
 

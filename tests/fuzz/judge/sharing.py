@@ -1,14 +1,16 @@
 """Two jobs on one GPU. P4: two at most, and none beside one that has it whole. P12: of one owner. P2: both said so.
 
-P1: a request names a part or a GPU, never both, and never a part of any GPU. P5: nobody else waits longer for it.
+P1: a request names a part or a GPU, never both, and never a part of any GPU. P5: nobody else waits longer for it. P2:
+no part on nodes that its user, or an admin, named.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tests.fuzz.history import Name
-from tests.fuzz.judge.facts import Facts, Held, Verdict
+from tests.fuzz.history import Name, Started
+from tests.fuzz.judge.facts import Facts, Held, Verdict, hosts
+from tests.fuzz.judge.places import AWAY_S
 
 MOST = 2  # on one GPU
 LATER_S = 10.0  # a pass of Slurm's
@@ -80,4 +82,18 @@ def nobody_else_waits_longer(facts: Facts) -> Iterator[Verdict]:
             yield Verdict("P5", "shared-away", start.at, name, f"{start.at - was:.0f} s later than where nobody shares")
 
 
-RULES = (two_at_most, both_said_so, one_type, nobody_else_waits_longer)
+def no_part_on_nodes_that_somebody_named(facts: Facts) -> Iterator[Verdict]:
+    """A part is of the GPU that pald proved: on other nodes the job has what its user asked for."""
+    for event in facts.events:
+        if not isinstance(event, Started) or "shard" not in event.record.per_node:
+            continue
+        job, there = event.record.job, hosts(event.record.required)
+        if any(there == hosts(pin.record.required) for pin in facts.pins if pin.job == job):
+            continue
+        named = max((e.at for e in facts.said(job[0], "edit") if "required" in e.words[0]), default=event.at)
+        if event.at > named + AWAY_S and facts.well(named, event.at):
+            said = f"its nodes were named at {named:.0f}: {event.record.required or 'any'}, and it has a part of a GPU"
+            yield Verdict("P2", "part-elsewhere", event.at, job, said)
+
+
+RULES = (two_at_most, both_said_so, one_type, nobody_else_waits_longer, no_part_on_nodes_that_somebody_named)
