@@ -44,7 +44,7 @@ def let_go(job: Job, now: float) -> Plain | Renew | Unpin:
     later = job.own_begin(now)
     if later is None and job.restarts > 0 and job.is_leased(now):
         later = int(now) + AFTER_S
-    if job.is_leased(now) and not (job.pin and job.pin.slots):
-        # Slots without nodes are no pin of ours.
+    if job.is_leased(now) and not (job.shard or (job.pin and job.pin.slots)):
+        # Slots without nodes are no pin of ours, but for a part of one: who bears our mark asked for whole GPUs.
         return Plain(job.id) if later is None else Renew(job.id, until=later)
     return give_back(job, later)

@@ -30,7 +30,7 @@ def ours(snapshot: Snapshot) -> list[Job]:
 
 
 def _held(job: Job, now: float) -> bool:
-    return job.pin is not None or job.waits_for_us(now)
+    return job.pin is not None or (job.shard and job.lease is not None) or job.waits_for_us(now)
 
 
 def one(snapshot: Snapshot, job_id: int, *, fenced: bool = False) -> list[Job]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from pal_slurm.daemon.undo import ours, undo
 from pal_slurm.model import EditKind, Outcome
 from pal_slurm.sim.slurm.trouble import AnswerFate
 from pal_slurm.slurm.nodes import PartitionRecord
@@ -264,6 +265,16 @@ def test_a_whole_gpu_by_slot_is_given_back_too_on_the_nodes_that_somebody_names(
     assert (asked(house, job), house.job(job).record.required_nodes) == ("gres/gpu:1", "n2")
     house.live(60)
     assert house.state(job) == "RUNNING" and set(house.where(job)) == {"n2"}
+
+
+def test_without_pald_and_its_database_a_part_whose_nodes_were_cleared_is_given_back_too(house: House) -> None:
+    job = waiting(house, "--gpus=1")
+    house.user_edits(job, required_nodes="")
+    house.kill()
+    found = house.slurm.snapshot()
+    assert [result.outcome for result in undo(house.slurm, ours(found), found.taken)] == [Outcome.DONE]
+    record = house.job(job).record
+    assert (record.per_node, record.per_job) == ("", "gres/gpu:1")
 
 
 @pytest.mark.parametrize("comment", [SHARES, "--comment=app:sweep"], ids=["a part", "a whole GPU"])
