@@ -84,6 +84,21 @@ def test_two_of_one_owner_have_one_gpu_and_a_third_owners_whole_gpu_waits_for_bo
 
 
 @pytest.mark.slurm(turns=("24.11", "26.05"))
+def test_where_users_ask_for_shards_no_stranger_comes_to_a_job_that_says_pal_share(
+    shared: Minicluster, tmp_path: Path
+) -> None:
+    lua_settings(shared, shards="users")
+    with Pald(shared, tmp_path, SETTINGS) as pald:
+        pald.start()
+        first = fill(shared, 4)
+        assert all(not running(shared)[job].parts and running(shared)[job].gpus for job in first)
+        stranger = shared.submit("--gres=shard:1", "--mem=100", "-t", "5", user="nobody")
+        pald.wait_cycle()
+        assert shared.state(stranger) == "PENDING"
+        assert "users may ask for parts of GPUs themselves here" in pald.palctl("why", str(first[0]))
+
+
+@pytest.mark.slurm(turns=("24.11", "26.05"))
 def test_a_requeued_job_and_one_that_palctl_undoes_have_their_whole_gpu_back(
     shared: Minicluster, tmp_path: Path
 ) -> None:
