@@ -88,7 +88,9 @@ def told(cluster: Minicluster, words: Sequence[str], there: Mapping[str, str]) -
 
 def stands(cluster: Minicluster, job: int, named: str) -> dict[str, str]:
     found = cluster.fields(job)
-    return {key: found.get(key, "").replace(named, "OTHER") for key in KEYS}
+    return {
+        key: re.sub(r"n[123]\b", lambda m: "OTHER" if m[0] == named else "SAME", found.get(key, "")) for key in KEYS
+    }
 
 
 def got(home: Path, name: str) -> Sequence[str]:
@@ -125,7 +127,10 @@ def test_an_edit_of_a_waiting_part_comes_out_as_on_the_same_job_without_pald(own
     lua_settings(own, shards="pald")
     own.client("scontrol", "create", "PartitionName=other", f"Nodes={','.join(NODES)}")
     for node in NODES:
-        own.client("scontrol", "update", f"NodeName={node}", f"AvailableFeatures=only-{node}")
+        features = f"only-{node}"
+        own.client(
+            "scontrol", "update", f"NodeName={node}", f"AvailableFeatures={features}", f"ActiveFeatures={features}"
+        )
     without, with_pald = tmp_path / "without", tmp_path / "with"
     without.mkdir()
     with_pald.mkdir()
