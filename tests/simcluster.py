@@ -148,8 +148,8 @@ class SimCluster:
         self.pass_time(0.0)
         words = dict(word.partition("=")[::2] for word in argv[1:])
         if argv[0] == "scancel":
-            for job in argv[1:]:
-                self.controller.cancel(int(job))
+            for number in argv[1:]:
+                self.controller.cancel(int(number))
         elif argv[:2] == ("scontrol", "requeue"):
             self.controller.requeue(int(argv[2]))
         elif argv[:3] == ("scontrol", "create", "reservation"):
