@@ -99,4 +99,5 @@ class Observer:
             limit_s=job.time_limit_s,
             named=sha256(job.name.encode("utf-8", "replace")).hexdigest()[:16] if job.name else None,
             shared=bool(job.parts),
+            array_id=job.array_id if job.array_task is not None else None,
         )

@@ -127,7 +127,7 @@ def edit_row(edit: Intent, everything: bool) -> EditRow:
 def past_row(outcome: JobOutcome) -> PastRow:
     ours, theirs = outcome.step_time, outcome.slurm_step_time
     return PastRow(
-        name_of(outcome.job, outcome.task), outcome.app or "", sum(map(len, outcome.gpus)),
+        name_of(outcome.ref.id, outcome.task), outcome.app or "", sum(map(len, outcome.gpus)),
         where(Placement(outcome.nodes, outcome.gpus, exact=False)), clock(outcome.start),
         clock(outcome.end) if outcome.end else "runs", theirs / ours - 1.0 if ours and theirs is not None else None,
     )  # fmt: skip

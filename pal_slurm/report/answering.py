@@ -100,7 +100,7 @@ class UserAnswers:
         whose = "" if asker.everything else asker.name
         got = OutcomeRepo(self.store, self.cluster).newest(most, user=whose)
         mine = [job.job for job in self._there() if asker.owns(job.user)][-most:]
-        decided = DecisionRepo(self.store, self.cluster).of_jobs({*mine, *(outcome.job for outcome in got)})
+        decided = DecisionRepo(self.store, self.cluster).of_jobs({*mine, *(outcome.ref.id for outcome in got)})
         return Answered(rows=tuple(job_rows([why for why in decided if asker.owns(why.user)], got, most)))
 
     def _apps(self, asker: Asker) -> Answered:

@@ -59,7 +59,7 @@ def _decided(why: Why) -> dict[str, Value]:
 
 def _blank(o: JobOutcome) -> dict[str, Value]:
     row: dict[str, Value] = dict.fromkeys(FIELDS)
-    row |= {"job": o.job, "task": o.task, "app": o.app, "class": o.cls, "submit": o.submit}
+    row |= {"job": o.ref.id, "task": o.task, "app": o.app, "class": o.cls, "submit": o.submit}
     return row
 
 

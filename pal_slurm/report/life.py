@@ -48,14 +48,17 @@ class Life:
 
 
 def life_of(store: Store, cluster: str, job: int, task: int | None = None) -> Life:
-    """A job id may come round again: the newest job of that id only."""
+    """A job id may come round again: the newest job of that id only. A task's own id leads to its array's story."""
     decided = [w for w in DecisionRepo(store, cluster).of_job(job) if task in (None, w.decision.task)]
     edits = [i for i in Ledger(store, cluster).of_job(job) if task in (None, i.edit.task)]
-    got = [o for o in OutcomeRepo(store, cluster).of_job(job) if task in (None, o.task)]
+    got = [o for o in OutcomeRepo(store, cluster).of_array(job) if task in (None, o.task)]
     refused = Ledger(store, cluster).refused(job)
     submits = {w.submit for w in decided} | {i.submit for i in edits} | {o.submit for o in got}
-    moves = MoveRepo(store, cluster).of_job(job)
+    own = {o.job for o in got} - {job} if task is not None else set()
+    moves = [move for one in (job, *sorted(own)) for move in MoveRepo(store, cluster).of_job(one)]
     newest = max(submits | {r.submit for r in refused} | {m.submit for m in moves}, default=0)
+    if array := next((o.ref for o in got if o.submit == newest and o.job == job != o.ref.id), None):
+        return life_of(store, cluster, array.id, array.task)
     return Life(
         tuple(w for w in decided if w.submit == newest),
         tuple(i for i in edits if i.submit == newest),
@@ -91,7 +94,9 @@ def life_sentences(life: Life) -> Iterator[str]:
         yield "pald decided nothing for it: nothing better than Slurm's own choice could come, or it was none of ours."
     for move in life.moves[-_MANY:]:
         yield from move_sentences(move)
-    for outcome in life.got:
+    if len(life.got) > _MANY:
+        yield f"... and {len(life.got) - _MANY} more starts of its tasks; the last ones:"
+    for outcome in life.got[-_MANY:]:
         yield from _got(outcome)
 
 

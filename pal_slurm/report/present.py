@@ -27,7 +27,7 @@ class NodeNow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class RunningNow(msgspec.Struct, frozen=True, array_like=True):
-    job: int
+    job: int  # of a task: its array, as its user knows it
     task: int | None
     user: str
     app: str
@@ -110,9 +110,9 @@ def nodes_now(cluster: Cluster) -> tuple[NodeNow, ...]:
 
 
 def _running(job: Job, apps: Apps) -> RunningNow:
-    name = job.hint.app
+    name, number = job.hint.app, job.id if job.array_task is None else job.array_id or job.id
     return RunningNow(
-        job.id, job.array_task, job.user, name or "", apps.get(name).cls, job.nodes, job.holds, job.start or 0, job.end
+        number, job.array_task, job.user, name or "", apps.get(name).cls, job.nodes, job.holds, job.start or 0, job.end
     )
 
 

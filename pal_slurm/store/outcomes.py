@@ -32,10 +32,12 @@ class JobOutcome:
     limit_s: int | None = None  # of time; None: it has none, or nobody knows
     named: str | None = None  # what its name comes to: repeated jobs have the same
     shared: bool = False  # it had parts of its GPUs, and another job may have had the rest
+    array_id: int | None = None  # of a task: `job` is then the id that Slurm gave it as it started
 
     @property
     def ref(self) -> JobRef:
-        return JobRef(self.job, self.submit, self.task)
+        """As decisions have it: a task by its array."""
+        return JobRef(self.job if self.array_id is None else self.array_id, self.submit, self.task)
 
 
 # Made once: asked for at each start and end
@@ -75,6 +77,10 @@ class OutcomeRepo:
 
     def of_job(self, job: int) -> list[JobOutcome]:
         return self._find(outcomes.c.job == job)
+
+    def of_array(self, array: int) -> list[JobOutcome]:
+        """Of its tasks, whatever job id each has."""
+        return self._find((outcomes.c.job == array) | (outcomes.c.array_id == array))
 
     def of_jobs(self, jobs: Sequence[int]) -> list[JobOutcome]:
         return [found for some in chunks(jobs) for found in self._find(outcomes.c.job.in_(some))]

@@ -28,7 +28,7 @@ from sqlalchemy.schema import SchemaItem
 from pal_slurm.model import Decision, EditKind, Request
 from pal_slurm.store.rows import Json
 
-HEAD = "0009"  # the newest migration; a test holds it against Alembic's own answer
+HEAD = "0010"  # the newest migration; a test holds it against Alembic's own answer
 
 metadata = MetaData(
     naming_convention={
@@ -285,8 +285,10 @@ outcomes = new_table(
     Column("limit_s", Integer),  # of time; null: none, or an older pald did not write it down
     Column("named", String(16)),  # a digest of its name: jobs that are repeated have the same; null: as before
     Column("shared", Boolean),  # it had parts of its GPUs; null: an older pald did not write it down
+    Column("array_id", BigInteger),  # of a task that has a job id of its own; null: no task, or as before
     Index(None, "cluster", "start"),
     Index(None, "cluster", "shared"),
+    Index(None, "cluster", "array_id"),
 )
 state = new_table(
     "state",

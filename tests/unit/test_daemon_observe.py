@@ -9,7 +9,9 @@ import pytest
 
 from pal_slurm.daemon.observe import FEWEST, Observer
 from pal_slurm.model import App, Apps, Knowledge, homogeneous, neutral_scores
-from pal_slurm.store import OutcomeRepo, Store
+from pal_slurm.report.jobs import job_rows
+from pal_slurm.report.life import life_of, life_sentences
+from pal_slurm.store import DecisionRepo, OutcomeRepo, Store
 from tests.builders import running, scores
 from tests.simpald import House
 
@@ -70,3 +72,27 @@ def test_patience_by_value_waits_past_choosys_bound_once_pald_knows_what_share_o
         house.live(3600)
         started[known] = house.state(pair) != "PENDING"
     assert started == {True: False, False: True}
+
+
+def test_what_a_task_of_an_array_got_is_told_under_the_id_that_its_user_knows(
+    make_house: Callable[..., House],
+) -> None:
+    """Slurm gives each task a job id of its own as it starts; decisions are made about the array."""
+    slow = scores(A=[[1.3, 1.0, 1.2, 1.1]] * 2)
+    house = make_house(count=2, knowledge=Knowledge(slow, Apps()))
+    store, outcomes = house.pald.pald.store, house.pald.pald.cycle.books.observer.outcomes
+    cluster = outcomes._cluster
+    array = house.submit("--array=0-2", "--gres=gpu:1", "-t", "9", runs=60.0)
+    house.live(300)
+    got = outcomes.of_array(array)
+    own = {o.task: o.job for o in got}
+    assert set(own) == {0, 1, 2} and len(set(own.values())) == 3
+    for task, number in own.items():
+        told = list(life_sentences(life_of(store, cluster, array, task)))
+        assert any(line.startswith(f"Task {task}: It got") and "as pinned" in line for line in told)
+        assert told == list(life_sentences(life_of(store, cluster, number, task)))
+    assert sum("It got" in line for line in life_sentences(life_of(store, cluster, array))) == 3
+    rows = job_rows(DecisionRepo(store, cluster).newest(), outcomes.newest(), 100)
+    ended = [(row["job"], row["task"]) for row in rows if row["action"] == "ended"]
+    assert sorted(ended) == [(array, 0), (array, 1), (array, 2)]
+    assert not [row for row in rows if row["action"] == "pin"]

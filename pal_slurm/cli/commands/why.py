@@ -20,6 +20,7 @@ def command(palctl: Palctl, job: str, as_json: bool) -> None:
     from pal_slurm.report.life import life_of, life_sentences
     from pal_slurm.report.text import as_json as to_json
 
+    job = re.sub(r"_\[[^\]]*\]$", "", job)  # as squeue writes those tasks of an array that wait
     if palctl.asks_pald:
         told = palctl.ask("why", job=job)
         say(to_json(told.records) if as_json else "\n".join(told.lines))
