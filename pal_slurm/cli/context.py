@@ -66,7 +66,9 @@ class Palctl:
     @cached_property
     def _for_admins(self) -> bool:
         """Who is not root, named no file of his own and can't read the site's is an ordinary user."""
-        named = self._config is not None or "PAL_CONFIG" in os.environ
+        from pal_slurm.cli.asking import is_told
+
+        named = self._config is not None or ("PAL_CONFIG" in os.environ and not is_told())
         return not named and os.geteuid() != 0 and not os.access(self.config_path, os.R_OK)
 
     @cached_property

@@ -116,5 +116,7 @@ def _stands(place: int, job: WaitingNow) -> tuple[str, ...]:
     ahead = f"{place} {'job is' if place == 1 else 'jobs are'} ahead of it"
     said = REASONS[Reason(job.reason)] if job.reason in set(Reason) else ""
     until = f"It will probably start at {clock(job.until, '%Y-%m-%d %H:%M')}." if job.until else ""
-    lease = f"Should pald be gone, Slurm starts it after {clock(job.lease, '%H:%M:%S')}." if job.lease else ""
+    bound = job.reason in (Reason.HELD, Reason.NOT_ELIGIBLE)  # by more than its lease
+    until_then = clock(job.lease, "%H:%M:%S")
+    lease = f"Should pald be gone, Slurm starts it after {until_then}." if job.lease and not bound else ""
     return (" ".join(filter(None, (f"Now: {ahead}.", said, until, lease))),)

@@ -20,6 +20,8 @@ DEFAULT = (
     "moves",
 )  # fmt: skip
 
+TIMES = ("start", "end", "submit", "decided_at")
+
 
 def job_rows(decided: Sequence[Why], got: Sequence[JobOutcome], most: int) -> list[dict[str, Value]]:
     """What a job really got stands in the place of what was decided."""

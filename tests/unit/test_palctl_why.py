@@ -219,6 +219,8 @@ def test_palctl_jobs_shows_what_each_got_newest_first(site: Path) -> None:
     assert rows[1]["reason"] == "best-span"
     assert run(site, "jobs").output.splitlines()[0].split()[:3] == ["JOB", "TASK", "APP"]
     assert len(run(site, "jobs", "-n", "1").output.splitlines()) == 2
+    began = time.strftime("%Y-%m-%d %H:%M", time.localtime(rows[1]["start"]))
+    assert run(site, "jobs", "-o", "job,start").output.splitlines()[2].split(maxsplit=1) == ["7", began]
 
 
 def test_with_several_clusters_one_must_be_named(store: Store, site: Path) -> None:

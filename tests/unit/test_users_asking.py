@@ -166,6 +166,15 @@ def test_times_are_in_utc_for_who_asks_so_and_for_nobody_else(
     assert hours[0] not in "".join(told[1]) and told[0] == told[2]
 
 
+@pytest.mark.parametrize("reason", [Reason.HELD, Reason.NOT_ELIGIBLE, Reason.NO_ROOM])
+def test_what_waits_for_more_than_pald_is_not_said_to_start_without_it(sqlite_store: Store, reason: Reason) -> None:
+    job = leased(4, 1, user="alice")
+    decided = [Decision(4, None, Action.WAIT, reason)]
+    present = present_of(snapshot(job, cluster=CLUSTER), decided, KNOWN.apps, cluster="c", actuator="pin", policy="pal")
+    answers = UserAnswers(sqlite_store, "c", rows_of(sqlite_store), lambda: present)
+    assert ("Slurm starts it after" in why(answers, "4", ALICE).lines[-1]) == (reason is Reason.NO_ROOM)
+
+
 @pytest.mark.parametrize("job", ["", "x", "1;2", "1_", "_1", "-1", "1" * 11, "１", "1\n2", "../1"])
 def test_what_is_no_job_is_refused(answers: UserAnswers, job: str) -> None:
     with pytest.raises(BadInput, match="is no job id"):
@@ -243,7 +252,7 @@ def test_a_stranger_with_palctl_is_told_nothing_of_others(answers: UserAnswers, 
     with asking(answers, path):
         for words, code, told in (
             (("why", "1"), 65, "no job 1 of yours is known"), (("jobs",), 0, "no GPU job of yours is known"),
-            (("apps",), 0, "site-app"), (("jobs", "--json"), 0, "[]"),
+            (("apps",), 0, "site-app"), (("jobs", "--json"), 0, "[]"), (("scores",), 78, "this is for admins"),
         ):  # fmt: skip
             done = subprocess.run(
                 ["setpriv", f"--reuid={nobody.pw_uid}", f"--regid={nobody.pw_gid}", "--clear-groups", program, *words],

@@ -19,13 +19,17 @@ def command(palctl: Palctl, most: int, as_json: bool, fields: str) -> None:
     said that the job may be moved while it runs (asked, site, requeue), or why it may not. Of jobs that were put on
     the GPU of another, --output also knows beside (which one), beside_cost, beside_gain and beside_gpu_s.
     """
-    from pal_slurm.report.jobs import DEFAULT, FIELDS, job_rows
+    from pal_slurm.report.jobs import DEFAULT, FIELDS, TIMES, job_rows
+    from pal_slurm.report.text import clock
     from pal_slurm.store import DecisionRepo, OutcomeRepo
 
     columns = choose(fields, FIELDS, FIELDS if as_json else DEFAULT)
     if palctl.asks_pald:
-        print_rows(palctl.ask("jobs", most=most).rows, columns, as_json=as_json, empty="no GPU job of yours is known")
-        return
-    decided = DecisionRepo(palctl.store, palctl.cluster).newest(most)
-    got = OutcomeRepo(palctl.store, palctl.cluster).newest(most)
-    print_rows(job_rows(decided, got, most), columns, as_json=as_json, empty="pald has seen no GPU job yet")
+        rows, empty = list(palctl.ask("jobs", most=most).rows), "no GPU job of yours is known"
+    else:
+        decided = DecisionRepo(palctl.store, palctl.cluster).newest(most)
+        got = OutcomeRepo(palctl.store, palctl.cluster).newest(most)
+        rows, empty = job_rows(decided, got, most), "pald has seen no GPU job yet"
+    if not as_json:
+        rows = [row | {name: clock(row[name]) for name in TIMES} for row in rows]
+    print_rows(rows, columns, as_json=as_json, empty=empty)
