@@ -203,7 +203,7 @@ class Cycle:
 
     def _plan(self, round: Round) -> Known:
         """Decisions about those that are not undone just now."""
-        round.view = view = self.movers.kept(round.without(self.movers.in_hand()))
+        round.view = view = self.past.quotas.kept(self.movers.kept(round.without(self.movers.in_hand())), round.fates)
         passing = Known(view, round.knowledge, self.composition, self.config)
         ran_out = passing.worth_leasing(lapsed(view, self.entries, self.books.ledger))
         self.rivals.take_in(view, ran_out)

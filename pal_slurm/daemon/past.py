@@ -6,12 +6,13 @@ reconcile.py judges one intent, and is pure; here the ledger is asked and told.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pal_slurm.daemon.edits import address, give_back
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.daemon.observe import Pins
+from pal_slurm.daemon.quotas import Quotas
 from pal_slurm.daemon.reconcile import LASTING, OUTCOME_OF, Fate, Lost, Transition, View, find, judge, orphans
 from pal_slurm.daemon.round import Wish
 from pal_slurm.guard import Rules
@@ -24,6 +25,7 @@ from pal_slurm.store import Ledger
 class Past:
     ledger: Ledger
     entries: Entries
+    quotas: Quotas = field(default_factory=Quotas)
 
     def reconciled(
         self,

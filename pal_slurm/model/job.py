@@ -35,7 +35,8 @@ class Waits(Enum):
     ROOM = auto()
     NODES = auto()  # nodes that it must have are away
     NEVER = auto()  # as it stands it can't be had; waiting longer doesn't help
-    LIMIT = auto()  # of an account, a QOS, licences, a reservation: not about where it would run
+    LIMIT = auto()  # licences, a reservation ...: not about where it would run
+    QUOTA = auto()  # the same of its user, account or QOS: others of theirs wait for it too
     HELD = auto()
     BLOCKED = auto()  # something else that no free GPU can give: a dependency, a closed partition
     OTHER = auto()  # a word that we don't know
@@ -186,6 +187,7 @@ class Job:
     cpus_alloc: int = 0
     ntasks: int = 1
     exclusive: bool = False  # --exclusive, or a whole-node partition
+    limited: bool = False  # by what its user, account or QOS may have: it waits for a job of theirs
     slurms: bool = False  # nobody but Slurm can tell where it may start: we let it go at once
     name: str = ""  # as the user named it: only ever held against patterns
     command: str = ""  # the batch script and its arguments: the same

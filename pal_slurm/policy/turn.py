@@ -11,7 +11,7 @@ from enum import Enum, auto
 from pal_slurm.model import Job, Reason, Waits
 
 # Slurm keeps it waiting for something that no free GPU can give: it competes with nobody now.
-BLOCKED = (Waits.BLOCKED, Waits.LIMIT, Waits.NEVER)
+BLOCKED = (Waits.BLOCKED, Waits.LIMIT, Waits.QUOTA, Waits.NEVER)
 
 
 class Turn(Enum):
@@ -30,6 +30,8 @@ def turn_of(job: Job, now: float) -> tuple[Turn, Reason]:
         waits_for_more = job.eligible is None or job.eligible > now or job.why in BLOCKED
         return (Turn.ASIDE if waits_for_more else Turn.THEIRS), Reason.FOREIGN
     if job.own_begin(now) is not None:
+        return Turn.LATER, Reason.NOT_ELIGIBLE
+    if job.limited:
         return Turn.LATER, Reason.NOT_ELIGIBLE
     if job.dependency:  # Slurm lists what is still unmet; the reason says None after each renewal
         return Turn.LATER, Reason.NOT_ELIGIBLE

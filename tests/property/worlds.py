@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 from hypothesis import strategies as st
@@ -172,8 +172,11 @@ def askable(world: World, job: Job, windows: Sequence[Reservation] = ()) -> Iter
             cpus = max(shape.cpus_per_node, math.ceil(shape.cpus / m))
             roomy = [r for r in nodes if cluster.cpus_free[r] >= cpus and cluster.mem_free_mb[r] >= memory(shape, m)]
             for rows in combinations(roomy, m):
-                for slots, exact in slot_choices(cluster, rows, gpus):
-                    yield Placement(tuple(cluster.node_names[r] for r in rows), slots, exact, named)
+                # Slurm may be left the choice of those that serve all of them.
+                every = all(node_allowed(cluster, job, r, p, windows) for p in job.partitions for r in rows)
+                choices = {named, ",".join(job.partitions) if named and every else named}
+                for (slots, exact), name in product(slot_choices(cluster, rows, gpus), choices):
+                    yield Placement(tuple(cluster.node_names[r] for r in rows), slots, exact, name)
 
 
 def memory(shape: Shape, nodes: int) -> int:

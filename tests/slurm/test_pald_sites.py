@@ -19,6 +19,10 @@ def update(cluster: Minicluster, *words: str) -> None:
     cluster.client("scontrol", "update", *words)
 
 
+def running(cluster: Minicluster, user: str) -> list[str]:
+    return cluster.client("squeue", "-h", "-u", user, "-t", "RUNNING", "-o", "%i").split()
+
+
 @TURNS
 def test_partitions_with_a_limit_or_a_higher_tier_serve_as_without_pald(make_minicluster: Make, tmp_path: Path) -> None:
     preempts = ("--set", "PreemptType=preempt/partition_prio", "--set", "PreemptMode=REQUEUE")
@@ -66,3 +70,30 @@ def test_nodes_asleep_are_woken_and_magnets_draw_whatever_a_gpu_is_called(
         for job in sleepers:
             cluster.wait_state(job, "CONFIGURING", "RUNNING")
             assert cluster.fields(job)["NodeList"] == "n3"
+
+
+@TURNS
+def test_a_user_at_his_limit_keeps_no_free_gpu_from_others_and_goes_on_when_he_may(
+    make_minicluster: Make, tmp_path: Path
+) -> None:
+    enforced = ("--set=AccountingStorageEnforce=associations,limits,qos", "--set=AccountingStorageTRES=gres/gpu")
+    cluster = make_minicluster("--nodes=4", "--gpus=2", "--dbd", "--users=alice,bob", *enforced)
+    cluster.client("sacctmgr", "-i", "modify", "qos", "normal", "set", "MaxTRESPerUser=gres/gpu=2")
+    hers = "for i in $(seq 30); do sbatch -o /dev/null --gres=gpu:1 -t 60 --wrap 'sleep 300'; done"
+    with Pald(cluster, tmp_path) as pald:
+        pald.start()
+        cluster.client("bash", "-c", hers, user="alice")
+        bob = cluster.submit("--gres=gpu:2", "-t", "60", user="bob")
+        cluster.wait_state(bob, "RUNNING")
+        pald.wait_cycle()
+        undone = [intent.edit.job for intent in pald.ledger() if intent.edit.kind is EditKind.UNPIN]
+        assert len(undone) <= 14  # as many as there are GPUs at most, and some; once it was each of hers
+        first = running(cluster, "alice")
+        cluster.client("scancel", first[0])
+        now = set(first)
+
+        def another() -> bool:
+            now.update(running(cluster, "alice"))
+            return len(now) > len(first)
+
+        wait_for(another, "another of hers runs in its place")

@@ -1,0 +1,81 @@
+"""Limits of users, accounts and QOS, known only by running into them. In: fates of pins, the queue. Out: the queue.
+
+Slurm tells of no limit before a job has met it. Of those who share one (a user's jobs of one account, QOS and
+partition) none is pinned any more once a pin waits for it: else each of a thousand would take free GPUs in its turn,
+for a cycle or two, while others wait. One is tried again when a job that could count has ended, or after a minute; and
+as long as they start, twice as many each time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from pal_slurm.daemon.reconcile import Fate, Transition
+from pal_slurm.model import Job, JobRef, Pin, Snapshot, Waits
+
+AGAIN_S = 60.0  # the limit may have been raised, or be one of time
+Sharing = tuple[str, str, str, tuple[str, ...]]
+
+
+@dataclass
+class Quota:
+    since: float
+    counted: frozenset[JobRef]  # jobs that ran when it was met
+    room: int = 0  # so many may be pinned
+
+    def look(self, running: frozenset[JobRef], now: float) -> None:
+        if not self.room and (not self.counted <= running or now - self.since >= AGAIN_S):
+            self.room = 1
+
+
+@dataclass
+class Quotas:
+    _met: dict[Sharing, Quota] = field(default_factory=dict)
+
+    def kept(self, view: Snapshot, fates: Iterable[Transition]) -> Snapshot:
+        """The same queue, where those who wait for a limit say so."""
+        waiting = [t for t in fates if t.job is not None and isinstance(t.intent.edit, Pin)]
+        for t in waiting:
+            assert t.job is not None
+            self._learn(t.job, t.fate, view)
+        if not self._met:
+            return view
+        running = frozenset(job.key for job in view.running)
+        there = {_sharing(job) for job in view.pending if job.lease is not None}
+        self._met = {key: quota for key, quota in self._met.items() if key in there}
+        for quota in self._met.values():
+            quota.look(running, view.taken)
+        pinned = {_sharing(t.job) for t in waiting if t.job is not None and t.fate in (Fate.WAITING, Fate.STANDS)}
+        room = {key: 0 if key in pinned else quota.room for key, quota in self._met.items()}
+        return replace(view, pending=tuple(_limited(job, room, view) for job in view.pending))
+
+    def _learn(self, job: Job, fate: Fate, view: Snapshot) -> None:
+        key, now = _sharing(job), view.taken
+        if job.why is Waits.QUOTA and fate in (Fate.UNDO, Fate.SURRENDER):
+            self._met[key] = Quota(now, frozenset(other.key for other in view.running if _may_count(other, job)))
+        elif fate in (Fate.STARTED, Fate.GOES_ON) and key in self._met:
+            self._met[key].room *= 2
+
+
+def _sharing(job: Job) -> Sharing:
+    return job.user, job.account, job.qos, job.partitions
+
+
+def _may_count(other: Job, job: Job) -> bool:
+    """Against the same limit; of an account's parents nobody tells."""
+    return other.user == job.user or other.account == job.account or other.qos == job.qos
+
+
+def _limited(job: Job, room: dict[Sharing, int], view: Snapshot) -> Job:
+    left = room.get(_sharing(job)) if job.is_leased(view.taken) else None
+    if left is None:
+        return job
+    if not left:
+        return replace(job, limited=True)
+    if not job.array_tasks:
+        room[_sharing(job)] = left - 1
+        return job
+    room[_sharing(job)] = 0
+    run = sum(other.array_id == job.array_id for other in view.running)
+    return replace(job, array_limit=min(job.array_limit or run + left, run + left))
