@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
+import io
 import os
 import pkgutil
 import sys
@@ -78,6 +79,9 @@ def palctl(ctx: click.Context, config: Path | None, cluster: str, utc: bool, col
 
 def main() -> None:
     """Entry point: one sentence on standard error and an exit code instead of a traceback."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # a terminal may not know all characters that others wrote
+            stream.reconfigure(errors="backslashreplace")
     try:
         palctl(prog_name="palctl")
     except PalError as error:

@@ -183,6 +183,17 @@ def test_a_reader_that_has_gone_and_a_disk_that_is_full_are_no_fault_that_was_fo
     ]  # fmt: skip
 
 
+def test_what_a_terminal_has_no_characters_for_is_shown_escaped(config: Path) -> None:
+    store = open_store(f"sqlite:///{config.parent}/pal.sqlite")
+    NightRepo(store).alert([Alert("shift:x", "shift", "n\u00e9 \u2192 1", time.time())])
+    store.close()
+    done = subprocess.run(
+        words(config, "alerts", "-o", "said"), capture_output=True, timeout=60, check=True,
+        env=os.environ | {"PYTHONIOENCODING": "latin-1"},
+    )  # fmt: skip
+    assert done.stdout.splitlines()[1] == b"n\xe9 \\u2192 1"
+
+
 def test_a_long_table_goes_through_the_pager_and_a_short_one_does_not(config: Path) -> None:
     pager = {"PAGER": "sed s/^/PAGED:/"}
     long = words(config, "alerts", "--days", "9999")

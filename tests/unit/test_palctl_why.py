@@ -206,7 +206,12 @@ def test_a_job_that_passed_without_us_is_told_what_it_got(store: Store, site: Pa
     assert "It got n4:g0" in told
 
 
-@pytest.mark.parametrize("job", ["9", "x", "7_", "-1", "7_3", "99999999999"])
+def test_a_job_may_be_named_as_squeue_writes_it(site: Path) -> None:
+    told = run(site, "why", "7").output
+    assert told and [run(site, "why", job).output for job in ("7_[3-9%2]", "6+1", "7+0")] == [told] * 3
+
+
+@pytest.mark.parametrize("job", ["9", "x", "7_[", "7+", "+1", "7+x", "7_", "-1", "7_3", "99999999999"])
 def test_a_job_that_nobody_knows_is_said_to_be_unknown(site: Path, job: str) -> None:
     result = run(site, "why", "--", job)
     assert isinstance(result.exception, BadInput)

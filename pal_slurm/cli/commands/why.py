@@ -16,11 +16,11 @@ from pal_slurm.errors import BadInput
 @click.option("--json", "as_json", is_flag=True, help="The records themselves.")
 @pass_palctl
 def command(palctl: Palctl, job: str, as_json: bool) -> None:
-    """Why a job got the GPUs that it got, or still waits. JOBID may name an array task: 17_3."""
+    """Why a job got the GPUs that it got, or still waits. JOBID is as squeue writes it: 17, an array's task 17_3."""
     from pal_slurm.report.life import life_of, life_sentences
     from pal_slurm.report.text import as_json as to_json
 
-    job = re.sub(r"_\[[^\]]*\]$", "", job)  # as squeue writes those tasks of an array that wait
+    job = _own_id(job)
     if palctl.asks_pald:
         told = palctl.ask("why", job=job)
         say(to_json(told.records) if as_json else "\n".join(told.lines))
@@ -36,3 +36,10 @@ def command(palctl: Palctl, job: str, as_json: bool) -> None:
         return
     for sentence in life_sentences(life):
         click.echo(sentence)
+
+
+def _own_id(text: str) -> str:
+    """Of what squeue writes: `17_[3-9]` for those tasks of an array that wait, `17+1` for a part of a het job."""
+    if part := re.fullmatch(r"([0-9]{1,9})\+([0-9]{1,3})", text):
+        return str(int(part[1]) + int(part[2]))  # Slurm numbers the parts in a row
+    return re.sub(r"_\[[^\]]*\]$", "", text)
