@@ -20,6 +20,7 @@ from pal_slurm.daemon.clock import Clock, SystemClock
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.ready import warnings
 from pal_slurm.daemon.sdnotify import notify
+from pal_slurm.daemon.unswept import unswept
 from pal_slurm.daemon.wake import TICK_S
 from pal_slurm.errors import PalError, SlurmUnavailable, StoreError
 
@@ -94,7 +95,8 @@ def _loop(pald: Pald, flags: Flags, path: Path, dry_run: bool, clock: Clock) -> 
             again = not _reload(pald, path, dry_run)
         with pald.faults.contained("bell"):
             pald.waker.mark()
-        report = pald.cycle.run()
+        with unswept():
+            report = pald.cycle.run()
         _tell(pald, report, clock)
         if report.end == "gone":
             return StoreError.exit_code

@@ -15,17 +15,36 @@ from pal_slurm.model.cluster import BoolArray, Cluster, FloatArray, IntArray
 
 
 @dataclass(frozen=True, eq=False)
+class Ranked:
+    """The GPUs of one class in order of what they count as; two of one bin are a tie."""
+
+    rank: IntArray  # (N, S)
+    levels: tuple[float, ...]  # rank -> the score that its bin counts as
+
+    def __post_init__(self) -> None:
+        self.rank.setflags(write=False)
+
+    @cached_property
+    def lists(self) -> list[list[int]]:
+        """The ranks as plain numbers, for looking at one node."""
+        lists: list[list[int]] = self.rank.tolist()
+        return lists
+
+
+@dataclass(frozen=True, eq=False)
 class ScoreTable:
     classes: tuple[str, ...]  # most sensitive first: A, B, C ...
     score: FloatArray  # (C, N, S)
     bins: IntArray  # (C, N, S)
     known: BoolArray  # (C, N, S) False: neutral, because missing or stale
     class_index: dict[str, int] = field(init=False)
+    _ranked: dict[int, Ranked] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
         if not (self.score.shape == self.bins.shape == self.known.shape):
             raise ValueError("score, bins and known must have one shape")
         object.__setattr__(self, "class_index", {name: i for i, name in enumerate(self.classes)})
+        object.__setattr__(self, "_ranked", {})
         for array in (self.score, self.bins, self.known):
             array.setflags(write=False)
 
@@ -53,6 +72,14 @@ class ScoreTable:
         """(C, N, S) what each GPU counts as where GPUs of one bin are equal."""
         values: FloatArray = np.take_along_axis(self.bin_value, self.bins.reshape(len(self.classes), -1), axis=1)
         return values.reshape(self.bins.shape)
+
+    def ranked(self, cls: int) -> Ranked:
+        """By its row; worked out once, for as many plans as go by this table."""
+        if cls not in self._ranked:
+            levels, inverse = np.unique(self.as_bins[cls], return_inverse=True)
+            rank = inverse.reshape(self.bins[cls].shape).astype(np.int32)
+            self._ranked[cls] = Ranked(rank, tuple(levels.tolist()))
+        return self._ranked[cls]
 
 
 NEUTRAL_WITHIN = 0.01  # a bin whose mean is that near to 1.0 is also that of GPUs of which nothing is known

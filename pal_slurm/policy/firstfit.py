@@ -14,11 +14,12 @@ from pal_slurm.policy.freegpus import slots_of
 from pal_slurm.policy.needs import Area, Need
 
 
-def first_fit(job: Job, floor: Floor) -> Placement | None:
-    """The first partition in which it fits, on as few nodes as it may have."""
-    need = None if job.required_nodes or job.exclusive else floor.needs.of(job)
-    if need is None:
+def first_fit(job: Job, floor: Floor, need: Need | None = None) -> Placement | None:
+    """The first partition in which it fits, on as few nodes as it may have. `need`: of its kind, where it is known."""
+    if job.required_nodes or job.exclusive:
         need = floor.needs.guess(job)
+    elif need is None:
+        need = floor.needs.of(job) or floor.needs.guess(job)
     if need in floor.nowhere:
         return None
     for area in need.areas:

@@ -6,14 +6,15 @@ changed; a table brings just those up to date when it is next asked (tables.py),
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from math import inf
 
 import numpy as np
 
-from pal_slurm.model import App, BoolArray, Cluster, FloatArray, IntArray, Job, Knowledge, Placement, Reservation
+from pal_slurm.model import App, BoolArray, Cluster, IntArray, Job, Knowledge, Placement, Reservation
 from pal_slurm.policy.freegpus import FreeGpus, mask_of
-from pal_slurm.policy.merit import Merit, class_merit, flat_merit, worth_to_others
+from pal_slurm.policy.merit import Merit, Worth, class_merit, flat_merit, worth_to_others
 from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.rackroom import RackRoom
 from pal_slurm.policy.tables import NodeTable, SetTable, node_table, set_table
@@ -50,8 +51,8 @@ class Floor(FreeGpus):
         self.found: dict[Need, tuple[int, object, App, Placement]] = {}
         self.needs = Needs(cluster, reservations, now, knowledge.pools)
         self._merits: dict[tuple[str | None, frozenset[str] | None], Merit] = {(None, None): flat_merit(cluster)}
-        self._worths: dict[frozenset[str] | None, IntArray] = {}
-        self._sorted: dict[int, FloatArray] = {}
+        self._worths: dict[frozenset[str] | None, Worth] = {}
+        self._sorted: dict[int, list[float]] = {}
         self._waiting = waiting
         self._tables: dict[tuple[object, ...], NodeTable | SetTable] = {}
         self.racks: RackRoom | None = None  # rackroom.py makes it when somebody asks
@@ -116,10 +117,10 @@ class Floor(FreeGpus):
         """How many GPUs that can be used at all, taken ones too, are less slow than that for a class; of how many."""
         row = self.knowledge.scores.index(cls)
         if row not in self._sorted:
-            self._sorted[row] = np.sort(self.knowledge.scores.score[row][self.usable])
-        return int(np.searchsorted(self._sorted[row], slowdown)), len(self._sorted[row])
+            self._sorted[row] = np.sort(self.knowledge.scores.score[row][self.usable]).tolist()
+        return bisect_left(self._sorted[row], slowdown), len(self._sorted[row])
 
-    def _worth(self) -> IntArray:
+    def _worth(self) -> Worth:
         if self._waiting not in self._worths:
             scores = self.knowledge.scores
             names = scores.classes if self._waiting is None else self._waiting

@@ -164,14 +164,14 @@ class Needs:
     def _narrowest(self, ways: Sequence[tuple[int, int, int, int]], areas: Sequence[Area]) -> Tier:
         """Counts GPUs only; CPUs and memory that never suffice are for those who look for a place."""
         cluster, best = self._cluster, Tier.CLUSTER
-        have = np.where(cluster.node_ok, cluster.gpu_exists.sum(axis=1), 0)
+        have = np.where(cluster.node_ok, cluster.gpus_per_node, 0)
         for area in areas:
             for nodes, gpus, _, _ in ways:
                 fits = have >= gpus if area.mask is None else (have >= gpus) & area.mask
                 if nodes == 1 and fits.any():
                     return Tier.GPU if gpus == 1 else Tier.NODE
                 racks = cluster.rack[fits]
-                if len(racks) and np.unique(racks, return_counts=True)[1].max() >= nodes:
+                if len(racks) and np.bincount(racks).max() >= nodes:
                     best = Tier.RACK
         return best
 

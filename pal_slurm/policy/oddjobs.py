@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pal_slurm.model import Action, App, Decision, Job, JobRef, Placement, PoolCost, Reason, predict
+from pal_slurm.model import Action, App, Decision, Job, JobRef, Placement, PoolCost, Reason
 from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.policy.easy import limit
 from pal_slurm.policy.firstfit import first_fit
@@ -166,7 +166,7 @@ class OddJobs:
             assert need is not None  # else it could not have been placed
             wait = walk.offers.declines(job, need, app, where)
             if wait is not None:
-                step = predict(app, where, self._planner.cluster, self._planner.knowledge.scores)
+                step = walk.offers.step(app, where)
                 waiting = None if job.array_tasks else task
                 walk.tell(Decision(job.id, waiting, Action.WAIT, wait.reason, step_time=step, until=wait.until))
                 return False

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
-from pal_slurm.model import App, Job, Placement, Reason, comm_of, flat
+from pal_slurm.model import App, Factors, Job, Placement, Reason, comm_of, flat
 from pal_slurm.policy.easy import Easy
 from pal_slurm.policy.forecast import better_than
 from pal_slurm.policy.needs import Need
@@ -34,6 +34,19 @@ class Offers:
         self._patience, self.habits = c.patience, c.patience.habits
         self.patient = not (isinstance(c.patience, NoPatience) or c.fill.strict)
         self._settled: list[Settled] = []
+        self._last: tuple[App, Placement, Factors] | None = None
+
+    def step(self, app: App, where: Placement) -> float:
+        """Seconds there, by the one equation."""
+        return self._factors(app, where).step_time
+
+    def _factors(self, app: App, where: Placement) -> Factors:
+        """What is offered is most often taken next: its factors are kept until then."""
+        last = self._last
+        if last is None or last[0] is not app or last[1] is not where:
+            planner = self._planner
+            self._last = last = (app, where, planner.speeds.factors(app, flat(where, planner.cluster)))
+        return last[2]
 
     def of(self, need: Need, app: App, where: Placement) -> Offer:
         """The same for all jobs of a kind."""
@@ -41,7 +54,7 @@ class Offers:
         if last is not None and last[0] is where:
             return last[1]
         planner = self._planner
-        f = planner.speeds.factors(app, flat(where, planner.cluster))
+        f = self._factors(app, where)
         span_cost = f.comm / float(comm_of(app, need.narrowest))
         slowdown = f.worst_score * span_cost
         if slowdown > 1.0:
@@ -90,7 +103,8 @@ class Offers:
             if offer.tier > need.narrowest:
                 self._easy.note()
                 better = better_than(offer, need, app, planner)
-            offer = offer._replace(of_limit=planner.facts.of_limit, better=better)
+            if better or planner.facts.of_limit is not None:
+                offer = offer._replace(of_limit=planner.facts.of_limit, better=better)
         wait = patience.waits(job, offer)
         return None if wait is None else Declines(wait.reason, since + wait.most_s)
 

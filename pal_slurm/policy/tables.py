@@ -63,10 +63,13 @@ class _Table:
 class NodeTable(_Table):
     """For a job on one node: `key[n]` is NEVER where it does not fit."""
 
-    def __init__(self, merit: Merit, gpus: int, allowed: BoolArray | None, lowest: bool, n_nodes: int) -> None:
+    def __init__(
+        self, merit: Merit, gpus: int, allowed: BoolArray | None, lowest: bool, gpus_per_node: IntArray
+    ) -> None:
         super().__init__()
-        self.key: Key = np.full(n_nodes, NEVER, dtype=np.int64)
+        self.key: Key = np.full(len(gpus_per_node), NEVER, dtype=np.int64)
         self._merit = merit
+        self._have: list[int] = np.maximum(gpus_per_node, 1).tolist()
         self._gpus = gpus
         self._allowed = allowed  # (N, S) GPUs of the models wanted
         self._any = allowed is None and not lowest  # any free GPUs do
@@ -74,24 +77,23 @@ class NodeTable(_Table):
         self._keys: dict[tuple[int, int], int] = {}  # by row and its free slots
         self._picks: dict[tuple[int, int], tuple[int, ...]] = {}
         self._price: FloatArray | None = None
-        self._unpriced: list[int] | None = []  # rows whose key is newer than their price; None: all
+        self._unpriced: dict[int, int] | None = {}  # by row, keys that are newer than their price; None: all
 
     def price(self, floor: Floor, pricing: Pricing) -> FloatArray:
         """(N,) what `pricing` makes of each key, infinity where the job does not fit; kept like the keys."""
         if self._price is None:
             self._price, self._unpriced = np.full(len(self.key), np.inf), None
         if self._unpriced is None or len(self._unpriced) > FEW:
-            self._price_rows(floor, pricing, slice(None) if self._unpriced is None else self._unpriced)
+            self._price_rows(floor, pricing, slice(None) if self._unpriced is None else list(self._unpriced))
         else:
-            levels = self._merit.levels
-            for row in self._unpriced:
-                key = int(self.key[row])
+            prices, levels, masks, have = self._price, self._merit.levels, floor.masks, self._have
+            for row, key in self._unpriced.items():
                 if key == NEVER:
-                    self._price[row] = np.inf
+                    prices[row] = np.inf
                     continue
-                left = (int(floor.n_free[row]) - self._gpus) / max(int(floor.cluster.gpus_per_node[row]), 1)
-                self._price[row] = pricing(levels[key >> RANK_SHIFT], left, (key & COST_MASK) / COST_MASK)
-        self._unpriced = []
+                left = (masks[row].bit_count() - self._gpus) / have[row]
+                prices[row] = pricing(levels[key >> RANK_SHIFT], left, (key & COST_MASK) / COST_MASK)
+        self._unpriced = {}
         return self._price
 
     def _price_rows(self, floor: Floor, pricing: Pricing, rows: list[int] | slice) -> None:
@@ -108,25 +110,36 @@ class NodeTable(_Table):
             return
         if isinstance(rows, slice):
             self._unpriced = None
-        elif self._unpriced is not None:
-            self._unpriced.extend(rows)
-        if isinstance(rows, slice) or len(rows) > FEW:
             self._refresh_rows(floor, rows)
             return
-        known, masks = self._keys, floor.masks
+        known, keys, masks, k = self._keys, self.key, floor.masks, self._gpus
+        unpriced = {} if self._unpriced is None else self._unpriced
+        enough = [row for row in rows if masks[row].bit_count() >= k]
+        if len(enough) < len(rows):
+            self._fill_up([row for row in rows if masks[row].bit_count() < k], unpriced)
+        if len(enough) > FEW:
+            self._refresh_rows(floor, enough)
+            unpriced.update(zip(enough, keys[enough].tolist(), strict=True))
+            return
         if len(known) > MOST_KEPT:
             known.clear()
-        for row in rows:
+        for row in enough:
             at = (row, masks[row])
             key = known.get(at)
             if key is None:
                 key = known[at] = self._key_of(floor, row)
-            self.key[row] = key
+            keys[row] = unpriced[row] = key
+
+    def _fill_up(self, rows: list[int], unpriced: dict[int, int]) -> None:
+        """So many GPUs are no longer free there."""
+        self.key[rows] = NEVER
+        if self._price is not None:
+            self._price[rows] = np.inf
+        for row in rows:
+            unpriced.pop(row, None)
 
     def _key_of(self, floor: Floor, row: int) -> int:
         mask, k = floor.masks[row], self._gpus
-        if mask.bit_count() < k:
-            return NEVER
         slots = slots_of(mask) if self._any else self._open(floor, row)
         if len(slots) < k:
             return NEVER
@@ -241,7 +254,7 @@ def node_table(
     if linked is not None and cluster.linked is not None:
         group = cluster.linked == linked
         allowed = group if allowed is None else allowed & group
-    return NodeTable(merit, gpus, allowed, not (cluster.slots and by_slot), cluster.n_nodes)
+    return NodeTable(merit, gpus, allowed, not (cluster.slots and by_slot), cluster.gpus_per_node)
 
 
 def set_table(floor: Floor, merit: Merit, gpus: int, models: frozenset[int] | None, by_slot: bool) -> SetTable:

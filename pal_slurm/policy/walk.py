@@ -14,7 +14,7 @@ import math
 from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING
 
-from pal_slurm.model import Action, App, Decision, Job, Placement, PoolCost, Reason, predict
+from pal_slurm.model import Action, App, Decision, Job, Placement, PoolCost, Reason
 from pal_slurm.policy.agenda import Agenda
 from pal_slurm.policy.easy import Easy, limit
 from pal_slurm.policy.firstfit import first_fit
@@ -93,6 +93,8 @@ class Walk:
                 return None
             return self._but_odd(group, group.first)
         within_s = self.easy.soonest - self.now if group in self._short else math.inf
+        if not self.odd.overdue:
+            return group.next(self._at, within_s)
         return self._but_odd(group, lambda after: group.next(after, within_s))
 
     def _but_odd(self, group: Group, following: Callable[[Key], InLine | None]) -> InLine | None:
@@ -150,12 +152,12 @@ class Walk:
             return
         wait = self.offers.declines(job, need, app, where)
         if wait is None:
-            self.start(job, app, where, Action.START, Reason.BEST_SPAN, state, weighed=weighed)
+            self.start(job, app, where, Action.START, Reason.BEST_SPAN, state, weighed=weighed, kind=group.need)
             return
         slowdown = self.offers.badness(need, app, where)
         group.refuse(TurnedDown(place, slowdown, wait.reason, wait.until))
         if not self.facts.alone:
-            step = predict(app, where, self.planner.cluster, self.planner.knowledge.scores)
+            step = self.offers.step(app, where)
             self.tell(Decision(job.id, None, Action.WAIT, wait.reason, step_time=step, until=wait.until))
 
     def pool_of(self, job: Job, need: Need, app: App, state: Floor) -> PoolTaken:
@@ -227,29 +229,23 @@ class Walk:
 
     def start(
         self, job: Job, app: App, where: Placement, action: Action, why: Reason, state: Floor, task: int | None = None,
-        weighed: tuple[PoolCost, ...] = (),
+        weighed: tuple[PoolCost, ...] = (), kind: Need | None = None,
     ) -> None:  # fmt: skip
-        decision = Decision(job.id, task, action, why, self.neighbours.first(action, job, app, where))
-        if not self.facts.alone:
-            decision = self._beside_slurms(decision, job, app, where, state, weighed)
+        placement = self.neighbours.first(action, job, app, where)
+        if self.facts.alone:
+            decision = Decision(job.id, task, action, why, placement)
+        else:
+            if action is Action.START and not state.merit(app.cls).informed:
+                why = Reason.NEUTRAL
+            ours = self.offers.step(app, where) if action is Action.START else None
+            slurms = first_fit(job, state, kind)  # what Slurm itself would give it, and how fast each is
+            theirs = None if slurms is None else self.offers.step(app, slurms)
+            steps = (theirs if ours is None else ours, theirs)
+            decision = Decision(job.id, task, action, why, placement, *steps, 0, slurms, weighed=weighed)
         self.take(job.id if task is None else (job.id, task), job, where)
         self.tell(decision)
         if self.facts.alone:
             self.planner.starts(job, where)
-
-    def _beside_slurms(
-        self, d: Decision, job: Job, app: App, where: Placement, state: Floor, weighed: tuple[PoolCost, ...]
-    ) -> Decision:
-        """With what Slurm itself would give it, and how fast each is."""
-        cluster, scores = self.planner.cluster, self.planner.knowledge.scores
-        slurms = first_fit(job, state)
-        theirs = None if slurms is None else predict(app, slurms, cluster, scores)
-        ours, why = theirs, d.reason
-        if d.action is Action.START:
-            ours = predict(app, where, cluster, scores)
-            if not state.merit(app.cls).informed:
-                why = Reason.NEUTRAL
-        return Decision(job.id, d.task, d.action, why, d.placement, ours, theirs, 0, slurms, weighed=weighed)
 
     def take(self, who: Hashable, job: Job, where: Placement) -> None:
         self.floor.take(job, where)

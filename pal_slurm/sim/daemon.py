@@ -21,6 +21,7 @@ from pal_slurm.daemon.between import Meanwhile, give_sign, next_look, pause_afte
 from pal_slurm.daemon.build import Pald, build
 from pal_slurm.daemon.leases.alive import Alive
 from pal_slurm.daemon.outcome import CycleReport
+from pal_slurm.daemon.unswept import unswept
 from pal_slurm.errors import ConfigError
 from pal_slurm.learning.knowledge import KnowledgeKeeper
 from pal_slurm.model import NO_SHARES, Cluster, EditKind, Knowledge, Outcome
@@ -121,7 +122,8 @@ class SimPald:
 
     def cycle(self) -> CycleReport:
         """One cycle, and its sign of life."""
-        report = self.pald.cycle.run()
+        with unswept():
+            report = self.pald.cycle.run()
         self.effort.add(report)
         give_sign(self.pald, report, self.clock)
         return report
