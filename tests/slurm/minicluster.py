@@ -10,7 +10,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -222,35 +222,41 @@ class Minicluster:
                 self.daemon("start", daemon)
             else:
                 os.kill(pids[daemon], signal.SIGCONT)
-        self.wait_answer()
         if any(path.name == "slurm.conf" for path in changed):
+            self.wait_answer()
             self.restart()
         self._cancel_all()
-        for line in self.client("scontrol", "show", "reservation", "-o").splitlines():
-            if line.startswith("ReservationName="):
-                self.client("scontrol", "delete", line.split()[0])
-        self._idle()
+        wait_for(self._as_new, f"{self.name}: nothing reserved, all nodes idle", 60)
 
     def _cancel_all(self) -> None:
-        # By id: 26.05's scancel knows no user `nobody`. %F is the id of a whole array.
-        jobs = sorted(set(self.client("squeue", "-h", "-o", "%F").split()))
-        for first in range(0, len(jobs), 500):
-            self.run("scancel", "-f", *jobs[first : first + 500])
-        wait_for(lambda: not self.client("squeue", "-h", "-o", "%i").split(), f"{self.name}: queue empty", 60)
+        cancelled: set[str] = set()
 
-    def _idle(self) -> None:
-        def resumed() -> bool:
-            states = dict(line.split(None, 1) for line in self._sinfo())
-            broken = [node for node, state in states.items() if state != "idle"]
-            for node in broken:
-                if not states[node].startswith(("comp", "alloc", "mix")):
-                    self.run("scontrol", "update", f"nodename={node}", "state=resume")
-            return not broken
+        def empty() -> bool:
+            # By id: 26.05's scancel knows no user `nobody`. %F is the id of a whole array.
+            done = self.run("squeue", "-h", "-o", "%F")
+            if done.returncode != 0:
+                return False  # slurmctld does not answer yet
+            jobs = sorted(set(done.stdout.split()))
+            new = [job for job in jobs if job not in cancelled]
+            for first in range(0, len(new), 500):
+                self.run("scancel", "-f", *new[first : first + 500])
+            cancelled.update(new)
+            return not jobs
 
-        wait_for(resumed, f"{self.name}: all nodes idle", 60)
+        wait_for(empty, f"{self.name}: queue empty")
 
-    def _sinfo(self) -> Sequence[str]:
-        return self.client("sinfo", "-h", "-N", "-p", "gpu", "-o", "%N %t").splitlines()
+    def _as_new(self) -> bool:
+        """Nothing is reserved and all nodes are idle, at one look; what is not so is put right."""
+        said = self.client("sh", "-c", "scontrol show reservation -o; sinfo -h -N -p gpu -o '%N %t'").splitlines()
+        reserved = [line.split()[0] for line in said if line.startswith("ReservationName=")]
+        for reservation in reserved:
+            self.client("scontrol", "delete", reservation)
+        states = {words[0]: words[1] for line in said if len(words := line.split()) == 2 and words[0] in self.nodes}
+        broken = [node for node, state in states.items() if state != "idle"]
+        for node in broken:
+            if not states[node].startswith(("comp", "alloc", "mix")):
+                self.run("scontrol", "update", f"nodename={node}", "state=resume")
+        return not reserved and not broken
 
 
 def keep_logs(cluster: Minicluster, target: Path) -> None:

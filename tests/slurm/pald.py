@@ -192,16 +192,17 @@ class Pald:
 
     def palctl(self, *words: str) -> str:
         """palctl's answer; it has to succeed. Run in this process: to start one costs more than most answers."""
-        result = self._answered(words)
+        result = self.answered(*words)
         assert result.exit_code == 0, f"palctl {' '.join(words)}: {result.exit_code}: {result.exception}{result.output}"
         return result.stdout
 
     def wait_told(self, text: str, *words: str) -> str:
         """palctl's answer once that is in it; until then it may fail, as for a job that pald has not seen yet."""
-        wait_for(lambda: text in self._answered(words).stdout, f"palctl {' '.join(words)} says {text!r}")
+        wait_for(lambda: text in self.answered(*words).stdout, f"palctl {' '.join(words)} says {text!r}")
         return self.palctl(*words)
 
-    def _answered(self, words: Sequence[str]) -> Result:
+    def answered(self, *words: str) -> Result:
+        """The same, whatever it answers."""
         return CliRunner().invoke(palctl, ["--config", str(self.config), *words])
 
     def run_palctl(self, *words: str) -> subprocess.CompletedProcess[str]:

@@ -26,7 +26,7 @@ ASKS = ("--gres=gpu:1", "--comment=app:fast", "-t", "60")
 
 def why(pald: Pald, job: int) -> str:
     """Nothing, until pald has seen it."""
-    return pald.run_palctl("why", str(job)).stdout
+    return pald.answered("why", str(job)).stdout
 
 
 @pytest.mark.slurm("26.05", slow=("24.11", "22.05"))
