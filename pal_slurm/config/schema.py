@@ -161,12 +161,22 @@ class CycleSection(Section, frozen=True):
 
 class BudgetSection(Section, frozen=True):
     edits_per_s: Annotated[
-        float, why("Most job updates sent to slurmctld, averaged; starts have start_share.", "edits/s", gt=0, le=1000)
+        float,
+        why(
+            "Most job updates sent to slurmctld, averaged; starts and leases have shares beside.",
+            "edits/s",
+            gt=0,
+            le=1000,
+        ),
     ] = 20.0
     start_share: Annotated[
         float,
         why("Most of the wall time that updates which start jobs may take, beside edits_per_s.", "share", ge=0, le=0.5),
     ] = 0.05
+    keep_share: Annotated[
+        float,
+        why("Most of the wall time that keeping leases may take, beside edits_per_s.", "share", ge=0, le=0.5),
+    ] = 0.1
     read_share: Annotated[
         float,
         why(

@@ -29,7 +29,7 @@ from pal_slurm.daemon.leases.qos import Preempting
 from pal_slurm.daemon.moves.movers import Movers
 from pal_slurm.daemon.observe import Observer
 from pal_slurm.daemon.outcome import CycleReport
-from pal_slurm.daemon.pace import ReadPace, StartBudget, WriteBudget
+from pal_slurm.daemon.pace import KeepBudget, ReadPace, StartBudget, WriteBudget
 from pal_slurm.daemon.remembering import Remembering
 from pal_slurm.daemon.sharing import why_no_sharing
 from pal_slurm.daemon.users.asking import Asking
@@ -136,7 +136,7 @@ class Pald:
         self.cycle.leases = leases_of(config)
         writer = self.cycle.writer
         writer.budget, writer.max_age_s = budget_of(config), config.cycle.max_age_s
-        writer.starts.share = config.budget.start_share
+        writer.starts.share, writer.keeps.share = config.budget.start_share, config.budget.keep_share
         writer.alive.path, writer.alive.lease_s = alive_file_of(config), int(config.lease.length_s)
         self.preempting.enabled = config.lease.spare_preempting
         self.cycle.pace.share = config.budget.read_share
@@ -209,6 +209,7 @@ def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
             budget=budget_of(config),
             max_age_s=config.cycle.max_age_s,
             starts=StartBudget(config.budget.start_share),
+            keeps=KeepBudget(config.budget.keep_share),
         )
         cycle = Cycle(
             slurm=slurm,

@@ -172,7 +172,7 @@ class Cycle:
         last, self.last_rpc_us = self.last_rpc_us, passes.rpc_time_us
         spent = None if last is None or passes.rpc_time_us < last else (passes.rpc_time_us - last) / 1e6
         self.pace.took(wall_s, spent, self.writer.took_s, self.clock.monotonic())
-        self.writer.took_s, self.writer.budget.apart_s = 0.0, self.pace.gap_s(0.0)
+        self.writer.looked(apart_s=self.pace.gap_s(0.0))
         return passes
 
     def _reconcile(self, round: Round) -> None:
@@ -276,9 +276,9 @@ class Cycle:
             for number, job in enumerate(round.view.pending)
             if job.is_leased(round.now) and (job.id, None) not in over and not self.entries.odd(job)
         ]
-        ends, rate = self.entries.lease_ends(job for _, job in stay), RENEWALS * self.writer.budget.rate
-        submit = {job.id: job.submit for _, job in stay}
-        due = renewals(stay, ends, self.leases, round.now, self._slack_s(), rate)
+        ends, submit = self.entries.lease_ends(job for _, job in stay), {job.id: job.submit for _, job in stay}
+        rate = self.writer.keeps.rate + RENEWALS * self.writer.budget.rate
+        due = renewals(stay, ends, self.leases, round.now, self._slack_s(), rate, self.writer.keepable(round))
         for result in self.writer.keep([Wish(e, submit[e.job]) for e in due], round):
             if result.outcome is Outcome.DONE and (end := until(result.edit)) is not None:
                 self.entries[JobRef(result.edit.job, submit[result.edit.job])].lease_end = end

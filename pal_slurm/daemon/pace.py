@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 SLOWER = 3.0  # times what is usual
@@ -38,25 +38,31 @@ class WriteBudget:
 
 
 @dataclass
-class StartBudget:
-    """What starting jobs may take of slurmctld's time: one edit ends a job's wait, so counting them would be a wait.
+class TimeShare:
+    """A part of the time, for edits whose cost is learnt from how long they take.
 
-    The cost of an edit is learnt from how long edits take, re-reading included: more than slurmctld spends on them.
+    Their part of the two looks at their jobs included: more than slurmctld spends on them.
     """
 
     share: float = 0.05
     cost_s: float = 0.004  # of one edit, until it is known
     saved_s: float = -1.0  # time that may be taken now; not yet begun to save
     at: float = 0.0
+    apart_s: float = 0.0  # looks are
 
-    SAVES_S = 10.0  # what was not taken in this time is gone
+    SAVES_S = 10.0  # what was not taken in this time, or between two looks, is gone
 
     def allowance(self, monotonic: float) -> int:
-        """Starts that may be written now."""
-        most = self.share * self.SAVES_S
+        """Edits that may be written now."""
+        most = self.share * max(self.SAVES_S, self.apart_s)
         saved = most if self.saved_s < 0 else self.saved_s + (monotonic - self.at) * self.share
         self.saved_s, self.at = min(most, saved), monotonic
         return int(self.saved_s / self.cost_s)
+
+
+@dataclass
+class StartBudget(TimeShare):
+    """What starting jobs may take of slurmctld's time: one edit ends a job's wait, so counting them would be a wait."""
 
     def spend(self, starts: int, written: int, wall_s: float) -> None:
         """So many of the edits that were written in this time were starts on this account."""
@@ -67,38 +73,44 @@ class StartBudget:
 
 
 @dataclass
-class BulkPace:
-    """How many leases go between two looks at their jobs: so many as are written well within the time that is left.
+class KeepBudget(TimeShare):
+    """What keeping leases may take, and how many go between two looks at their jobs.
 
-    By the last ones; slower at once, and faster step by step. At first as of a slurmctld in trouble.
+    Slower at once, and faster step by step; at first as of a slurmctld in trouble.
     """
 
-    each_s: float = 0.25  # what one takes, its part of the two looks included
+    share: float = 0.1
+    cost_s: float = 0.25
 
-    def most(self, left_s: float, least: int, most: int) -> int:
-        return max(least, min(most, int(WELL_WITHIN * left_s / self.each_s)))
+    @property
+    def rate(self) -> float:
+        """Of those that may be kept, so many a second."""
+        return self.share / self.cost_s
+
+    def bulk(self, left_s: float, least: int, most: int) -> int:
+        """So many as are written well within the time that is left, by the pace of the last ones."""
+        return max(least, min(most, int(WELL_WITHIN * left_s / self.cost_s)))
 
     def took(self, written: int, wall_s: float) -> None:
         if written:
             each = max(1e-4, wall_s / written)
-            self.each_s = max(each, 0.3 * self.each_s + 0.7 * each)
+            self.cost_s = max(each, 0.3 * self.cost_s + 0.7 * each)
+
+    def spend(self, kept: int) -> None:
+        self.saved_s = max(0.0, self.saved_s - kept * self.cost_s)
 
 
-PUT_OFF, START, EDIT = 0, 1, 2
+PUT_OFF, START, KEEP, EDIT = 0, 1, 2, 3
 
 
-def within(starts: Sequence[bool], of_starts: int, of_edits: int) -> list[int]:
-    """On which account each edit is written, in order: a start on that of the starts, as long as it lasts."""
-    chosen = []
-    for is_start in starts:
-        if is_start and of_starts > 0:
-            of_starts -= 1
-            chosen.append(START)
-        elif of_edits > 0:
-            of_edits -= 1
-            chosen.append(EDIT)
-        else:
-            chosen.append(PUT_OFF)
+def within(wanted: Sequence[int], allowances: Mapping[int, int]) -> list[int]:
+    """On which account each edit is written, in order: on its own as long as it lasts, then on that of all edits."""
+    left, chosen = dict(allowances), []
+    for own in wanted:
+        account = next((account for account in (own, EDIT) if left[account] > 0), PUT_OFF)
+        if account != PUT_OFF:
+            left[account] -= 1
+        chosen.append(account)
     return chosen
 
 

@@ -10,14 +10,14 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from pal_slurm.daemon.clock import Clock
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.leader import Leader
 from pal_slurm.daemon.leases.alive import Alive
-from pal_slurm.daemon.pace import EDIT, PUT_OFF, START, BulkPace, StartBudget, WriteBudget, within
+from pal_slurm.daemon.pace import EDIT, KEEP, PUT_OFF, START, KeepBudget, StartBudget, WriteBudget, within
 from pal_slurm.daemon.reconcile import LASTING
 from pal_slurm.daemon.rights import Rights
 from pal_slurm.daemon.round import Round, Wish, let_go
@@ -29,8 +29,9 @@ from pal_slurm.store import Ledger
 BATCH = 64
 # Nothing is left to watch after these: the job is as it was, runs, or is gone.
 CLOSING = (Outcome.REFUSED, Outcome.STARTED, Outcome.GONE)
-KEEPING = (EditKind.RENEW, EditKind.LEASE)  # due again in the next cycle; as many are tried as there may be time for
-STARTING = (EditKind.PIN, EditKind.PLAIN, EditKind.UNPIN)
+KEEPING = frozenset((EditKind.RENEW, EditKind.LEASE))  # due again in the next cycle; as many as there may be time for
+LETTING = (EditKind.PIN, EditKind.PLAIN)
+STARTING = (*LETTING, EditKind.UNPIN)
 CRASH_POINTS = ("before-intent", "after-intent", "after-edit", "after-outcome")
 
 
@@ -45,17 +46,22 @@ class Writer:
     budget: WriteBudget
     max_age_s: float
     starts: StartBudget = field(default_factory=StartBudget)
-    bulks: BulkPace = field(default_factory=BulkPace)
+    keeps: KeepBudget = field(default_factory=KeepBudget)
     rights: Rights = field(default_factory=Rights)
-    took_s: float = 0.0  # slurmctld's answers to edits, reading again included, since somebody last set this to 0
+    took_s: float = 0.0  # slurmctld's answers to edits, reading again included, since the last look
+
+    def looked(self, apart_s: float) -> None:
+        """At all jobs; looks are so far apart."""
+        self.took_s, self.budget.apart_s, self.keeps.apart_s = 0.0, apart_s, apart_s
 
     def write(self, wishes: Sequence[Wish], round: Round) -> list[EditResult]:
         """As many as the budgets allow, in order; the rest is due again in the next cycle."""
         if not wishes:
             return []
         now = self.clock.monotonic()
-        starts = [w.edit.kind in (EditKind.PIN, EditKind.PLAIN) for w in wishes]
-        chosen = within(starts, self.starts.allowance(now), self.budget.allowance(now))
+        wanted = [KEEP if kind in KEEPING else START if kind in LETTING else EDIT for kind in kinds(wishes)]
+        allowed = {START: self.starts.allowance(now), KEEP: self.keeps.allowance(now), EDIT: self.budget.allowance(now)}
+        chosen = within(wanted, allowed)
         round.report.put_off += chosen.count(PUT_OFF)
         if any(until(w.edit) and w.edit.kind is not EditKind.RENEW for w in wishes):
             self.alive.shut()
@@ -63,6 +69,7 @@ class Writer:
         results = self._in_batches(sent, round)
         accounts = [c for c, r in zip(filter(None, chosen), results, strict=False) if r.said != LATE]
         self.budget.spend(accounts.count(EDIT))
+        self.keeps.spend(accounts.count(KEEP))
         self.starts.spend(accounts.count(START), len(accounts), self.clock.monotonic() - now)
         for result, wish in zip(results, sent, strict=False):
             if result.edit.kind in STARTING and until(result.edit) is None and let_go(result):
@@ -79,10 +86,15 @@ class Writer:
         round.report.put_off += len(wishes) - len(now)
         return self.write(now, round)
 
+    def keepable(self, round: Round) -> int:
+        """Leases that can be kept now."""
+        now = self.clock.monotonic()
+        return min(self.in_time(round), self.keeps.allowance(now) + self.budget.allowance(now))
+
     def in_time(self, round: Round) -> int:
-        """Edits that can be made before the snapshot is too old."""
+        """Leases that can be kept before the snapshot is too old, by what an edit takes, alone or among many."""
         left_s = self.max_age_s - (self.clock.monotonic() - round.begun)
-        return max(0, int(left_s / self.starts.cost_s))
+        return max(0, int(left_s / min(self.starts.cost_s, self.keeps.cost_s)))
 
     def lift(self, jobs: Sequence[int], round: Round) -> None:
         """End fences of ours; one that can't be ended now ends by itself."""
@@ -93,20 +105,20 @@ class Writer:
     def _in_batches(self, wishes: Sequence[Wish], round: Round) -> list[EditResult]:
         """Stops, with a note, when we may no longer write on this snapshot's strength."""
         results: list[EditResult] = []
-        keeping, left = all(w.edit.kind in KEEPING for w in wishes), wishes
+        keeping, left = KEEPING.issuperset(kinds(wishes)), wishes
         while left:
             if stop := self._why_not(round):
-                if results and all(w.edit.kind in KEEPING for w in left) and self.leader.confirm():
+                if results and KEEPING.issuperset(kinds(left)) and self.leader.confirm():
                     round.report.put_off += len(left)  # slurmctld took longer than it does: no trouble of ours
                     break
                 round.report.end = "stale"
                 round.report.note = f"{stop}; {len(left)} edits were not written"
                 break
             most = self._at_once(round) if keeping else BATCH
-            begun = self.clock.monotonic()
+            before = self.took_s
             made = self._batch(left[:most], round)
             if keeping:
-                self.bulks.took(sum(r.said != LATE for r in made), self.clock.monotonic() - begun)
+                self.keeps.took(sum(r.said != LATE for r in made), self.took_s - before)
             results, left = results + made, left[most:]
         for result in results:
             if result.said == LATE:
@@ -117,7 +129,7 @@ class Writer:
 
     def _at_once(self, round: Round) -> int:
         least = min(BATCH, self.slurm.keeps_at_once)
-        return self.bulks.most(self._left_s(round), least, self.slurm.keeps_at_once)
+        return self.keeps.bulk(self._left_s(round), least, self.slurm.keeps_at_once)
 
     def _left_s(self, round: Round) -> float:
         """For how long something may still be written on this snapshot's strength."""
@@ -175,6 +187,10 @@ class Writer:
             return [EditResult(edit, Outcome.UNKNOWN, str(e)) for edit in edits]
         finally:
             self.took_s += self.clock.monotonic() - begun
+
+
+def kinds(wishes: Iterable[Wish]) -> Iterator[EditKind]:
+    return (wish.edit.kind for wish in wishes)
 
 
 def _over(intent: Intent, result: EditResult) -> bool:

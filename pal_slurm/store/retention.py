@@ -1,7 +1,8 @@
 """Forgetting. In: how long each kind of row is kept, the time. Out: old rows removed, some at a time.
 
-Lease renewals are the bulk of the ledger (up to the write budget, 20 a second) and are worth nothing after a day. Runs
-are the bulk of everything; their nights and scores stay. Between two transactions others get their turn to write.
+Lease renewals are the bulk of the ledger (up to 90 a second, where 50,000 jobs wait) and are worth nothing when the
+next one of their job stands. Runs are the bulk of everything; their nights and scores stay. Between two transactions
+others get their turn to write.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from pal_slurm.store.pairs import user_pairs
 from pal_slurm.store.tables import decisions, job_samples, metadata, operations, outcomes, runs, state, user_apps
 from pal_slurm.store.votes import votes
 
-RENEWALS_S = 86_400.0
+RENEWALS_S = 7_200.0
 SOME = 5_000  # rows per transaction: some tens of milliseconds
 _DAY_S = 86_400.0
 

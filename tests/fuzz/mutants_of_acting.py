@@ -15,7 +15,7 @@ import pal_slurm.slurm.edits.apply as apply
 import pal_slurm.slurm.edits.rewrite as rewrite
 from pal_slurm.daemon.cycle import Cycle
 from pal_slurm.daemon.leader import Leader
-from pal_slurm.daemon.pace import ReadPace, StartBudget, WriteBudget
+from pal_slurm.daemon.pace import ReadPace, TimeShare, WriteBudget
 from pal_slurm.daemon.round import Wish
 from pal_slurm.errors import NotLeader
 from pal_slurm.model import EditResult, Intent, Outcome, Pin, Unpin
@@ -82,7 +82,7 @@ def budget_ignored() -> Patches:
     def all_of_it(self: object, monotonic: float) -> int:
         return 1_000_000
 
-    return [(WriteBudget, "allowance", all_of_it), (StartBudget, "allowance", all_of_it)]
+    return [(WriteBudget, "allowance", all_of_it), (TimeShare, "allowance", all_of_it)]
 
 
 @mutant("reading keeps to no share of slurmctld's time")

@@ -222,6 +222,7 @@ class Palds:
             "budget": {
                 "edits_per_s": float(s["edits_per_s"]),
                 "start_share": 0.05 if s["edits_per_s"] == "20" else 0.0,
+                "keep_share": 0.1 if s["edits_per_s"] == "20" else 0.0,
             },
             "canary": {"partitions": [s["canary"]] if s["canary"] else []},
             "actuator": self.actuator,

@@ -25,7 +25,7 @@ def test_3000_waiting_jobs_stay_within_both_budgets(minicluster: Minicluster, tm
         blocker = minicluster.submit("-N8", "--gpus-per-node=4", "-t", "600")
     minicluster.wait_state(blocker, "RUNNING")
     lua_settings(minicluster, lease="60")
-    budgets = {"budget.edits_per_s": int(RATE), "budget.read_share": SHARE}
+    budgets = {"budget.edits_per_s": int(RATE), "budget.keep_share": 0, "budget.read_share": SHARE}
     with Pald(minicluster, tmp_path, budgets) as pald:
         pald.start()
         job = "sbatch --parsable -o /dev/null -t 60 --gres=gpu:1 --wrap 'sleep 1'"

@@ -24,7 +24,7 @@ def test_200_waiting_jobs_cost_a_few_edits_a_second(minicluster: Minicluster, tm
         blocker = minicluster.submit("-N8", "--gpus-per-node=4", "-t", "60")
     minicluster.wait_state(blocker, "RUNNING")
     lua_settings(minicluster, lease="14")
-    with Pald(minicluster, tmp_path, {"budget.edits_per_s": 20}) as pald:
+    with Pald(minicluster, tmp_path, {"budget.edits_per_s": 20, "budget.keep_share": 0}) as pald:
         pald.start()
         script = f"for i in $(seq {WAITING}); do sbatch --parsable -o /dev/null --gres=gpu:1 --wrap 'sleep 1'; done"
         minicluster.client("sh", "-c", script, timeout=120)

@@ -323,7 +323,7 @@ class TestP7BadScoresPlaceNeutrally:
 
 class TestP8SlurmctldIsNotFlooded:
     def test_writes_keep_to_their_budget(self, make_house: Make) -> None:
-        house = make_house(budget={"edits_per_s": 2.0, "start_share": 0.0})
+        house = make_house(budget={"edits_per_s": 2.0, "start_share": 0.0, "keep_share": 0.0})
         fill(house, runs=1e6)
         for _ in range(150):
             house.submit(WAITS)

@@ -11,7 +11,6 @@ from itertools import count, pairwise
 
 import pytest
 
-from pal_slurm.daemon.pace import BulkPace
 from pal_slurm.errors import NotLeader
 from pal_slurm.model import LATE, EditKind, Intent, Outcome
 from tests.simpald import House
@@ -74,18 +73,6 @@ def test_the_next_bulk_is_as_long_as_the_last_ones_told_and_then_none_comes_too_
     assert {intent.outcome for intent in made} == {Outcome.DONE}
     looks = [before for before, after in pairwise(made) if after.written_at != before.written_at]
     assert len(looks) < 5  # 64, and then as many as there is time for
-
-
-def test_a_bulk_is_small_until_a_pace_is_known_and_well_within_the_time_from_then_on() -> None:
-    pace = BulkPace()
-    assert pace.most(25.0, 64, 1000) == 64
-    for _ in range(12):
-        pace.took(100, wall_s=1.0)
-    assert pace.most(25.0, 64, 100_000) == pytest.approx(1250, rel=0.01)  # half of the time
-    pace.took(64, wall_s=12.8)
-    assert pace.each_s == pytest.approx(0.2)  # slower at once
-    pace.took(0, wall_s=60.0)
-    assert pace.each_s == pytest.approx(0.2)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a clock of its own")

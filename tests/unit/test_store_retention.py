@@ -60,8 +60,8 @@ def test_what_is_old_is_forgotten_and_what_is_young_stays(store: Store) -> None:
     assert [i.edit.job for i in Ledger(store, "c").watched()] == [2]
 
 
-def test_renewals_are_forgotten_after_a_day_already(store: Store) -> None:
-    filled(store, NOW - 2 * DAY)
+def test_renewals_are_forgotten_after_two_hours_already(store: Store) -> None:
+    filled(store, NOW - DAY / 8)
     assert {what for what, rows in forget(store).items() if rows} == {"closed renewals"}
 
 

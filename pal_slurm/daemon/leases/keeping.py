@@ -7,8 +7,9 @@ the sum of 1/length over ranks 0..9,999 with the defaults is 18.7 (test_ten_thou
 
 from __future__ import annotations
 
+import heapq
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pal_slurm.model import Job, JobRef, LeaseAgain, Renew
@@ -55,21 +56,43 @@ def renewals(
     now: float,
     slack_s: float,
     rate: float = math.inf,
+    at_once: float = math.inf,
 ) -> list[Renew]:
     """Edits for the leases that end within `slack_s`, the soonest first. `waiting`: (rank, job) that stay leased.
 
     Where many end together (hundreds of jobs were submitted at once), some are renewed sooner: so many that `rate`
-    edits a second are enough for each of the rest to be in time.
+    edits a second are enough for each of the rest to be in time. Where no more than `at_once` can be written now, and
+    that is not enough, those that can't be in time come last, and are of the head of the queue: Slurm goes on there in
+    its own order. Were they of its end, they would overtake those ahead of them that are leased.
     """
     leased = [(rank, job) for rank, job in waiting if not _keeps_its_own(job, now + slack_s)]
     ends = [(end, rank, job) for rank, job in leased if (end := lease_end(job, written.get(job.key))) is not None]
     ends.sort(key=lambda entry: entry[0])
-    due = sum(end - now <= slack_s for end, _, _ in ends)
-    late = (k - rate * (end - now - slack_s) for k, (end, _, _) in enumerate(ends[due:], due + 1))
-    return [
-        Renew(job.id, until=_end(rank, job, rules, now, slack_s), seen=job)
-        for _, rank, job in ends[: math.ceil(max(due, *late, 0))]
-    ]
+    late_s = [entry[0] - now - slack_s for entry in ends]
+    chosen = list(range(_needed(late_s, rate)))
+    if len(chosen) > at_once:
+        kept = last_in_order([rank for _, rank, _ in ends], late_s, rate, at_once)
+        first = dict.fromkeys(kept[: _needed([late_s[place] for place in kept], rate)])
+        chosen = [*first, *(place for place in chosen if place not in first)]
+    due = (ends[place] for place in chosen)
+    return [Renew(job.id, until=_end(rank, job, rules, now, slack_s), seen=job) for _, rank, job in due]
+
+
+def _needed(late_s: Sequence[float], rate: float) -> int:
+    """How many are to be renewed now: those that are due, and so many that the rest can follow at that rate."""
+    due = sum(late <= 0 for late in late_s)
+    ahead = (k - rate * late for k, late in enumerate(late_s[due:], due + 1))
+    return math.ceil(max(due, *ahead, 0))
+
+
+def last_in_order(ranks: Sequence[int], late_s: Sequence[float], rate: float, at_once: float) -> list[int]:
+    """As many as can be renewed in time, of the last in the order: places in `late_s`, which is sorted."""
+    kept: list[tuple[int, int]] = []
+    for place, (rank, late) in enumerate(zip(ranks, late_s, strict=True)):
+        heapq.heappush(kept, (rank, place))
+        if len(kept) > at_once + rate * max(0.0, late):
+            heapq.heappop(kept)
+    return sorted(place for _, place in kept)
 
 
 def _keeps_its_own(job: Job, soon: float) -> bool:

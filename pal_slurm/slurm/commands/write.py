@@ -26,7 +26,7 @@ from pal_slurm.words import digits, printable
 BATCH = 1000  # edits per scontrol at most: the read before each batch is never more than a few seconds ago
 EACH_S = 0.05  # what one update may take, beside the deadline of the call
 SIGNAL_S = 5.0
-AHEAD_S, MOST_AHEAD = 0.1, 32  # so much of its work, and so many updates, are told to scontrol before it is there
+AHEAD_S, MOST_AHEAD = 0.1, 8  # so much of its work, and so many updates, are told to scontrol before it is there
 _FIELDS = {
     "nodes": "ReqNodeList",
     "excluded": "ExcNodeList",

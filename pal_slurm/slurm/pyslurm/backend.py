@@ -43,7 +43,7 @@ from pal_slurm.slurm.records import JobRecord, to_job
 from pal_slurm.slurm.snapshots import to_snapshot
 
 WORKER = Path(__file__).with_name("worker")
-EDITS_PER_CALL = 100
+EDITS_PER_CALL = 1000  # few together are read again one by one, many with all the queue: see the worker
 SETUP_AGE_S = 60.0  # how long slurmctld's settings are believed
 EDIT_S = 0.1  # what one edit may take on a slow slurmctld, beside the deadline of the call
 IN_TIME = 0.9  # of that the worker may begin updates; then it has time for the last one, and to answer
@@ -51,7 +51,7 @@ IN_TIME = 0.9  # of that the worker may begin updates; then it has time for the 
 
 class PyslurmSlurm:
     name = "pyslurm"
-    keeps_at_once = 64
+    keeps_at_once = EDITS_PER_CALL
 
     def __init__(
         self,

@@ -1,0 +1,47 @@
+"""More jobs wait than leases can be kept: who keeps his, and what is written for it (P5, P8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from tests.simpald import House
+
+Make = Callable[..., House]
+
+
+def queue(make_house: Make, jobs: int, **budget: float) -> tuple[House, list[int]]:
+    """Submitted at once, before a full cluster."""
+    house = make_house(budget={"start_share": 0.0, **budget})
+    house.lua_alive = False
+    for _ in house.controller.nodes:
+        house.submit("--gres=gpu:4", "--exclusive", runs=1e6)
+    house.alone(2)
+    house.lua_alive = True
+    return house, [house.submit("--gres=gpu:4") for _ in range(jobs)]
+
+
+def leased(house: House, jobs: list[int]) -> list[bool]:
+    return [house.job(job).begin > house.now for job in jobs]
+
+
+def test_where_the_budget_does_not_suffice_no_job_that_is_slurms_stands_behind_one_that_is_leased(
+    make_house: Make,
+) -> None:
+    """Else it would start ahead of it, and what we plan for those in front would come to nothing."""
+    house, jobs = queue(make_house, 120, edits_per_s=0.4, keep_share=0.0)
+    for _ in range(5):
+        house.live(120)
+        now = leased(house, jobs)
+        assert sorted(now) == now and set(now) == {False, True}
+
+
+@pytest.mark.parametrize(("share", "all_kept"), [(0.05, True), (0.0, False)])
+def test_leases_are_kept_by_a_share_of_the_time_beside_the_edits_a_second(
+    make_house: Make, share: float, all_kept: bool
+) -> None:
+    house, jobs = queue(make_house, 120, edits_per_s=0.4, keep_share=share)
+    for _ in range(10):
+        house.live(60)
+        assert all(leased(house, jobs)) is all_kept
