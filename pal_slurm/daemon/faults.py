@@ -23,8 +23,8 @@ log = logging.getLogger("pald")
 LONGEST_PAUSE_S = 60.0  # systemd hears of us after each cycle: well within the unit's WatchdogSec
 PLACES = (
     "cycle", "deciding", "undoing", "excluding", "moving", "observing", "learning", "forgetting", "resuming",
-    "entitling", "reasons", "qos", "figures", "sentence", "bell", "alive", "status", "showing", "users", "reload",
-    "settings", "end",
+    "entitling", "limits", "reasons", "qos", "figures", "sentence", "bell", "alive", "status", "showing", "users",
+    "reload", "settings", "end",
 )  # fmt: skip
 
 

@@ -79,7 +79,8 @@ def test_what_came_out_otherwise_than_asked_is_given_back_under_the_records_own_
     partial = EditResult(replace(EDIT, task=3), Outcome.PARTIAL, "", task)
     runs = EditResult(EDIT, Outcome.PARTIAL, "", replace(JOB, state=JobState.RUNNING))
     (wish,) = give_backs([(partial, PIN), (runs, PIN)], NOW)
-    assert wish.edit == Unpin(9, original=MADE)
+    assert isinstance(partial.edit, Pin)
+    assert wish.edit == Unpin(9, original=MADE, nodes=partial.edit.nodes)
 
 
 def test_a_refused_job_is_remembered_with_all_tasks_of_its_array_until_it_waits_no_more() -> None:
