@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.reconcile import Lost, Transition, expected, given_up
+from pal_slurm.daemon.seeing import as_if_ours
 from pal_slurm.model import Decision, Edit, EditResult, JobRef, Knowledge, Move, Outcome, Placement, Snapshot
 from pal_slurm.policy.entitlement.precedence import DueNow
 from pal_slurm.slurm.port import Passes
@@ -64,7 +65,8 @@ class Round:
         """Those that are undone just now are not decided about; what they give up stays theirs until they are."""
         away = {wish.edit.job for wish in self.undos}.union(movers)
         pending = tuple(job for job in self.snapshot.pending if job.id not in away)
-        return replace(self.snapshot, pending=pending).keeping(given_up(self.fates, self.lost))
+        seen = replace(self.snapshot, pending=pending).keeping(given_up(self.fates, self.lost))
+        return as_if_ours(seen) if self.report.shadow else seen
 
     @property
     def coming(self) -> dict[int, Placement]:

@@ -6,9 +6,11 @@ from dataclasses import replace
 
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.guard import Rules
-from pal_slurm.model import Snapshot
+from pal_slurm.model import Job, Lease, Snapshot
+from pal_slurm.policy.turn import BLOCKED
 from pal_slurm.slurm.port import Passes
 
+LEASE_S = 20
 MOST_OFF_S = 3.0  # between two hosts' clocks; leases are begin times, and end by slurmctld's
 
 
@@ -32,3 +34,17 @@ def as_precise_as(rules: Rules, snapshot: Snapshot) -> Snapshot:
     if rules.exact_slots or not snapshot.cluster.slots:
         return snapshot
     return replace(snapshot, cluster=replace(snapshot.cluster, slots=False))
+
+
+def as_if_ours(snapshot: Snapshot) -> Snapshot:
+    """In shadow mode nobody bears a mark of ours: as if job_submit.lua had given each its mark, and a lease."""
+    now = int(snapshot.taken)
+
+    def marked(job: Job) -> Job:
+        if job.lease is not None or not job.gpu_job or (job.pending and job.why in BLOCKED):
+            return job
+        waits = job.pending and job.eligible is not None and job.eligible <= snapshot.taken
+        return replace(job, lease=Lease(now + LEASE_S, job.request), eligible=now + LEASE_S if waits else job.eligible)
+
+    pending, running = (tuple(map(marked, jobs)) for jobs in (snapshot.pending, snapshot.running))
+    return replace(snapshot, pending=pending, running=running)

@@ -108,7 +108,8 @@ def _same(job: Job) -> str:
 def _free(cluster: Cluster, partitions: tuple[str, ...]) -> int:
     """Free GPUs in any of these partitions; asked once per job, so it is worked out once per plan."""
     allowed = [cluster.partitions[name] for name in partitions if name in cluster.partitions]
-    return int(cluster.gpu_free[np.logical_or.reduce(allowed)].sum() if allowed else cluster.gpu_free.sum())
+    free = cluster.gpu_free & cluster.node_ok[:, None]  # those of a drained node are no use to anybody
+    return int(free[np.logical_or.reduce(allowed)].sum() if allowed else free.sum())
 
 
 REASONS = {

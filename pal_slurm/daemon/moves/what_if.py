@@ -16,13 +16,13 @@ from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.moves.proposing import proposals
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.round import Round
+from pal_slurm.daemon.seeing import as_if_ours
 from pal_slurm.daemon.starts import OF_RUNNING
 from pal_slurm.guard import Refusal, Rules, Verdict, check
-from pal_slurm.model import Action, Decision, Job, Knowledge, Lease, Move, Reason, Snapshot
+from pal_slurm.model import Action, Decision, Job, Knowledge, Move, Reason, Snapshot
 from pal_slurm.policy import Circumstances, Composition, plan
 from pal_slurm.slurm.port import Capabilities, Passes
 
-LEASE_S = 20
 NOTHING_PAYS = "no other GPUs are worth its move"
 
 
@@ -39,20 +39,6 @@ def as_if_on(config: Config) -> Config:
     moves = msgspec.structs.replace(config.moves, mode=mode)
     policy = msgspec.structs.replace(config.policy, moving="")
     return msgspec.structs.replace(config, actuator="move", moves=moves, policy=policy)
-
-
-def as_if_ours(snapshot: Snapshot) -> Snapshot:
-    """In shadow mode nobody bears a mark of ours: as if job_submit.lua had given each its mark, and a lease."""
-    now = int(snapshot.taken)
-
-    def marked(job: Job) -> Job:
-        if job.lease is not None or not job.gpu_job:
-            return job
-        waits = job.pending and job.eligible is not None and job.eligible <= snapshot.taken
-        return replace(job, lease=Lease(now + LEASE_S, job.request), eligible=now + LEASE_S if waits else job.eligible)
-
-    pending, running = (tuple(map(marked, jobs)) for jobs in (snapshot.pending, snapshot.running))
-    return replace(snapshot, pending=pending, running=running)
 
 
 def what_if(
