@@ -49,8 +49,12 @@ class Life:
 
 def life_of(store: Store, cluster: str, job: int, task: int | None = None) -> Life:
     """A job id may come round again: the newest job of that id only. A task's own id leads to its array's story."""
-    decided = [w for w in DecisionRepo(store, cluster).of_job(job) if task in (None, w.decision.task)]
-    edits = [i for i in Ledger(store, cluster).of_job(job) if task in (None, i.edit.task)]
+    every = DecisionRepo(store, cluster).of_job(job)
+    decided = [w for w in every if task in (None, w.decision.task)]
+    of_array = [] if decided else [w for w in every if w.array and w.decision.task is None]
+    asked = (task, None) if of_array else (task,)  # what was decided about all that wait holds for each of them
+    edits = [i for i in Ledger(store, cluster).of_job(job) if task is None or i.edit.task in asked]
+    decided += of_array
     got = [o for o in OutcomeRepo(store, cluster).of_array(job) if task in (None, o.task)]
     refused = Ledger(store, cluster).refused(job)
     submits = {w.submit for w in decided} | {i.submit for i in edits} | {o.submit for o in got}

@@ -93,6 +93,7 @@ def why_of(
         same_up=same_up,
         share=job.hint.share,
         alone=alone(job, snapshot, parts=parts) if job.hint.share else "",
+        array=bool(job.array_tasks),
         unread=job.hint.unread[:_LONGEST_WORD] or ("-" if job.hint.dropped else ""),
     )
 
@@ -204,7 +205,9 @@ def _moves(consent: Consent) -> str:
 
 
 def _what_it_is(why: Why) -> str:
-    job = f"Job {why.decision.job}" + ("" if why.decision.task is None else f", array task {why.decision.task},")
+    job = f"Job {why.decision.job}" + (", each task of the array," if why.array else "")
+    if why.decision.task is not None:
+        job = f"Job {why.decision.job}, array task {why.decision.task},"
     asked = f"{job} asks for {_count(why.gpus, 'GPU')}" if why.pinnable else f"{job} asks in a way that can't be pinned"
     if why.app is None:
         return f"{asked} and names no application; that counts as class {why.cls}."

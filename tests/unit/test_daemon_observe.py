@@ -96,3 +96,17 @@ def test_what_a_task_of_an_array_got_is_told_under_the_id_that_its_user_knows(
     ended = [(row["job"], row["task"]) for row in rows if row["action"] == "ended"]
     assert sorted(ended) == [(array, 0), (array, 1), (array, 2)]
     assert not [row for row in rows if row["action"] == "pin"]
+
+
+def test_a_task_that_waits_has_the_story_of_its_array(make_house: Callable[..., House]) -> None:
+    house = make_house(count=1, knowledge=Knowledge(scores(A=[[1.3, 1.0, 1.2, 1.1]]), Apps()))
+    store, cluster = house.pald.pald.store, house.pald.pald.cycle.books.observer.outcomes._cluster
+    plain = house.submit("--gres=gpu:4", "-t", "60", runs=3000.0)
+    array = house.submit("--array=0-9", "--gres=gpu:2", "-t", "9", runs=60.0)
+    house.live(60)
+    assert house.state(plain) == "RUNNING"
+    told = list(life_sentences(life_of(store, cluster, array, 7)))
+    assert f"  Job {array}, each task of the array, asks for 2 GPUs" in told[1] and "  It waits." in told
+    assert any("its lease was renewed" in line for line in told)
+    assert told == list(life_sentences(life_of(store, cluster, array)))
+    assert life_of(store, cluster, plain, 7).empty
