@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pal_slurm.model import JobRef, Placement
 from pal_slurm.report.sharing import beside
 from pal_slurm.report.text import Value
-from pal_slurm.report.why import where
+from pal_slurm.report.why import still_true, where
 from pal_slurm.store import JobOutcome, Why
 
 FIELDS = (
@@ -26,6 +26,7 @@ TIMES = ("start", "end", "submit", "decided_at")
 def job_rows(decided: Sequence[Why], got: Sequence[JobOutcome], most: int) -> list[dict[str, Value]]:
     """What a job really got stands in the place of what was decided."""
     rows: dict[JobRef, dict[str, Value]] = {}
+    decided = still_true(decided)
     for why in decided:
         rows[why.ref] = _decided(why)
     for outcome in sorted(got, key=lambda o: o.start):

@@ -22,7 +22,7 @@ from pal_slurm.model import (
 )
 from pal_slurm.report.moves import move_sentences
 from pal_slurm.report.text import clock, fold, shown
-from pal_slurm.report.why import sentences, where
+from pal_slurm.report.why import sentences, still_true, where
 from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, MoveRepo, OutcomeRepo, Store, Why
 
 _clock = partial(clock, form="%Y-%m-%d %H:%M:%S")
@@ -49,9 +49,9 @@ class Life:
 
 def life_of(store: Store, cluster: str, job: int, task: int | None = None) -> Life:
     """A job id may come round again: the newest job of that id only. A task's own id leads to its array's story."""
-    every = DecisionRepo(store, cluster).of_job(job)
+    every = still_true(DecisionRepo(store, cluster).of_job(job))
     decided = [w for w in every if task in (None, w.decision.task)]
-    of_array = [] if decided else [w for w in every if w.array and w.decision.task is None]
+    of_array = [] if decided else [w for w in every if w.tasks and w.decision.task is None]
     asked = (task, None) if of_array else (task,)  # what was decided about all that wait holds for each of them
     edits = [i for i in Ledger(store, cluster).of_job(job) if task is None or i.edit.task in asked]
     decided += of_array

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 
 import numpy as np
@@ -93,7 +93,7 @@ def why_of(
         same_up=same_up,
         share=job.hint.share,
         alone=alone(job, snapshot, parts=parts) if job.hint.share else "",
-        array=bool(job.array_tasks),
+        tasks=len(job.array_tasks),
         unread=job.hint.unread[:_LONGEST_WORD] or ("-" if job.hint.dropped else ""),
     )
 
@@ -147,6 +147,16 @@ REASONS = {
     Reason.FOREIGN: "It bears no lease of ours, so pald does not touch it.",
     Reason.HELD: "It is held.",
 }
+
+
+def still_true(decided: Iterable[Why]) -> list[Why]:
+    """Without what was decided about an array, where each task that waited then has a decision of its own since."""
+    every = list(decided)
+    own: dict[tuple[int, int], list[float]] = {}
+    for why in every:
+        if why.ref.task is not None:
+            own.setdefault(why.ref[:2], []).append(why.decided_at)
+    return [w for w in every if not 0 < w.tasks <= sum(at >= w.decided_at for at in own.get(w.ref[:2], ()))]
 
 
 def sentences(why: Why) -> Iterator[str]:
@@ -205,7 +215,7 @@ def _moves(consent: Consent) -> str:
 
 
 def _what_it_is(why: Why) -> str:
-    job = f"Job {why.decision.job}" + (", each task of the array," if why.array else "")
+    job = f"Job {why.decision.job}" + (", each task of the array," if why.tasks else "")
     if why.decision.task is not None:
         job = f"Job {why.decision.job}, array task {why.decision.task},"
     asked = f"{job} asks for {_count(why.gpus, 'GPU')}" if why.pinnable else f"{job} asks in a way that can't be pinned"

@@ -56,7 +56,7 @@ class Why:
     same_up: bool = True  # some of that model can be used
     share: bool = False  # it says pal:share
     alone: str = ""  # and has its GPUs to itself all the same: why
-    array: bool = False  # it is about those tasks of an array that wait
+    tasks: int = 0  # of an array: it is about so many that waited, those that this plan starts among them
     unread: str = ""  # a word of its comment that means nothing to us; `-`: the whole comment can't be read
 
     @property

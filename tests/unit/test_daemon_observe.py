@@ -96,6 +96,22 @@ def test_what_a_task_of_an_array_got_is_told_under_the_id_that_its_user_knows(
     ended = [(row["job"], row["task"]) for row in rows if row["action"] == "ended"]
     assert sorted(ended) == [(array, 0), (array, 1), (array, 2)]
     assert not [row for row in rows if row["action"] == "pin"]
+    assert len(rows) == 3, "of the array as a whole there is nothing left to say"
+
+
+def test_an_array_of_which_tasks_wait_has_a_row_for_those(make_house: Callable[..., House]) -> None:
+    house = make_house(count=1, knowledge=Knowledge(scores(A=[[1.3, 1.0, 1.2, 1.1]]), Apps()))
+    store, outcomes = house.pald.pald.store, house.pald.pald.cycle.books.observer.outcomes
+    array = house.submit("--array=0-5%2", "--gres=gpu:1", "-t", "9", runs=60.0)
+    seen = set()
+    for _ in range(60):
+        house.live(10)
+        rows = job_rows(DecisionRepo(store, outcomes._cluster).newest(), outcomes.newest(), 100)
+        whole = [row for row in rows if row["task"] is None]
+        waits = len(house.job(array).job().array_tasks) if house.state(array) == "PENDING" else 0
+        assert len(whole) <= 1 and (bool(whole) or not waits)
+        seen.add((bool(waits), bool(whole)))
+    assert (True, True) in seen and (False, False) in seen and len(rows) == 6
 
 
 def test_a_task_that_waits_has_the_story_of_its_array(make_house: Callable[..., House]) -> None:
