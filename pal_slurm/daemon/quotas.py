@@ -1,9 +1,9 @@
 """Limits of users, accounts and QOS, known only by running into them. In: fates of pins, the queue. Out: the queue.
 
 Slurm tells of no limit before a job has met it. Of those who share one (a user's jobs of one account, QOS and
-partition) none is pinned any more once a pin waits for it: else each of a thousand would take free GPUs in its turn,
-for a cycle or two, while others wait. One is tried again when a job that could count has ended, or after a minute; and
-as long as they start, twice as many each time.
+partition) none that asks for as much is pinned any more once a pin waits for it: else each of a thousand would take
+free GPUs in its turn, for a cycle or two, while others wait. One is tried again when a job that could count has ended,
+or after a minute; and as long as they start, twice as many each time.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ Sharing = tuple[str, str, str, tuple[str, ...]]
 class Quota:
     since: float
     counted: frozenset[JobRef]  # jobs that ran when it was met
+    gpus: int  # who asks for fewer may still have them
     room: int = 0  # so many may be pinned
 
     def look(self, running: frozenset[JobRef], now: float) -> None:
@@ -48,14 +49,30 @@ class Quotas:
             quota.look(running, view.taken)
         pinned = {_sharing(t.job) for t in waiting if t.job is not None and t.fate in (Fate.WAITING, Fate.STANDS)}
         room = {key: 0 if key in pinned else quota.room for key, quota in self._met.items()}
-        return replace(view, pending=tuple(_limited(job, room, view) for job in view.pending))
+        return replace(view, pending=tuple(self._limited(job, room, view) for job in view.pending))
 
     def _learn(self, job: Job, fate: Fate, view: Snapshot) -> None:
         key, now = _sharing(job), view.taken
         if job.why is Waits.QUOTA and fate in (Fate.UNDO, Fate.SURRENDER):
-            self._met[key] = Quota(now, frozenset(other.key for other in view.running if _may_count(other, job)))
+            before = self._met.get(key)
+            gpus = _gpus(job) if before is None else min(before.gpus, _gpus(job))
+            self._met[key] = Quota(now, frozenset(o.key for o in view.running if _may_count(o, job)), gpus)
         elif fate in (Fate.STARTED, Fate.GOES_ON) and key in self._met:
             self._met[key].room *= 2
+
+    def _limited(self, job: Job, room: dict[Sharing, int], view: Snapshot) -> Job:
+        key = _sharing(job)
+        left = room.get(key) if job.is_leased(view.taken) else None
+        if left is None or _gpus(job) < self._met[key].gpus:
+            return job
+        if not left:
+            return replace(job, limited=True)
+        if not job.array_tasks:
+            room[key] = left - 1
+            return job
+        room[key] = 0
+        run = sum(other.array_id == job.array_id for other in view.running)
+        return replace(job, array_limit=min(job.array_limit or run + left, run + left))
 
 
 def _sharing(job: Job) -> Sharing:
@@ -67,15 +84,5 @@ def _may_count(other: Job, job: Job) -> bool:
     return other.user == job.user or other.account == job.account or other.qos == job.qos
 
 
-def _limited(job: Job, room: dict[Sharing, int], view: Snapshot) -> Job:
-    left = room.get(_sharing(job)) if job.is_leased(view.taken) else None
-    if left is None:
-        return job
-    if not left:
-        return replace(job, limited=True)
-    if not job.array_tasks:
-        room[_sharing(job)] = left - 1
-        return job
-    room[_sharing(job)] = 0
-    run = sum(other.array_id == job.array_id for other in view.running)
-    return replace(job, array_limit=min(job.array_limit or run + left, run + left))
+def _gpus(job: Job) -> int:
+    return (job.shape or job.roughly).least_gpus

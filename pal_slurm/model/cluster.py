@@ -57,7 +57,7 @@ class Cluster:
     parts: IntArray | None = None  # (N, S) as how many shards a GPU may be given out; None: no GPU can be shared
     parts_free: IntArray | None = None  # (N, S) of these, those that nobody has
     rules: Mapping[str, PartitionRule] = field(default_factory=dict)  # of partitions
-    asleep: BoolArray | None = None  # (N,) powered down or booting: a job there waits for that; None: no node is
+    asleep: BoolArray | None = None  # (N,) powered down, or to be rebooted: only where none else does; None: no node is
     node_index: Mapping[str, int] = field(init=False)
 
     def __post_init__(self) -> None:

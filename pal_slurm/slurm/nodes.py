@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -17,23 +16,14 @@ import numpy as np
 
 from pal_slurm.model import ANYBODY, BoolArray, Cluster, IntArray, PartitionRule, Reservation
 from pal_slurm.slurm import devices, gres
+from pal_slurm.slurm.node_states import is_late, may_start
 from pal_slurm.slurm.nodeset import expand, unfold
 from pal_slurm.slurm.topology import Topology
 from pal_slurm.words import digits
 
-# fmt: off
-UNFIT = frozenset({
-    "DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "UNKNOWN", "INVALID", "INVALID_REG",
-    "MAINT", "MAINTENANCE", "NOT_RESPONDING", "NO_RESPOND", "POWERING_DOWN", "POWER_DOWN",
-    "REBOOT", "REBOOT_ISSUED", "REBOOT_REQUESTED", "BLOCKED",
-})
-# A job may be put there, and Slurm powers it up for that.
-ASLEEP = frozenset({"POWERED_DOWN", "POWERING_UP", "POWER_UP"})
-# fmt: on
 _SLOT = re.compile(r"g([0-9]{1,3})")
 _WEIGHT = re.compile(r"([0-9]{1,12}(?:\.[0-9]{1,12})?)[KMGTP]?")
 _MODEL = re.compile(r"gres/gpu:([^:=]+)")
-_SUFFIX = "*~#!%$@^-"
 MOST_GPUS = 1024  # of one node
 _MOST = 2**63 - 1
 
@@ -148,8 +138,8 @@ def to_cluster(
             model[row, column : column + item.n] = models.setdefault(name, len(models))
             column += item.n
     parts, parts_free = _shards(nodes, kinds, free) if slots else (None, None)
-    ok = np.array([_may_start(node.state) for node in nodes], dtype=np.bool_)
-    asleep = np.array([_is_asleep(node.state) for node in nodes], dtype=np.bool_)
+    ok = np.array([may_start(node.state) for node in nodes], dtype=np.bool_)
+    asleep = np.array([is_late(node.state) for node in nodes], dtype=np.bool_)
     ok &= ~_closed(names, reservations, now)
     cpus = _amounts([node.cpus for node in nodes], np.int32)
     racks = [_numbers(level) for level in _levels(names, features, site)]
@@ -231,22 +221,6 @@ def _model(features: frozenset[str], kind: str, slots: bool, site: SiteWords) ->
         if name in features:
             return name
     return kind if kind and not slots and not _SLOT.fullmatch(kind) else "gpu"
-
-
-def _may_start(state: str) -> bool:
-    words = _words(state)
-    if _is_asleep(state):
-        words -= {"NOT_RESPONDING", "NO_RESPOND"}  # nobody expects an answer while it boots
-    return "*" not in state and UNFIT.isdisjoint(words)
-
-
-def _is_asleep(state: str) -> bool:
-    return not ASLEEP.isdisjoint(_words(state)) or not {"~", "#"}.isdisjoint(state)
-
-
-@lru_cache(maxsize=256)
-def _words(state: str) -> frozenset[str]:
-    return frozenset(word.strip(_SUFFIX) for word in state.upper().split("+"))
 
 
 def _closed(names: tuple[str, ...], reservations: Sequence[Reservation], now: float) -> BoolArray:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from pal_slurm.model import Waits
@@ -19,8 +20,8 @@ WORDS = {
     "PartitionNodeLimit": Waits.NEVER,
     "PartitionTimeLimit": Waits.NEVER,
     "DeadLine": Waits.NEVER,
-    "Assoc": Waits.QUOTA,
-    "QOS": Waits.QUOTA,
+    "Assoc": Waits.LIMIT,
+    "QOS": Waits.LIMIT,
     "Licenses": Waits.LIMIT,
     "Reservation": Waits.LIMIT,
     "AccountNotAllowed": Waits.LIMIT,
@@ -35,10 +36,14 @@ WORDS = {
     "JobArrayTaskLimit": Waits.BLOCKED,
     "Cleaning": Waits.BLOCKED,
 }
+# What jobs have in common, and not what one of them asks for (QOSMaxGRESPerJob, QOSMaxWallDurationPerJobLimit ...).
+_SHARED = re.compile(r"(?:Assoc|QOS)(?:Grp|MaxJobs|Max\w*Per(?:User|Account))")
 
 
 @lru_cache(maxsize=256)
 def why(reason: str) -> Waits:
     if not reason:
         return Waits.UNSEEN
+    if _SHARED.match(reason):
+        return Waits.QUOTA
     return WORDS[max(fits, key=len)] if (fits := [word for word in WORDS if reason.startswith(word)]) else Waits.OTHER

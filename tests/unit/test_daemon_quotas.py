@@ -88,3 +88,12 @@ def test_it_is_forgotten_once_none_of_them_waits_for_us() -> None:
     quotas.kept(queue(), [MET])
     quotas.kept(queue(leased(6, user="bob")), [])
     assert free(quotas.kept(queue(), [])) == [3, 4, 5]
+
+
+def test_who_asks_for_fewer_gpus_may_have_them() -> None:
+    big, small = leased(3, 4, **ALICE), leased(4, 1, **ALICE)
+    met = fate(waiting(2, 4, why=Waits.QUOTA, **ALICE), Fate.UNDO)
+    quotas = Quotas()
+    assert free(quotas.kept(queue(big, small), [met])) == [4]
+    assert free(quotas.kept(queue(big, small), [MET])) == []
+    assert free(quotas.kept(queue(big, small), [met])) == []

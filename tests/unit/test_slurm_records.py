@@ -213,7 +213,8 @@ def node(name: str, state: str = "IDLE", used: str = "", **facts: object) -> Nod
         ("IDLE", True), ("MIXED", True), ("ALLOCATED", True), ("COMPLETING", True), ("IDLE+PLANNED", True),
         ("IDLE+DRAIN", False), ("DOWN", False), ("IDLE*", False), ("MIXED+MAINT", False),
         ("idle+not_responding", False), ("IDLE~", True), ("DOWN*+DRAIN", False),
-        ("IDLE+REBOOT_REQUESTED", False), ("IDLE+CLOUD+POWERED_DOWN", True), ("IDLE+POWERED_DOWN", True),
+        ("IDLE+REBOOT_REQUESTED", False), ("MIXED+REBOOT_REQUESTED", True), ("MIXED+DRAIN+REBOOT_REQUESTED", False),
+        ("MIXED+REBOOT_ISSUED", False), ("IDLE+CLOUD+POWERED_DOWN", True), ("IDLE+POWERED_DOWN", True),
         ("MIXED+CLOUD+NOT_RESPONDING+POWERING_UP", True), ("IDLE+CLOUD+POWERING_DOWN", False),
         ("DOWN+CLOUD+POWERED_DOWN", False), ("IDLE+POWER_DOWN", False), ("IDLE+DRAIN+POWERED_DOWN", False),
     ],
@@ -222,11 +223,12 @@ def test_only_a_sound_node_may_start_jobs(state: str, fit: bool) -> None:
     assert bool(to_cluster([node("n1", state)], []).node_ok[0]) is fit
 
 
-def test_what_is_powered_down_or_boots_is_not_awake() -> None:
-    states = ("IDLE", "IDLE+CLOUD+POWERED_DOWN", "IDLE~", "MIXED+CLOUD+NOT_RESPONDING+POWERING_UP", "DOWN")
+def test_what_is_powered_down_boots_or_is_to_reboot_is_not_awake() -> None:
+    late = ("MIXED+CLOUD+NOT_RESPONDING+POWERING_UP", "ALLOCATED+REBOOT_REQUESTED")
+    states = ("IDLE", "IDLE+CLOUD+POWERED_DOWN", "IDLE~", *late, "DOWN")
     cluster = to_cluster([node(f"n{i}", state) for i, state in enumerate(states)], [])
-    assert cluster.node_ok.tolist() == [True, True, True, True, False]
-    assert cluster.awake.tolist() == [True, False, False, False, False]
+    assert cluster.node_ok.tolist() == [True, True, True, True, True, False]
+    assert cluster.awake.tolist() == [True, False, False, False, False, False]
     assert to_cluster([node("n1")], []).asleep is None
 
 

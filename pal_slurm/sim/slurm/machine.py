@@ -12,7 +12,8 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from pal_slurm.model import Cluster
-from pal_slurm.slurm.nodes import PLAIN_WORDS, UNFIT, NodeRecord, SiteWords
+from pal_slurm.slurm.node_states import UNFIT
+from pal_slurm.slurm.nodes import PLAIN_WORDS, NodeRecord, SiteWords
 
 
 class Part(NamedTuple):
