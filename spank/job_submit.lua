@@ -381,6 +381,12 @@ function pal.shares(job)
 	return (" " .. (job.comment or "") .. " "):find(" pal:share ", 1, true) ~= nil
 end
 
+-- What leaves no room for another, or would be felt by it: --mem=0 is all of a node's memory, Slurm puts --oversubscribe
+-- not beside jobs that say nothing, and --gpu-freq sets the clock for both.
+function pal.keeps_to_itself(job)
+	return job.pn_min_memory == 0 or job.shared == 1 or (job.tres_freq or "") ~= ""
+end
+
 -- The mark: who holds the job until when, and what to give back. Nil when a value could be misread.
 -- `own`: the user's own begin time, where it is still to come. `shards`: whose they are.
 function pal.mark(job, lease_end, own, shards)
@@ -423,7 +429,7 @@ function pal.mark(job, lease_end, own, shards)
 	if ((job.comment or "") .. " "):find("^pal:move[ =]") or ((job.comment or "") .. " "):find(" pal:move[ =]") then
 		add("m", "1") -- it asked to be moved: a comment that no longer says so was changed since
 	end
-	if pal.shares(job) then
+	if pal.shares(job) and not pal.keeps_to_itself(job) then
 		-- The same of having its GPU together with another job. Where users ask for shards themselves a stranger could come
 		-- to it: then it has a whole one.
 		add("h", shards == "pald" and "1" or "u")

@@ -11,7 +11,7 @@ from pal_slurm.store import JobOutcome, Why
 ALONE = {
     "site": "nobody shares GPUs here: the site has not switched it on, or Slurm can't be asked (palctl status).",
     "users": "users may ask for parts of GPUs themselves here (pal_lua.conf's shards), so a stranger could come to it.",
-    "later": "that came after its submission.",
+    "later": "that came after its submission, or it says --mem=0, --oversubscribe or --gpu-freq.",
     "request": "only a batch job of one GPU on one node may, that asks for nothing by GPU beside it, for no GPU model "
     "by type and no node, and whose array has no limit of its own.",
     "limit": "its account, its user, its QOS or its partition's has a limit on GPUs (gres/gpu) that names no parts of "

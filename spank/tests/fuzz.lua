@@ -25,13 +25,13 @@ local TEXTS = {
 }
 local NUMBERS = { 0, 1, 2, 3, -1, 0.5, 65534, 4294967293, 4294967294, 4294967295, 1e18, -1e300, 1 / 0, -1 / 0, 0 / 0, 2 ^ 53 }
 local FIELDS = {
-	"tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket", "comment", "features", "admin_comment", "begin_time",
+	"tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket", "tres_freq", "comment", "features", "admin_comment", "begin_time",
 	"partition", "qos", "default_qos", "reservation", "req_nodes", "exc_nodes", "array_inx", "dependency", "script", "environment",
 	"spank_job_env", "spank_job_env_size", "immediate", "cron_job", "ntasks_per_tres", "ntasks_per_gpu", "min_nodes", "max_nodes",
 	"num_tasks", "cpus_per_task", "pn_min_cpus", "min_cpus", "pn_min_memory", "cpus_per_tres", "mem_per_tres", "shared", "requeue",
 	"priority", "prefer", "het_job_offset", "user_id",
 }
-local OPTIONS = { "gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "tres-per-task", "partition", "constraint", "type" }
+local OPTIONS = { "gres", "gpus", "gpus-per-node", "gpus-per-task", "gpus-per-socket", "tres-per-task", "partition", "constraint", "type", "jobid", "ntasks" }
 local SETTINGS = {
 	"partitions = gpu", "partitions =", "lease = 20", "lease = 600", "lease = 601", "slots = yes", "models = a100,v100", "enabled = yes",
 	"enabled = no", "alive_file = " .. dir .. "/alive", "wake_file = " .. dir .. "/alive", "preempt_qos = high", "tell = wait", "# x",

@@ -547,6 +547,9 @@ function cases.a_job_that_may_share_its_gpu_is_leased_for_pald_has_to_ask_for_it
 		local j = submit({ comment = "app:net pal:share" })
 		assert(leased(j))
 		assert(j.admin_comment:find(";h=1}", 1, true))
+		for field, value in pairs({ tres_freq = "gpu:low", pn_min_memory = 0, shared = 1 }) do
+			assert(not submit({ comment = "pal:share", [field] = value }).admin_comment:find("h=1", 1, true), field)
+		end
 	end)
 	later("", function()
 		publish({ "pass all TAKEN TILL" }, 1)
@@ -819,6 +822,56 @@ function cases.the_clients_filter_writes_models_as_a_constraint()
 	same(filtered({ type = "sbatch", gpus = "2" }).constraint, nil)
 	same(filtered({ type = "sbatch", gpus = "a100:2" }, "slots = no\nmodels = a100\n").gpus, "a100:2")
 	same(filtered({ type = "sbatch", gpus = "a100:2" }, "no settings").gpus, "a100:2")
+end
+
+-- `jobs`: what scontrol says of a job; every command that the filter ran is kept.
+local function step(options, environment, jobs)
+	local getenv, popen, ran = os.getenv, io.popen, {}
+	os.getenv = function(name) return environment[name] end
+	io.popen = function(line)
+		ran[#ran + 1] = line
+		local said = (jobs or {})[line:match("show job (%S+)")] or ""
+		return { read = function() return said end, close = function() end }
+	end
+	options.type = options.type or "srun"
+	local fine, o = pcall(filtered, options, "shards = pald\n")
+	os.getenv, io.popen = getenv, popen
+	assert(fine, o)
+	return ("%s|%s|%s"):format(o.gres or "", o.gpus or "", o["gpus-per-task"] or ""), ran
+end
+
+function cases.a_step_of_a_job_with_a_part_that_asks_for_its_gpu_asks_for_the_part()
+	local inside = { SLURM_JOB_ID = "7", PAL_SHARDS_OF = "7", SLURM_GRES = "shard:1" }
+	same(step({ gres = "gpu:1" }, inside), "shard:1||")
+	same(step({ gres = "gpu", jobid = "7" }, inside), "shard:1||")
+	same(step({ gres = "shard:1", gpus = "1" }, inside), "shard:1||")
+	same(step({ gres = "gres/shard:1" }, inside), "shard:1||")
+	same(step({ gres = "gres/shard:1", gpus = "1" }, inside), "shard:1||")
+	local bound = { gres = "gres/shard:1", ["gpu-bind"] = "single:1", ["tres-bind"] = "gres/gpu:single:1" }
+	step(bound, inside)
+	same(bound["tres-bind"], "gres/shard:none")
+	same(step({ ["gpus-per-task"] = "1", ntasks = "1" }, inside), "shard:1||")
+	same(step({ ["gpus-per-task"] = "1", ntasks = "2" }, inside), "||1")
+	for _, other in ipairs({ "gpu:2", "gpu:a100:1", "none", "gpu:1,license:x", "gpu:g1:1" }) do
+		same(step({ gres = other }, inside), other .. "||")
+	end
+	same(step({ gres = "gpu:1" }, { SLURM_JOB_ID = "8", PAL_SHARDS_OF = "7", SLURM_GRES = "shard:1" }), "gpu:1||")
+	same(step({ gres = "gpu:1", type = "sbatch" }, inside), "gpu:1||")
+	same(step({ gres = "gpu:1" }, {}), "gpu:1||")
+end
+
+function cases.a_step_from_outside_asks_for_what_slurm_says_that_the_job_has()
+	local jobs = { ["9"] = "JobId=9 TresPerNode=gres/shard:g2:1 X=1\n", ["10_3"] = " TresPerNode=gres/gpu:g2:1 X=1\n" }
+	same(step({ jobid = "9" }, {}, jobs), "shard:1||")
+	same(step({ jobid = "9", gres = "none" }, {}, jobs), "none||")
+	same(step({ jobid = "9", gpus = "1" }, { SLURM_JOB_ID = "4" }, jobs), "shard:1||")
+	same(step({ jobid = "10_3", gres = "gpu:1" }, {}, jobs), "gpu:1||")
+	same(step({ jobid = "11" }, {}, jobs), "||")
+	for _, hostile in ipairs({ "9; touch /tmp/x", "$(id)", "unset", "" }) do
+		local said, ran = step({ jobid = hostile, gres = "gpu:1" }, {}, jobs)
+		same(said, "gpu:1||")
+		same(#ran, 0)
+	end
 end
 
 function cases.the_clients_filter_undoes_what_it_began()

@@ -30,7 +30,7 @@ def ran(
 def tried(lua: str, home: Path, seconds: float, seed: int) -> None:
     run = ran(lua, home, seconds, seed)
     assert run.returncode == 0, run.stdout + run.stderr
-    assert "39 fields and 9 options at each of 8 types" in run.stdout
+    assert "40 fields and 11 options at each of 8 types" in run.stdout
 
 
 @pytest.mark.parametrize("lua", INTERPRETERS)

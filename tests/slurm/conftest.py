@@ -10,6 +10,7 @@ run when one is skipped in any other way.
 
 import os
 import re
+import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
@@ -122,3 +123,11 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
             lines = log.read_text(errors="replace").splitlines()[-40:]
             report.sections.append((f"end of slurmctld.log ({cluster.release})", "\n".join(lines)))
     return report
+
+
+@pytest.fixture
+def open_home() -> Iterator[Path]:
+    """A directory that other users reach too."""
+    with tempfile.TemporaryDirectory(prefix="pal-shapes-", ignore_cleanup_errors=True) as home:
+        Path(home).chmod(0o755)
+        yield Path(home)

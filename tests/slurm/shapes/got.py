@@ -41,7 +41,7 @@ class Got:
     code: int = 0  # of the command
     ends: tuple[str, ...] = ()  # of each record: state, exit code, limits
     facts: tuple[Mapping[str, str], ...] = ()  # of each record while it ran
-    nodes: tuple[tuple[int, int, int], ...] = ()  # (GPUs, CPUs, MB) on each, sorted
+    nodes: tuple[tuple[int, int, int], ...] = ()  # (GPUs or parts of some, CPUs, MB) on each, sorted
     batch: tuple[Task, ...] = ()  # the environment of each script
     steps: Mapping[str, tuple[str, tuple[Task, ...]]] = field(
         default_factory=dict
@@ -124,7 +124,7 @@ def _limit(record: Mapping[str, str]) -> str:
 
 def _nodes(record: str) -> Iterable[tuple[int, int, int]]:
     for names, cpus, mem, gres in re.findall(r"Nodes=(\S+) CPU_IDs=(\S+) Mem=(\d+) GRES=(\S*)", record):
-        gpus = sum(map(int, re.findall(r"gpu(?::[^:(,]+)?:(\d+)", gres)))
+        gpus = sum(map(int, re.findall(r"(?:gpu|shard)(?::[^:(,]+)?:(\d+)", gres)))
         inside = re.search(r"\[(.*)\]", names)
         yield from [(gpus, _count(cpus), int(mem))] * (_count(inside[1]) if inside else 1)
 

@@ -13,7 +13,7 @@ release knows do not say it; behind `but` the name of an exception of compare.py
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -268,14 +268,14 @@ class Row:
         return "nodes" if release == "22.05" and self.placed == "slots" else self.placed
 
 
-def _read(table: str) -> Iterator[Row]:
+def read_rows(table: str, placed: Sequence[str] = PLACED) -> Iterator[Row]:
     topic = ""
     for line in table.strip().splitlines():
         if line.startswith("## "):
             topic = line[3:]
             continue
         found = re.fullmatch(r"(.+?)(?: => (.*?))? -> (\w+)(?: only ([\d. ]+?))?(?: but ([\w-]+))?", line)
-        assert found and found[3] in PLACED, line
+        assert found and found[3] in placed, line
         steps = tuple(step.strip() for step in found[2].split(";")) if found[2] is not None else ()
         only = tuple(found[4].split()) if found[4] else RELEASES
         yield Row(topic, found[1], steps, found[3], only, found[5] or "")
@@ -283,7 +283,7 @@ def _read(table: str) -> Iterator[Row]:
 
 @cache
 def all_rows() -> tuple[Row, ...]:
-    written = list(_read(TABLE))
+    written = list(read_rows(TABLE))
     texts = {row.text for row in written}
     drawn = [text for text in combinations() if text not in texts]
     several = re.compile(r"--gpus=.* -N(2|1-3)")  # a total, maybe over several nodes

@@ -1,12 +1,13 @@
-"""Submits rows to a real cluster, each in four nodes of its own, and reads what each got. In: rows. Out: Got per row.
+"""Submits rows to a real cluster, each in nodes of its own, and reads what each got. In: rows. Out: Got per row.
 
 All rows run at once and no job sees another: what differs with pald is pald's. Jobs are a user's, not root's.
 """
 
 from __future__ import annotations
 
+import shlex
 import subprocess
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -48,11 +49,27 @@ _USUAL = ("", "-n1 --gres=gpu:1")
 
 
 @dataclass(frozen=True)
+class Ground:
+    """A cluster for rows."""
+
+    nodes: Callable[[int, int], Sequence[int]]  # numbers of a row's, of so many rows
+    options: Callable[[int], Sequence[str]]  # of `minicluster up`, for so many rows
+    said: tuple[str, ...] = ()  # by all jobs, beside their rows
+
+
+FOUR_NODES = Ground(
+    lambda row, _: range(NODES * row + 1, NODES * (row + 1) + 1),
+    lambda rows: ("--nodes", str(NODES * rows), "--dbd", "--set", "Licenses=matlab:1000", "--set", "TrackWCKey=yes"),
+)
+
+
+@dataclass(frozen=True)
 class Place:
     """Where one row runs."""
 
     number: int
     home: Path
+    nodes: Sequence[int]
 
     @property
     def job(self) -> str:
@@ -63,29 +80,35 @@ class Place:
         return f"p{self.number}"
 
     def node(self, which: int) -> str:
-        return f"n{NODES * self.number + which}"
+        return f"n{self.nodes[which - 1]}"
 
     @property
     def rack(self) -> str:
-        return f"rack{NODES * self.number // 8 + 1}"  # as the mini-cluster names them
+        return f"rack{(self.nodes[0] - 1) // 8 + 1}"  # as the mini-cluster names them
 
 
-def partitions(rows: Sequence[Row]) -> str:
+def partitions(rows: Sequence[Row], ground: Ground) -> str:
     """For --partitions of the mini-cluster."""
-    nodes = [f"n[{NODES * i + 1}-{NODES * (i + 1)}] OverSubscribe=YES" for i, _ in enumerate(rows)]
+    numbers = [ground.nodes(i, len(rows)) for i, _ in enumerate(rows)]
+    nodes = [f"n[{','.join(map(str, some))}] OverSubscribe=YES" for some in numbers]
     also = [f"also{i}={nodes[i]}" for i, row in enumerate(rows) if "{also}" in row.text]
     return ",".join([*(f"p{i}={inside}" for i, inside in enumerate(nodes)), *also])
 
 
-def cluster_for(rows: Sequence[Row], name: str, release: str) -> Minicluster:
-    size = str(NODES * len(rows))
-    options = ("--nodes", size, "--partitions", partitions(rows), "--dbd", "--users", USER)
-    settings = ("--set", "Licenses=matlab:1000", "--set", "TrackWCKey=yes")
-    return Minicluster.up(name, release, *options, *settings)
+def cluster_for(rows: Sequence[Row], name: str, release: str, ground: Ground = FOUR_NODES) -> Minicluster:
+    options = ("--partitions", partitions(rows, ground), "--users", USER, *ground.options(len(rows)))
+    return Minicluster.up(name, release, *options)
 
 
-def run_all(cluster: Minicluster, rows: Sequence[Row], home: Path) -> dict[str, Got]:
-    """What each row's job got, by the row's name."""
+def run_all(
+    cluster: Minicluster,
+    rows: Sequence[Row],
+    home: Path,
+    ground: Ground = FOUR_NODES,
+    stays: Collection[int] = (),
+    each: Callable[[], None] = lambda: None,
+) -> dict[str, Got]:
+    """What each row's job got, by the row's name. Nobody waits for the jobs in `stays`; `each` is called often."""
     home.mkdir()
     home.chmod(0o777)
     for name, text in (("task", _TASK), ("half", _HALF), ("prog", f"* {home}/task {home}/multi-%t\n")):
@@ -94,15 +117,20 @@ def run_all(cluster: Minicluster, rows: Sequence[Row], home: Path) -> dict[str, 
     with ExitStack() as stack:
         running: dict[str, subprocess.Popen[str]] = {}
         for i, row in enumerate(rows):
-            place = Place(i, home)
+            place = Place(i, home, ground.nodes(i, len(rows)))
             words = stack.enter_context(_words(cluster, row, place))
-            running[row.name] = _submit(cluster, row, place, words)
-        said = _wait(cluster, running)
+            running[row.name] = _submit(cluster, row, place, words, ground.said)
+        said = _wait(cluster, running, stays, each)
     records = cluster.client("scontrol", "show", "job", "-o")
     return {row.name: read(home, i, records, *said[row.name]) for i, row in enumerate(rows)}
 
 
-def _wait(cluster: Minicluster, running: dict[str, subprocess.Popen[str]]) -> dict[str, tuple[int, str]]:
+def _wait(
+    cluster: Minicluster,
+    running: dict[str, subprocess.Popen[str]],
+    stays: Collection[int],
+    each: Callable[[], None],
+) -> dict[str, tuple[int, str]]:
     """Until no job is left, and those that their user held are released; each command's exit code and errors."""
 
     def all_gone() -> bool:
@@ -110,7 +138,8 @@ def _wait(cluster: Minicluster, running: dict[str, subprocess.Popen[str]]) -> di
         for job in cluster.client("squeue", "-h", "-o", "%i %r").splitlines():
             if job.endswith(" JobHeldUser"):
                 cluster.client("scontrol", "release", job.split()[0], user=USER)
-        left = cluster.client("squeue", "-h", "-o", "%i").strip()
+        each()
+        left = set(cluster.client("squeue", "-h", "-o", "%i").split()) - set(map(str, stays))
         return ended and not left
 
     try:
@@ -128,7 +157,7 @@ def _wait(cluster: Minicluster, running: dict[str, subprocess.Popen[str]]) -> di
 def _words(cluster: Minicluster, row: Row, place: Place) -> Iterator[list[str]]:
     """The row's words with its place in them, and what they speak of made."""
     text = " ".join(row.words)
-    values = {name: place.node(k) for k, name in enumerate(("first", "second", "third"), 1)}
+    values = {name: f"n{number}" for name, number in zip(("first", "second", "third"), place.nodes, strict=False)}
     values |= {"part": place.partition, "also": f"also{place.number}", "rack": place.rack}
     reservation = f"r{place.number}"
     if "{file}" in text:
@@ -149,8 +178,10 @@ def _words(cluster: Minicluster, row: Row, place: Place) -> Iterator[list[str]]:
             cluster.client("scontrol", "delete", f"reservation={reservation}")
 
 
-def _submit(cluster: Minicluster, row: Row, place: Place, words: list[str]) -> subprocess.Popen[str]:
-    ours = ["-J", place.job]
+def _submit(
+    cluster: Minicluster, row: Row, place: Place, words: list[str], said: Sequence[str]
+) -> subprocess.Popen[str]:
+    ours = ["-J", place.job, *said]
     if not {"-p", "--partition"} & set(words):
         ours += ["-p", place.partition]
     if row.command == "sbatch":
@@ -175,7 +206,7 @@ def _submit(cluster: Minicluster, row: Row, place: Place, words: list[str]) -> s
 def _script(row: Row, place: Place, words: list[str]) -> str:
     steps = [step.replace("{prog}", f"{place.home}/prog") for step in row.steps or _USUAL]
     text = "\n".join(f"step {n} {step}" for n, step in enumerate(steps, 1)) + ("" if row.steps else _TWO)
-    header = f"#SBATCH {' '.join(words)}" if row.in_script else ""
+    header = f"#SBATCH {shlex.join(words)}" if row.in_script else ""
     return (
         _SCRIPT.replace("HEADER", header)
         .replace("EXIT", str(EXIT))
