@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import event
 
 from pal_slurm.config import AppEntry, Config
 from pal_slurm.learning.knowledge import known_apps
@@ -89,6 +92,27 @@ def test_an_outcome_is_written_at_the_start_and_completed_at_the_end(store: Stor
     assert repo.running() == []
     repo.record([replace(started, start=300)])  # requeued: a second start
     assert [o.start for o in repo.newest()] == [300, 200]
+
+
+def test_one_job_among_all_is_found_without_reading_all(sqlite_store: Store) -> None:
+    """Nobody tells SQLite how many rows there are: it takes what index the question itself suggests."""
+    asked: list[tuple[str, Any]] = []
+
+    def heard(_db: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
+        asked.append((statement, parameters))
+
+    repo = OutcomeRepo(sqlite_store, "c")
+    repo.record([JobOutcome(7 + i, 100, 200 + i, "A", ("n1",), ((0,),), task=i, array_id=7) for i in range(3)])
+    event.listen(sqlite_store.engine, "before_cursor_execute", heard)
+    assert [[o.job for o in got] for got in (repo.of_job(8), repo.of_jobs([8, 9]), repo.of_array(7))] == [
+        [8], [8, 9], [7, 8, 9],
+    ]  # fmt: skip
+    event.remove(sqlite_store.engine, "before_cursor_execute", heard)
+    selects = [one for one in asked if "job_outcomes" in one[0]]
+    with sqlite_store.reading() as db:
+        plans = [str(db.exec_driver_sql(f"EXPLAIN QUERY PLAN {told}", given).all()) for told, given in selects]
+    assert len(plans) == 4
+    assert all("(cluster=? AND job=?)" in plan or "(cluster=? AND array_id=?)" in plan for plan in plans), plans
 
 
 def test_pause_and_resume(store: Store) -> None:
