@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
-from sqlalchemy import bindparam, insert, select, update
+from sqlalchemy import ColumnElement, bindparam, insert, select, true, update
 
 from pal_slurm.model import NO_CONSENT, Consent, Decision, Due, JobRef, Placement
 from pal_slurm.store.engine import Store
@@ -94,35 +95,42 @@ class DecisionRepo:
 
     def of_job(self, job: int) -> list[Why]:
         """The last decisions about a job id (one per array task), newest first."""
-        return self._find(decisions.c.job == job, 1000)
+        return self._of(decisions.c.job == job, 1000)
 
     def of_jobs(self, jobs: Iterable[int]) -> list[Why]:
         """The last decisions about these job ids, newest first."""
         wanted, found = sorted(set(jobs)), []
         for first in range(0, len(wanted), _SOME):
-            found += self._find(decisions.c.job.in_(wanted[first : first + _SOME]), 10_000)
-        return sorted(found, key=lambda why: -why.decided_at)
+            found += self._of(decisions.c.job.in_(wanted[first : first + _SOME]), 10_000)
+        return sorted(found, key=_latest)
 
     def newest(self, most: int = 100) -> list[Why]:
-        return self._find(decisions.c.job >= 0, most)
+        return self._newest(true(), most)
 
     def since(self, decided_at: float) -> list[Why]:
         """The last decision about each job that was decided on since then, newest first."""
-        return self._find(decisions.c.decided_at >= decided_at, 1_000_000)
+        return self._newest(decisions.c.decided_at >= decided_at, 1_000_000)
 
     def forget_written(self) -> None:
         """Rows may have been removed: what is decided next is written, also where it is nothing new."""
         self._written.clear()
 
-    def _find(self, condition: object, most: int) -> list[Why]:
-        query = (
-            select(decisions.c.why)
-            .where(decisions.c.cluster == self._cluster, condition)  # type: ignore[arg-type]
-            .order_by(decisions.c.decided_at.desc(), decisions.c.job.desc())
-            .limit(most)
-        )
+    def _newest(self, condition: ColumnElement[bool], most: int) -> list[Why]:
+        return self._find(condition, most, decisions.c.decided_at.desc(), decisions.c.job.desc())
+
+    def _of(self, condition: ColumnElement[bool], most: int) -> list[Why]:
+        """By their key. Asked for the newest, SQLite goes through the index of times, and reads every row."""
+        c = decisions.c
+        return sorted(self._find(condition, most, c.job.desc(), c.submit.desc(), c.task.desc()), key=_latest)
+
+    def _find(self, condition: ColumnElement[bool], most: int, *order: ColumnElement[Any]) -> list[Why]:
+        query = select(decisions.c.why).where(decisions.c.cluster == self._cluster, condition)
         with self._store.reading() as db:
-            return [load(text, Why) for text in db.execute(query).scalars()]
+            return [load(text, Why) for text in db.execute(query.order_by(*order).limit(most)).scalars()]
+
+
+def _latest(why: Why) -> tuple[float, int]:
+    return -why.decided_at, -why.decision.job
 
 
 def _stored(task: int | None) -> int:

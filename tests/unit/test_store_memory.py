@@ -103,15 +103,21 @@ def test_one_job_among_all_is_found_without_reading_all(sqlite_store: Store) -> 
 
     repo = OutcomeRepo(sqlite_store, "c")
     repo.record([JobOutcome(7 + i, 100, 200 + i, "A", ("n1",), ((0,),), task=i, array_id=7) for i in range(3)])
+    decided = DecisionRepo(sqlite_store, "c")
+    decided.record(replace(WHY, decision=replace(WHY.decision, job=job), decided_at=300.0 - job) for job in (7, 8, 9))
     event.listen(sqlite_store.engine, "before_cursor_execute", heard)
+    assert [[w.decision.job for w in found] for found in (decided.of_job(8), decided.of_jobs([8, 9]))] == [[8], [8, 9]]
+    assert [w.decision.job for w in decided.newest(2)] == [7, 8]
     assert [[o.job for o in got] for got in (repo.of_job(8), repo.of_jobs([8, 9]), repo.of_array(7))] == [
         [8], [8, 9], [7, 8, 9],
     ]  # fmt: skip
     event.remove(sqlite_store.engine, "before_cursor_execute", heard)
-    selects = [one for one in asked if "job_outcomes" in one[0]]
+    selects = [one for one in asked if one[0].startswith("SELECT")]
     with sqlite_store.reading() as db:
         plans = [str(db.exec_driver_sql(f"EXPLAIN QUERY PLAN {told}", given).all()) for told, given in selects]
-    assert len(plans) == 4
+    newest = plans.pop(2)
+    assert "USING INDEX ix_decisions_cluster_decided_at" in newest
+    assert len(plans) == 6
     assert all("(cluster=? AND job=?)" in plan or "(cluster=? AND array_id=?)" in plan for plan in plans), plans
 
 
