@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
+from pal_slurm.slurm.edits.insist import NOT_NOW
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Pald, lua_settings, plain
 from tests.slurm.test_pald_shares import SETTINGS, SHARES
@@ -45,10 +46,11 @@ ROWS = {
     "held, and other nodes": Row(
         [("hold", "JOB"), (*UPDATE, "ReqNodeList=OTHER")], elsewhere=True, after=("release", "JOB")
     ),
+    "behind another job": Row([(*UPDATE, "Dependency=afterany:HOLDER")]),
     "requeued while it waits": Row([("requeue", "JOB")]),
 }
 KEYS = ["ReqNodeList", "ExcNodeList", "TresPerNode", "TresPerJob", "TresPerTask", "NumNodes", "TimeLimit", "Features"]
-KEYS += ["Partition", "Comment"]
+KEYS += ["Partition", "Comment", "Dependency"]
 WRAP = 'echo "got $SLURM_JOB_NUM_NODES $(echo $CUDA_VISIBLE_DEVICES | tr , "\\n" | grep -c .) $SLURM_JOB_NODELIST"'
 
 
@@ -69,25 +71,32 @@ def submitted(cluster: Minicluster, home: Path) -> dict[str, int]:
     }
 
 
-def edit(cluster: Minicluster, jobs: Mapping[str, int]) -> tuple[dict[str, list[str]], dict[str, str]]:
+def edit(cluster: Minicluster, jobs: Mapping[str, int], holder: int) -> tuple[dict[str, list[str]], dict[str, str]]:
     """What Slurm said to each edit, and the node that was named."""
     said, named = {}, {}
     for name, job in jobs.items():
         pinned = cluster.fields(job)["ReqNodeList"]
         other = next(node for node in NODES if node != pinned)
-        there = {"JOB": str(job), "OTHER": other, "SAME": pinned if pinned in NODES else "n3"}
+        there = {"JOB": str(job), "OTHER": other, "SAME": pinned if pinned in NODES else "n3", "HOLDER": str(holder)}
         said[name] = [told(cluster, words, there) for words in ROWS[name].words]
         named[name] = other
     return said, named
 
 
 def told(cluster: Minicluster, words: Sequence[str], there: Mapping[str, str]) -> str:
-    done = cluster.run("scontrol", *(re.sub("JOB|OTHER|SAME", lambda m: there[m[0]], word) for word in words))
-    return re.sub(r"\d+", "N", done.stderr.strip())
+    line = [re.sub("JOB|OTHER|SAME|HOLDER", lambda m: there[m[0]], word) for word in words]
+    said = [NOT_NOW]
+
+    def is_taken() -> bool:
+        said[0] = cluster.run("scontrol", *line).stderr.strip()
+        return NOT_NOW not in said[0]  # so 26.05 says now and then of a partition, where there is no slurmdbd
+
+    wait_for(is_taken, f"slurmctld takes {' '.join(line)}")
+    return re.sub(r"\d+", "N", said[0])
 
 
 def stands(cluster: Minicluster, job: int, named: str) -> dict[str, str]:
-    found = cluster.fields(job)
+    found = {key: re.sub(r"afterany:\d+", "afterany", text) for key, text in cluster.fields(job).items()}
     return {
         key: re.sub(r"n[123]\b", lambda m: "OTHER" if m[0] == named else "SAME", found.get(key, "")) for key in KEYS
     }
@@ -139,7 +148,7 @@ def test_an_edit_of_a_waiting_part_comes_out_as_on_the_same_job_without_pald(own
     own.wait_state(holder, "RUNNING")
     with plain(own):
         jobs = submitted(own, without)
-    said, named = edit(own, jobs)
+    said, named = edit(own, jobs, holder)
     expected = {name: stands(own, job, named[name]) for name, job in jobs.items()}
     let_go(own, jobs, holder)
 
@@ -151,7 +160,7 @@ def test_an_edit_of_a_waiting_part_comes_out_as_on_the_same_job_without_pald(own
             jobs = submitted(own, with_pald)
         assert pald.once() == 0
         assert {name for name, job in jobs.items() if "gres/shard:g" not in own.fields(job)["TresPerNode"]} == set()
-        with_said, named = edit(own, jobs)
+        with_said, named = edit(own, jobs, holder)
         assert with_said == said
         assert pald.once() == 0  # without licences it is not for us to start any of them
         assert differences(own, jobs, named, expected) == {}
