@@ -92,6 +92,7 @@ class JobRecord(msgspec.Struct, array_like=True):
     name: str = ""
     command: str = ""  # the batch script and its arguments
     gres_detail: list[str] = []  # one text per node that it runs on
+    by_user: bool = False  # exclusive, but for jobs of its user, or of some others
 
 
 def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
@@ -161,6 +162,7 @@ def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
         cpus_alloc=0 if pending else record.cpus or 0,
         ntasks=record.ntasks or 1,
         exclusive=record.exclusive,
+        slurms=record.by_user and lease is not None,
     )
 
 

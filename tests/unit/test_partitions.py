@@ -27,7 +27,10 @@ from pal_slurm.model import (
 )
 from pal_slurm.policy import compose, plan
 from pal_slurm.slurm.commands.cluster import read_machine, read_partitions
+from pal_slurm.slurm.commands.columns import QueueRow
+from pal_slurm.slurm.commands.queue import to_record
 from pal_slurm.slurm.nodes import Machine, NodeRecord, PartitionRecord, ReservationRecord, SiteWords
+from pal_slurm.slurm.records import to_job
 from pal_slurm.slurm.snapshots import to_snapshot
 from tests.builders import NOW, leased, running, snapshot
 from tests.simpald import SETUP, House
@@ -215,6 +218,27 @@ class TestWhatOnlySlurmKnowsThePlaceOf:
         assert self.decided(record) is Action.PLAIN
         plain = read_partitions(b"PartitionName=p Nodes=n[1-2] State=UP ExclusiveUser=NO ExclusiveTopo=NO Exclusive=NO")
         assert self.decided(plain["p"]) is Action.START
+
+    @pytest.mark.parametrize(
+        ("column", "word"), [("OverSubscribe", "USER"), ("Exclusive", "USER"), ("Exclusive", "MCS")]
+    )
+    def test_a_job_that_shares_its_nodes_with_its_user_alone(self, column: str, word: str) -> None:
+        """Where its user's other jobs run there is room for it, and for nobody else."""
+        texts = {
+            "JobId": "1",
+            "State": "PENDING",
+            "UserName": "ann",
+            "SubmitTime": str(NOW - 9),
+            "tres-per-node": "gres/gpu:1",
+        }
+        more = {"admin_comment": "pal1{b=1;n=gres/gpu:1}", "EligibleTime": str(NOW + 60), "Partition": "p"}
+        for said, found in ((word, Action.PLAIN), ("OK" if column == "OverSubscribe" else "NO", Action.START)):
+            job = to_job(to_record(QueueRow(texts | more | {column: said}, True)))
+            view = to_snapshot(
+                Machine(list(self.NODES), [PartitionRecord("p", "n[1-2]")], [], taken=NOW), [job], SiteWords()
+            )
+            made = plan(view, Knowledge(neutral_scores(view.cluster)), compose("pal", patience="none"))
+            assert [d.action for d in made.decisions] == [found]
 
     @pytest.mark.parametrize(
         ("who", "drawn"),

@@ -15,9 +15,8 @@ from pal_slurm.words import digits
 
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5}
 _NUMBER = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?)([KMGTP]?)[a-z]?")
-_ALONE = frozenset(
-    {"NO", "USER", "MCS", "TOPO"}
-)  # what OverSubscribe says of a job that shares its nodes with nobody else
+_BY_USER = frozenset({"USER", "MCS", "TOPO"})
+_ALONE = frozenset({"NO", *_BY_USER})  # what OverSubscribe says of a job that shares its nodes with nobody, or some
 
 
 class Unread(Exception):
@@ -79,6 +78,7 @@ def _to_record(row: QueueRow) -> JobRecord:
         batch=_amount(get("BatchFlag")),
         nodes=get("NodeList"),
         exclusive=_alone(get("OverSubscribe"), get("Exclusive")),
+        by_user=(get("Exclusive") or get("OverSubscribe")) in _BY_USER,
     )
     _add_memory(record, get("MinMemory"), get("tres-alloc"))
     _add_array(record, row)

@@ -59,11 +59,12 @@ JOB_FIELDS = (
     *("exclusive", "batch"),
     *(ours for ours, _ in TEXTS),
     *TRES,
-    *("admin_comment", "comment", "name", "command", "gres_detail"),
+    *("admin_comment", "comment", "name", "command", "gres_detail", "by_user"),
 )
 # The longest comment that can be anybody's hint; what is longer is cut to one more, so that it is seen to be too long.
 MOST_COMMENT = 8193
 ALONE = frozenset({"NO", "USER", "MCS", "TOPO"})  # it shares its nodes with nobody else
+BY_USER = ALONE - {"NO"}  # but for some
 MOST_NAME = 258  # of job and script: they are only held against patterns
 
 _head = attrgetter("id", "submit_time", "state")
@@ -85,6 +86,7 @@ def job_row(job: Any) -> Row:
     row.append(_comment(job, "comment"))
     row += [(_comment(job, name) or "")[:MOST_NAME] for name in ("name", "command")]
     row.append([text or "" for text in job.gres_detail] if state != "PENDING" else [])
+    row.append(job.resource_sharing in BY_USER)
     return row
 
 
