@@ -63,6 +63,14 @@ def test_a_mutation_that_only_raises_is_not_taken_for_caught(at: Court, monkeypa
     assert not convicted(at, script)
 
 
+def test_a_world_with_two_palds_is_the_same_each_time_it_is_lived(at: Court, monkeypatch: pytest.MonkeyPatch) -> None:
+    histories: list[str] = []
+    monkeypatch.setattr(at, "told", histories.append)
+    for _ in range(2):
+        at.tried(draw(2))
+    assert "leads for another" in histories[0] and histories[0] == histories[1]
+
+
 @pytest.mark.parametrize("seed", [0, 7, 1234567])
 def test_a_seed_says_the_same_each_time_and_a_script_is_read_as_it_is_written(seed: int) -> None:
     script = draw(seed)

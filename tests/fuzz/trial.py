@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator
@@ -56,7 +57,7 @@ class Court:
             unshared = self._live(replace(script, setting={**script.setting, "sharing": "no"}))
             history.unshared = {n: start.at for n, start in first_starts(Overheard(unshared.events)).items()}
         if self.told is not None:
-            self.told(repr(history).replace(str(self.home), "").replace(f":{os.getpid()}", ""))
+            self.told(re.sub(rf":{os.getpid()}(@[0-9a-f]*)?", "", repr(history).replace(str(self.home), "")))
         return history
 
     def tried(self, script: Script) -> list[Verdict]:
