@@ -61,7 +61,10 @@ class Observer:
         """Write down starts and ends since the last look; how many of each together."""
         if self._running is None:  # starts that an earlier pald wrote down
             self._running = {(kept.job, kept.submit, kept.start) for kept in self.outcomes.running()}
-        seen = {(job.id, job.submit, job.start or 0): job for job in running if job.gpu_job and _known(job)}
+        ours = (
+            job for job in running if (job.gpu_job or job.parts) and _known(job)
+        )  # also by shards of its user's own
+        seen = {(job.id, job.submit, job.start or 0): job for job in ours}
         started = [job for key, job in seen.items() if key not in self._running]
         ended = self._running - seen.keys()
         if started:

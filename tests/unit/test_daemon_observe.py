@@ -38,6 +38,13 @@ def test_a_job_first_seen_without_its_devices_is_written_down_when_they_are_told
     assert outcomes.of_job(7)[0].gpus == ((0, 1), (2, 3))
 
 
+def test_who_has_parts_of_gpus_by_shards_of_his_own_is_written_down_as_one_who_shares(store: Store) -> None:
+    outcomes = OutcomeRepo(store, "c")
+    own = replace(JOB, gpu_job=False, gpus=((),), parts=((1,),))
+    assert Observer(outcomes).record_changes((own,), CLUSTER, KNOWLEDGE, {}, 511.0) == 1
+    assert [(o.gpus, o.shared) for o in outcomes.of_job(7)] == [(((1,),), True)]
+
+
 def test_the_share_of_limits_that_jobs_use_is_the_median_of_those_that_were_seen_to_end(store: Store) -> None:
     observer = Observer(OutcomeRepo(store, "c"))
     assert observer.of_limit is None
