@@ -90,7 +90,22 @@ def test_pald_works_within_its_sandbox_and_is_gone_after_purge(machine: Machine)
         assert found is not None, told
         print(f"{unit}: exposure {found[1]}")
         assert float(found[1]) <= EXPOSURE.get(unit, MOST)
+    an_upgrade_is_whole_though_pald_does_not_start_after_it(machine)
     machine.good("dpkg", "--purge", "pal-slurm")
     assert machine.run("sh", "-c", "ls -d /etc/pal-slurm /var/lib/pal-slurm /run/pal-slurm").stdout == ""
     assert machine.good("sh", "-c", "find /etc/systemd -name 'pal*'") == ""
     assert machine.run("systemctl", "is-active", "pald", "pal-deadman.timer").stdout.split() == ["inactive"] * 2
+
+
+def an_upgrade_is_whole_though_pald_does_not_start_after_it(machine: Machine) -> None:
+    """As with a new schema, before `palctl db upgrade`; dpkg would leave the package half-configured."""
+    drop = "/etc/systemd/system/pald.service.d"
+    machine.good("mkdir", "-p", drop)
+    write = "printf '[Service]\\nType=%s\\nExecStart=\\nExecStart=%s\\n'"
+    machine.good("sh", "-c", f"{write} exec '/bin/sleep 600' >{drop}/other.conf; systemctl daemon-reload")
+    machine.good("systemctl", "restart", "pald")
+    machine.good("sh", "-c", f"{write} notify /bin/false >{drop}/other.conf")
+    said = machine.good("sh", "-c", "dpkg -i /mnt/pal-slurm_*.deb 2>&1")
+    assert "does not start; journalctl -u pald" in said, said
+    assert machine.good("dpkg-query", "-W", "-f", "${db:Status-Status}", "pal-slurm") == "installed"
+    machine.good("rm", "-r", drop)
