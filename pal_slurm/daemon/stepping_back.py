@@ -33,7 +33,7 @@ class SteppingBack:
 
     def begin(self, before: str, now: str) -> bool:
         """Actuators; whether we hold jobs no more."""
-        back = before not in (now, "shadow") and now in LESS
+        back = now in LESS and (bool(self.why) or before not in (now, "shadow"))
         self.why = f"actuator is {now} now: all that we held is given back" if back else ""
         return back
 

@@ -79,7 +79,8 @@ class Needs:
         reach = self._reach(job) if self._windows else 0
         words = (job.features, job.prefers, job.excluded_nodes, job.types, job.hint.dearer)
         doors = self._doors(job)
-        kind = (job.shape, doors, words, job.reservation, reach)
+        several = len(job.partitions) > 1  # then a pin has to say which, also where only one takes the job
+        kind = (job.shape, doors, several, words, job.reservation, reach)
         if kind not in self._kinds:
             common = self._common_mask(job)
             need = None if common is None else self._work_out(job, job.shape, common, doors)

@@ -45,6 +45,17 @@ def test_who_waits_under_a_lease_is_let_go_at_once(house: House, actuator: str) 
 
 
 @LESS
+def test_a_second_reload_meanwhile_does_not_end_that(house: House, actuator: str) -> None:
+    full(house)
+    waits = [house.submit("--gres=gpu:2") for _ in range(30)]
+    house.live(20)
+    reload(house, actuator)
+    reload(house, actuator)
+    house.live(5)
+    assert all(house.job(job).begin <= house.now for job in waits)
+
+
+@LESS
 def test_a_job_whose_pin_would_keep_it_waiting_starts_elsewhere(house: House, actuator: str) -> None:
     job = house.submit("--gres=gpu:1")
     house.pald.cycle()

@@ -80,6 +80,16 @@ def test_no_job_is_pinned_in_a_partition_that_does_not_take_it(closed: Partition
     assert where(on, partitions=("long", "closed"), **job) == "long"
 
 
+def test_who_named_several_is_told_which_also_behind_one_who_named_that_one_alone() -> None:
+    on = cluster(closed=SHORT, long=PartitionRule())
+    names = [("long",), ("closed", "long"), ("long",)]
+    jobs = [leased(number, time_limit_s=2 * DAY, partitions=named) for number, named in enumerate(names, 1)]
+    view = snapshot(*jobs, cluster=on)
+    decided = plan(view, Knowledge(neutral_scores(on)), compose("pal", patience="none")).decisions
+    assert [d.placement and d.placement.partition for d in decided] == [None, "long", None]
+    assert not [v for v in check(list(decided), view, Rules(True, True, 3)) if isinstance(v, Refusal)]
+
+
 def test_of_partitions_that_serve_the_same_nodes_slurm_takes_its_pick() -> None:
     on = cluster(low=PartitionRule(), high=PartitionRule(tier=5), also=PartitionRule())
     assert where(on, partitions=("low", "high", "also")) == "high,low,also"
