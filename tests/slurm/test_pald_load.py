@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
@@ -43,6 +44,32 @@ def test_200_waiting_jobs_cost_a_few_edits_a_second(minicluster: Minicluster, tm
         assert each_second < 2
         assert len([at for at in written if at > wave]) <= 5 * each_second * WINDOW_S
         assert len(minicluster.client("squeue", "-h", "-t", "PD", "-o", "%A").split()) == WAITING
+        assert {i.edit.kind for i in pald.ledger()} == {EditKind.RENEW}
+
+
+@pytest.mark.slow
+@pytest.mark.slurm("26.05", "24.11")
+def test_a_long_queue_keeps_its_leases_by_its_share_of_the_time(minicluster: Minicluster, tmp_path: Path) -> None:
+    """An edit a second beside it; leases of a minute make 200 jobs as many renewals as 2,000 have."""
+    with plain(minicluster):
+        blocker = minicluster.submit("-N8", "--gpus-per-node=4", "-t", "60")
+    minicluster.wait_state(blocker, "RUNNING")
+    lua_settings(minicluster, lease="60")
+    with Pald(minicluster, tmp_path, {"budget.edits_per_s": 1, "lease.max_s": 60}) as pald:
+        pald.start()
+        script = f"for i in $(seq {WAITING}); do sbatch --parsable -o /dev/null --gres=gpu:1 --wrap 'sleep 1'; done"
+        minicluster.client("sh", "-c", script, timeout=120)
+        pald.wait_cycle()
+        pald.mark()
+        begun = time.time()
+
+        def renewals() -> int:
+            return sum(i.edit.kind is EditKind.RENEW and i.written_at > begun for i in pald.ledger())
+
+        wait_for(lambda: renewals() >= 2 * WAITING, "each lease was renewed twice", 240)
+        assert renewals() > 64 + (time.time() - begun)
+        looks = re.findall(r"(\d+) pending, (\d+) leased", pald.since_mark())
+        assert len(looks) > 20 and set(looks) == {(str(WAITING), str(WAITING))}
         assert {i.edit.kind for i in pald.ledger()} == {EditKind.RENEW}
 
 
