@@ -15,6 +15,7 @@ from pal_slurm.daemon.pausing import starts_soon, to_let_go
 from pal_slurm.daemon.round import Round, Wish, let_go
 from pal_slurm.daemon.undo import fences
 from pal_slurm.daemon.writer import Writer
+from pal_slurm.model import NOT_SENT
 
 LESS = ("shadow", "exclude")  # these hold no job
 
@@ -48,7 +49,7 @@ class SteppingBack:
         wishes = _all(round, movers)
         results = writer.write(wishes, round)
         writer.lift(fences(round.snapshot), round)
-        if not wishes or (results and not any(let_go(result) for result in results)):
+        if not wishes or (results and not any(let_go(r) or r.said.startswith(NOT_SENT) for r in results)):
             self.why = ""
         return True
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 import pytest
 
-from pal_slurm.model import Knowledge
+from pal_slurm.model import Intent, Knowledge
 from tests.builders import scores
 from tests.simpald import House
 
@@ -100,6 +100,29 @@ def test_a_slurmctld_that_refuses_it_all_is_not_asked_for_ever(house: House) -> 
     written = len(house.journal)
     house.live(60)
     assert len(house.journal) == written + 1 and house.pald.effort.ends["paused"] == 1
+
+
+def test_what_could_not_be_sent_in_time_is_given_back_a_cycle_later(make_house: MakeHouse) -> None:
+    house = make_house(cycle={"max_age_s": 5})
+    full(house)
+    jobs = [house.submit("--gres=gpu:2") for _ in range(5)]
+    house.live(5)
+    reload(house, "shadow")
+    ledger = house.pald.pald.cycle.writer.ledger
+    write, slow = ledger.write, [6.0]  # the disk takes longer than what was seen is believed
+
+    def late(planned: Sequence[Intent]) -> list[Intent]:
+        if slow:
+            house.pald.clock.sleep(slow.pop())
+        return write(planned)
+
+    ledger.write = late  # type: ignore[method-assign]
+    written = len(house.journal)
+    house.pald.cycle()
+    assert len(house.journal) == written and not slow
+    house.pald.cycle()
+    assert len(house.journal) == written + len(jobs)
+    assert all(house.job(job).begin <= house.now for job in jobs)
 
 
 def test_a_reload_that_keeps_on_placing_gives_nothing_back(house: House) -> None:
