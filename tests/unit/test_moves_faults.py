@@ -44,7 +44,7 @@ def test_a_mover_is_never_lost_and_the_page_says_what_becomes_of_it(state: str, 
     said = cell(state, fault, release)
     ends = {
         "user cancels": "cancelled",
-        "job ends": "completed" if state in ("warned", "silent", "saving", "runs") else "runs",
+        "job ends": "completed" if state in ("warned", "silent", "saving", "closed", "runs") else "runs",
     }
     assert said.startswith(ends.get(fault, "runs"))
     assert said == written()[state, fault]

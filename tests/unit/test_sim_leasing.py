@@ -55,7 +55,7 @@ def by_lua(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[str, int
     """What the lua makes of each: AdminComment, begin time."""
     home = tmp_path_factory.mktemp("lua")
     shutil.copy(LUA, home)
-    (home / "pal_lua.conf").write_text("partitions = gpu\nlease = 20\nslots = yes\n")
+    (home / "pal_lua.conf").write_text("partitions = gpu\nlease = 20\nslots = yes\nshards = pald\n")
     lines = [
         f"os.time = function() return {NOW} end",
         "slurm = { SUCCESS = 0, log_info = function() end, log_user = function() end }",

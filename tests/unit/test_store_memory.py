@@ -121,6 +121,13 @@ def test_one_job_among_all_is_found_without_reading_all(sqlite_store: Store) -> 
     assert all("(cluster=? AND job=?)" in plan or "(cluster=? AND array_id=?)" in plan for plan in plans), plans
 
 
+def test_what_was_decided_of_an_array_as_a_whole_is_told_however_many_tasks_it_has(sqlite_store: Store) -> None:
+    decided = DecisionRepo(sqlite_store, "c")
+    of = [replace(WHY, decision=replace(WHY.decision, job=7, task=task)) for task in (*range(1200), None)]
+    decided.record(of)
+    assert [why.decision.task for why in decided.of_job(7)].count(None) == 1
+
+
 def test_pause_and_resume(store: Store) -> None:
     switches = Switches(store)
     assert switches.paused() is None
