@@ -154,8 +154,9 @@ class Pald:
         return changed
 
     def close(self) -> None:
-        if self.leader.confirm():
-            self.cycle.writer.alive.gone()  # believed for a minute, it would have jobs wait for nobody
+        alive = self.cycle.writer.alive
+        if alive.given and self.leader.confirm():
+            alive.gone()  # believed for a minute, it would have jobs wait for nobody
         try:
             self.leader.resign()
         except StoreError as e:

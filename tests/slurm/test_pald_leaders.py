@@ -67,6 +67,7 @@ def test_a_leader_of_another_host_that_wakes_up_late_writes_nothing(minicluster:
         assert pins[0].fence < pins[1].fence
         assert len(journal.node_lists(job)) == 1
         # And it takes over again, as anybody else, when the other one goes.
+        late.mark()
         assert new.stop() == 0
         late.wait_said(r"\d+ pending")
         other = minicluster.submit("--gres=gpu:1")

@@ -82,10 +82,11 @@ def test_a_read_only_database_is_told_and_keeps_pald_from_starting(minicluster: 
     journal = Journal(minicluster)
     home = tmp_path / "state"
     home.mkdir()
-    with Pald(minicluster, tmp_path, {"state_dir": str(home)}) as pald, minicluster.leases():
+    with Pald(minicluster, tmp_path, {"state_dir": str(home)}) as pald:
         pald.database = home / "pal.sqlite"
         assert pald.once() == 0
-        job = minicluster.submit("--gres=gpu:1")
+        with minicluster.leases():
+            job = minicluster.submit("--gres=gpu:1")
         script = 'mount --bind "$0" "$0" && mount -o remount,ro,bind "$0" && exec "$@"'
         pald.world = ["unshare", "-m", "sh", "-c", script, str(home)]
         assert pald.once() == 74

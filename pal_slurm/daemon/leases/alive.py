@@ -44,12 +44,13 @@ class Alive:
     path: Path | None
     preempting: tuple[str, ...] = ()
     lease_s: int | None = None
+    given: bool = field(default=False, init=False)  # it is ours to take back
     _open: bool = field(default=True)  # what an earlier pald let pass is not known
 
     def beat(self, now: float, passing: Iterable[str] = ()) -> None:
         """We live, and this may pass."""
         lines = list(passing)
-        self._open = bool(lines)
+        self._open, self.given = bool(lines), True
         self._write(now, lines)
 
     def beat_beside(self, now: float) -> None:
@@ -65,7 +66,7 @@ class Alive:
 
     def gone(self) -> None:
         """No leases any more: slurmctld lets us edit nobody's jobs."""
-        self._open = False
+        self._open = self.given = False
         if self.path is not None:
             with contextlib.suppress(OSError):
                 self.path.unlink()
