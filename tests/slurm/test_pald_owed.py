@@ -88,6 +88,7 @@ def test_a_flood_of_forty_lets_a_newcomer_in_and_a_job_that_was_held_has_waited_
         wait_for(lambda: "RUNNING" in map(cluster.state, few), "one of his jobs runs")
         assert sorted(map(cluster.state, few)) == ["PENDING", "RUNNING"]
         assert {cluster.state(job) for job in flood[4:]} == {"PENDING"}
+        wait_for(lambda: time.time() - since > 10, "she was held for longer than what a debt is told within")
         released = time.time()
         cluster.client("scontrol", "release", str(held))
         wait_for(lambda: "eve is owed" in why(pald, held), "what she is owed")
