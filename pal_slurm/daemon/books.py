@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pal_slurm.daemon.beside.capping import Capping
 from pal_slurm.daemon.beside.entitling import Entitling
 from pal_slurm.daemon.beside.forgetting import Forgetter
+from pal_slurm.daemon.beside.gpu_limits import GpuLimits
 from pal_slurm.daemon.beside.learning import Learner
 from pal_slurm.daemon.observe import Observer
 from pal_slurm.daemon.remembering import Remembering
@@ -30,7 +30,7 @@ class Books:
     learner: Learner
     memory: Remembering
     entitling: Entitling
-    capping: Capping
+    gpu_limits: GpuLimits
 
     def due(self, composition: Composition, round: Round, monotonic: float) -> DueNow | None:
         """What each job is owed, as far as it is known."""

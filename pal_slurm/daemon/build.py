@@ -8,9 +8,9 @@ from pathlib import Path
 
 from pal_slurm.config import NEED_RESTART, Config, database_url
 from pal_slurm.daemon.bell import Bell
-from pal_slurm.daemon.beside.capping import Capping
 from pal_slurm.daemon.beside.entitling import Entitling
 from pal_slurm.daemon.beside.forgetting import Forgetter
+from pal_slurm.daemon.beside.gpu_limits import GpuLimits
 from pal_slurm.daemon.beside.learning import Learner
 from pal_slurm.daemon.beside.resuming import Resuming, accounts_of
 from pal_slurm.daemon.beside.showing import Showing, ShownBeside
@@ -41,7 +41,7 @@ from pal_slurm.learning.knowledge import KnowledgeKeeper
 from pal_slurm.learning.telling import app_rows
 from pal_slurm.policy import Composition, compose
 from pal_slurm.report.answering import UserAnswers
-from pal_slurm.slurm.commands.limits import unlimited
+from pal_slurm.slurm.commands.gpu_limits import unlimited
 from pal_slurm.slurm.commands.shares import fair_shares
 from pal_slurm.slurm.port import SchedulerSetup, Slurm
 from pal_slurm.store import (
@@ -101,7 +101,7 @@ class Pald:
             self.cycle.movers.note,
             *self.cycle.books.entitling.notes,
             self._no_sharing,
-            self.cycle.books.capping.note,
+            self.cycle.books.gpu_limits.note,
         )
         return tuple(filter(None, said))
 
@@ -142,7 +142,7 @@ class Pald:
         self.cycle.pace.share = config.budget.read_share
         self.cycle.books.knowledge.forget()
         self.cycle.books.entitling.ask_anew()
-        self.cycle.books.capping.ask_anew()
+        self.cycle.books.gpu_limits.ask_anew()
         self.waker.wake_file = wake_file_of(config)
         self.showing.path = config.page.view(config.cycle.alive_file)
 
@@ -197,7 +197,7 @@ def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
             learner=Learner(store, config, name, faults),
             memory=Remembering(MemoryRepo(store, name)),
             entitling=Entitling(lambda: fair_shares(commands_of(config), name), faults),
-            capping=Capping(lambda: unlimited(commands_of(config), name), faults),
+            gpu_limits=GpuLimits(lambda: unlimited(commands_of(config), name), faults),
         )
         entries = Entries()
         writer = Writer(

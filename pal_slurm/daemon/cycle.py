@@ -160,7 +160,7 @@ class Cycle:
         snapshot = self.movers.lives.joined(as_precise_as(self.rules, snapshot), fence)
         self.entries.keep(snapshot)
         self.entries.restore(snapshot, self.books.ledger, self.leases)
-        snapshot = self.books.capping.seen(snapshot, begun, parts=self.rules.parts)
+        snapshot = self.books.gpu_limits.seen(snapshot, begun, parts=self.rules.parts)
         snapshot = told(snapshot, self.entries, self.books.ledger)
         report.pending = len(snapshot.pending)
         report.leased = sum(j.is_leased(snapshot.taken) for j in snapshot.pending)
@@ -203,7 +203,7 @@ class Cycle:
 
     def _plan(self, round: Round) -> Known:
         """Decisions about those that are not undone just now."""
-        round.view = view = self.past.quotas.kept(self.movers.kept(round.without(self.movers.in_hand())), round.fates)
+        round.view = view = self.past.met.kept(self.movers.kept(round.without(self.movers.in_hand())), round.fates)
         passing = Known(view, round.knowledge, self.composition, self.config)
         ran_out = passing.worth_leasing(lapsed(view, self.entries, self.books.ledger))
         self.rivals.take_in(view, ran_out)

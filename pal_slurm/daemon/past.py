@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 from pal_slurm.daemon.edits import address, give_back
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.leases.keeping import LeaseRules
+from pal_slurm.daemon.limits_met import LimitsMet
 from pal_slurm.daemon.observe import Pins
-from pal_slurm.daemon.quotas import Quotas
 from pal_slurm.daemon.reconcile import LASTING, OUTCOME_OF, Fate, Lost, Transition, View, find, judge, orphans
 from pal_slurm.daemon.round import Wish
 from pal_slurm.guard import Rules
@@ -25,7 +25,7 @@ from pal_slurm.store import Ledger
 class Past:
     ledger: Ledger
     entries: Entries
-    quotas: Quotas = field(default_factory=Quotas)
+    met: LimitsMet = field(default_factory=LimitsMet)
 
     def reconciled(
         self,

@@ -117,7 +117,7 @@ def judge_exclusion(intent: Intent, edit: Exclude, job: Job) -> Transition:
         return Transition(intent, Fate.NEVER_WAS, job)
     if job.required_nodes:
         return Transition(intent, Fate.UNDO, job, "somebody named its nodes")
-    if job.why in NOT_OURS or job.why in BAD or job.why is Waits.QUOTA:
+    if job.why in NOT_OURS or job.why in BAD or job.why is Waits.THEIR_LIMIT:
         return Transition(intent, Fate.UNDO, job, job.reason)
     return Transition(intent, Fate.WAITING if settled(intent) else Fate.STANDS, job)
 
@@ -141,7 +141,7 @@ def judge_pin(intent: Intent, pin: Pin, job: Job, view: View) -> Transition:
     back = Fate.SURRENDER if view.undos.get(job.key, 0) + 1 >= MOST_UNDOS else Fate.UNDO
     if job.why in NOT_OURS:
         return Transition(intent, Fate.SURRENDER, job, job.reason)
-    if job.why in BAD or job.why is Waits.QUOTA:
+    if job.why in BAD or job.why is Waits.THEIR_LIMIT:
         return Transition(intent, back, job, job.reason)
     lost = sorted(set(pin.nodes) - view.nodes_ok)
     if lost:
@@ -175,7 +175,7 @@ def _user_says(intent: Intent, pin: Pin, job: Job, view: View) -> str:
     """What somebody has said since, and the pin does not fit any more."""
     if job.own_begin(view.now) is not None:
         return "somebody gave it a later begin time"
-    if pin.shard and job.capped:
+    if pin.shard and job.gpus_limited:
         return "a limit on GPUs binds it that parts of them do not count against"
     if pin.shard and not job.shares:
         return "its user took pal:share back"

@@ -14,7 +14,7 @@ MOST_BATCH = 3  # Slurm holds a job at the sixth start that it counts against it
 MOST_FENCED_S = 60  # no longer are whole nodes closed to others because a job saves (P5)
 MOST_RING = 8  # one that does not go keeps the others from where they were to go
 MOST_AHEAD_S = 600  # no longer do GPUs stand empty because somebody says that he saves (P12)
-KEPT = (Waits.HELD, Waits.BLOCKED, Waits.LIMIT, Waits.QUOTA, Waits.NEVER)
+KEPT = (Waits.HELD, Waits.BLOCKED, Waits.LIMIT, Waits.THEIR_LIMIT, Waits.NEVER)
 
 
 def movable(snapshot: Snapshot, rules: Rules) -> list[Job]:

@@ -36,7 +36,7 @@ class Waits(Enum):
     NODES = auto()  # nodes that it must have are away
     NEVER = auto()  # as it stands it can't be had; waiting longer doesn't help
     LIMIT = auto()  # licences, a reservation ...: not about where it would run
-    QUOTA = auto()  # the same of its user, account or QOS: others of theirs wait for it too
+    THEIR_LIMIT = auto()  # the same of its user, account or QOS: others of theirs wait for it too
     HELD = auto()
     BLOCKED = auto()  # something else that no free GPU can give: a dependency, a closed partition
     OTHER = auto()  # a word that we don't know
@@ -155,7 +155,7 @@ class Job:
     slots: tuple[int, ...] = ()  # that this request names
     shard: bool = False  # it names them as parts, which others may have too: a pin of ours
     by_part: bool = False  # one GPU on one node, which could be asked for as a part of one with nothing else changed
-    capped: bool = False  # a limit on GPUs binds it that a part of one would not count against
+    gpus_limited: bool = False  # a limit on GPUs binds it that a part of one would not count against
     types: tuple[str, ...] = ()  # of GRES that its user named: GPU models
     required_nodes: str = ""
     excluded_nodes: str = ""  # as it was written, where that can be known
@@ -240,7 +240,7 @@ class Job:
         """Its user said at submission, and says still, that it may have its GPU together with another; and it can."""
         said = self.hint.share and not self.hint.off and self.lease is not None and self.lease.asked_to_share
         alone = self.exclusive or self.het or self.reservation or self.array_limit is not None
-        return said and self.by_part and not (alone or self.capped)
+        return said and self.by_part and not (alone or self.gpus_limited)
 
     @property
     def prefers(self) -> str:

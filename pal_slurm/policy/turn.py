@@ -11,7 +11,7 @@ from enum import Enum, auto
 from pal_slurm.model import Job, Reason, Waits
 
 # Slurm keeps it waiting for something that no free GPU can give: it competes with nobody now.
-BLOCKED = (Waits.BLOCKED, Waits.LIMIT, Waits.QUOTA, Waits.NEVER)
+BLOCKED = (Waits.BLOCKED, Waits.LIMIT, Waits.THEIR_LIMIT, Waits.NEVER)
 
 
 class Turn(Enum):

@@ -29,7 +29,7 @@ def alone(job: Job, snapshot: Snapshot, *, parts: bool) -> str:
         return "off"
     if job.lease is not None and not job.lease.asked_to_share:
         return "users" if job.lease.shards_of_users else "later"
-    if job.capped:
+    if job.gpus_limited:
         return "limit"
     if not job.shares:
         return "request"

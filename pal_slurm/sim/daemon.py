@@ -25,7 +25,7 @@ from pal_slurm.daemon.unswept import unswept
 from pal_slurm.errors import ConfigError
 from pal_slurm.learning.knowledge import KnowledgeKeeper
 from pal_slurm.model import NO_SHARES, Cluster, EditKind, Knowledge, Outcome
-from pal_slurm.model.limits import NOBODY_LIMITED
+from pal_slurm.model.gpu_limits import NOBODY_LIMITED
 from pal_slurm.sim.slurm.backend import SimSlurm
 from pal_slurm.sim.slurm.clock import SimClock
 
@@ -110,7 +110,7 @@ class SimPald:
         books = self.pald.cycle.books
         books.forgetter.beside, books.learner.beside = AtOnce("forgetting"), AtOnce("learning")
         books.entitling.beside, books.entitling.ask = AtOnce("entitling"), lambda: NO_SHARES
-        books.capping.beside, books.capping.ask = AtOnce("limits"), lambda: NOBODY_LIMITED
+        books.gpu_limits.beside, books.gpu_limits.ask = AtOnce("limits"), lambda: NOBODY_LIMITED
         books.entitling.cpu = lambda: 0.0  # of this machine: a simulation is the same on each
         if knowledge is not None:
             keeper = Told(self.pald.store, config)

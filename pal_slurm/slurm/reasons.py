@@ -45,5 +45,5 @@ def why(reason: str) -> Waits:
     if not reason:
         return Waits.UNSEEN
     if _SHARED.match(reason):
-        return Waits.QUOTA
+        return Waits.THEIR_LIMIT
     return WORDS[max(fits, key=len)] if (fits := [word for word in WORDS if reason.startswith(word)]) else Waits.OTHER

@@ -28,9 +28,7 @@ def test_3000_waiting_jobs_stay_within_both_budgets(minicluster: Minicluster, tm
     budgets = {"budget.edits_per_s": int(RATE), "budget.keep_share": 0, "budget.read_share": SHARE}
     with Pald(minicluster, tmp_path, budgets) as pald:
         pald.start()
-        job = "sbatch --parsable -o /dev/null -t 60 --gres=gpu:1 --wrap 'sleep 1'"
-        script = f"for i in $(seq {WAITING}); do {job}; done"
-        minicluster.client("sh", "-c", script, timeout=900)
+        minicluster.submit_many(WAITING, "-t", "60", "--gres=gpu:1", wrap="sleep 1")
         pald.wait_cycle(within=120)
         before, begun = asked_us(minicluster), time.time()
         wait_for(lambda: time.time() > begun + WINDOW_S, "a minute", WINDOW_S + 30)

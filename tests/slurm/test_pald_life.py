@@ -18,6 +18,19 @@ from tests.slurm.pald import Journal, Pald, lua_settings, mark_of
 RELEASE = pytest.mark.slurm("26.05")
 
 
+def one_that_waits(pald: Pald) -> tuple[int, tuple[str, ...]]:
+    """A leased job for which there is no room, and its request as Slurm shows it."""
+    pald.cluster.drain("n8")
+    job = pald.cluster.submit("-N8", "--gpus-per-node=2")
+    pald.wait_cycle()
+    assert reason_of(pald.cluster, job) in ("BeginTime", "None")
+    return job, request_of(pald.cluster, job)
+
+
+def wait_until_slurms(cluster: Minicluster, job: int) -> None:
+    wait_for(lambda: reason_of(cluster, job) not in ("BeginTime", "None"), "Slurm itself looks at it")
+
+
 @pytest.mark.slurm("22.05", slow=("24.11", "26.05"))
 def test_paused_pald_gives_all_jobs_back_as_they_were_and_takes_no_more(
     minicluster: Minicluster, tmp_path: Path
@@ -25,14 +38,10 @@ def test_paused_pald_gives_all_jobs_back_as_they_were_and_takes_no_more(
     lua_settings(minicluster, lease="600")  # no lease ends by itself
     with Pald(minicluster, tmp_path) as pald:
         pald.start()
-        minicluster.drain("n8")
-        waits = minicluster.submit("-N8", "--gpus-per-node=2")
-        pald.wait_cycle()
-        assert reason_of(minicluster, waits) in ("BeginTime", "None")
-        before = request_of(minicluster, waits)
+        waits, before = one_that_waits(pald)
         pald.palctl("pause", "--reason", "maintenance")
         pald.wait_said("paused: maintenance")
-        wait_for(lambda: reason_of(minicluster, waits) not in ("BeginTime", "None"), "Slurm itself looks at it")
+        wait_until_slurms(minicluster, waits)
         assert request_of(minicluster, waits) == before
         assert "PAUSED: maintenance" in pald.palctl("status")
         runs = minicluster.submit("--gres=gpu:1")
@@ -53,16 +62,12 @@ def test_who_places_no_more_after_a_reload_gives_back_what_he_held(
     lua_settings(minicluster, lease="600")  # no lease ends by itself
     with Pald(minicluster, tmp_path) as pald:
         pald.start()
-        minicluster.drain("n8")
-        waits = minicluster.submit("-N8", "--gpus-per-node=2")
-        pald.wait_cycle()
-        assert reason_of(minicluster, waits) in ("BeginTime", "None")
-        before = request_of(minicluster, waits)
+        waits, before = one_that_waits(pald)
         pald.configure({"actuator": actuator})
         pald.mark()
         pald.send(signal.SIGHUP)
         pald.wait_said(f"actuator is {actuator} now: all that we held is given back")
-        wait_for(lambda: reason_of(minicluster, waits) not in ("BeginTime", "None"), "Slurm itself looks at it")
+        wait_until_slurms(minicluster, waits)
         assert request_of(minicluster, waits) == before
         runs = minicluster.submit("--gres=gpu:1")
         minicluster.wait_state(runs, "RUNNING")
@@ -75,9 +80,7 @@ def test_undo_frees_the_queue_also_with_a_pal_yaml_that_pald_refuses(minicluster
     lua_settings(minicluster, lease="600")
     with Pald(minicluster, tmp_path) as pald:
         pald.start()
-        minicluster.drain("n8")
-        waits = minicluster.submit("-N8", "--gpus-per-node=2")
-        pald.wait_cycle()
+        waits, _ = one_that_waits(pald)
         with pald.config.open("a") as text:
             text.write("surprise: 1\n")
         assert pald.stop() == 0
@@ -86,7 +89,7 @@ def test_undo_frees_the_queue_also_with_a_pal_yaml_that_pald_refuses(minicluster
         assert (done.returncode, "1 of 1 jobs are as they were" in done.stdout) == (0, True), done.stderr
         assert "surprise: no such key" in done.stderr
         assert pald.once() == 78
-        wait_for(lambda: reason_of(minicluster, waits) not in ("BeginTime", "None"), "Slurm itself looks at it")
+        wait_until_slurms(minicluster, waits)
 
 
 def request_of(cluster: Minicluster, job: int) -> tuple[str, ...]:

@@ -35,8 +35,7 @@ def race(cluster: Minicluster, wanted: int, backend: str) -> Counter[Outcome]:
     with backend_of(cluster, backend) as slurm, cluster.leases():
         exact = slurm.capabilities().restore_untyped
         while tally.total() < wanted:
-            script = f"for i in $(seq {BATCH}); do sbatch --parsable -o /dev/null --gres=gpu:1 --wrap 'sleep 0.2'; done"
-            left = {int(word) for word in cluster.client("sh", "-c", script).split()}
+            left = set(cluster.submit_many(BATCH, "--gres=gpu:1", wrap="sleep 0.2"))
             while left:
                 edits = []
                 for job in sorted(left):
@@ -99,8 +98,7 @@ def test_pald_itself_with_leases_that_end_all_the_time_touches_no_running_job(
     with Pald(racing, tmp_path, {"lease.margin_s": 0.5}) as pald:
         pald.start()
         lua_settings(racing, lease="2")
-        script = "for i in $(seq 60); do sbatch --parsable -o /dev/null --gres=gpu:2 --wrap 'sleep 0.5'; done"
-        jobs = {int(word) for word in racing.client("sh", "-c", script).split()}
+        jobs = set(racing.submit_many(60, "--gres=gpu:2", wrap="sleep 0.5"))
         wait_for(lambda: not racing.client("squeue", "-h"), "the queue is empty", 90)
         pald.wait_cycle()
         assert touched_while_running(journal) == []

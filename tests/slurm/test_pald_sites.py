@@ -79,10 +79,9 @@ def test_a_user_at_his_limit_keeps_no_free_gpu_from_others_and_goes_on_when_he_m
     enforced = ("--set=AccountingStorageEnforce=associations,limits,qos", "--set=AccountingStorageTRES=gres/gpu")
     cluster = make_minicluster("--nodes=4", "--gpus=2", "--dbd", "--users=alice,bob", *enforced)
     cluster.client("sacctmgr", "-i", "modify", "qos", "normal", "set", "MaxTRESPerUser=gres/gpu=2")
-    hers = "for i in $(seq 30); do sbatch -o /dev/null --gres=gpu:1 -t 60 --wrap 'sleep 300'; done"
     with Pald(cluster, tmp_path) as pald:
         pald.start()
-        cluster.client("bash", "-c", hers, user="alice")
+        cluster.submit_many(30, "--gres=gpu:1", "-t", "60", user="alice")
         bob = cluster.submit("--gres=gpu:2", "-t", "60", user="bob")
         cluster.wait_state(bob, "RUNNING")
         pald.wait_cycle()

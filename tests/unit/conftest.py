@@ -2,6 +2,7 @@
 
 import shutil
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -83,3 +84,13 @@ def make_house(sqlite_template: Path) -> Iterator[Callable[..., House]]:
 def house(make_house: Callable[..., House]) -> House:
     """Four nodes of four slots, Slurm 26.05, one pald."""
     return make_house()
+
+
+@pytest.fixture
+def in_tokyo() -> Iterator[None]:
+    """Nine hours before UTC."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        yield
+    time.tzset()

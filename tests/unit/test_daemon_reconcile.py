@@ -83,7 +83,7 @@ def view(*jobs: Job, main: int = 10, backfill: int = 5, ok: tuple[str, ...] = ("
         ("Slurm has not looked yet", intent(), [pinned()], Fate.WAITING),
         ("constraints went bad", intent(), [pinned(why=Waits.NEVER)], Fate.UNDO),
         ("limits hold it", intent(), [pinned(why=Waits.LIMIT)], Fate.SURRENDER),
-        ("a limit of its user's holds it", intent(), [pinned(why=Waits.QUOTA)], Fate.UNDO),
+        ("a limit of its user's holds it", intent(), [pinned(why=Waits.THEIR_LIMIT)], Fate.UNDO),
         ("its list was changed by hand", intent(), [job(required_nodes="n9")], Fate.THEIRS),
         ("its list was cleared by hand", intent(), [job()], Fate.THEIRS),
     ],

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from pal_slurm.errors import SlurmUnavailable
-from pal_slurm.model.limits import NOBODY_LIMITED, Unlimited
+from pal_slurm.model.gpu_limits import NOBODY_LIMITED, Unlimited
 from pal_slurm.report.why import sentences
-from pal_slurm.slurm.commands.limits import free_qos, free_users, unlimited
+from pal_slurm.slurm.commands.gpu_limits import free_qos, free_users, unlimited
 from pal_slurm.slurm.commands.run import Commands
 from tests.builders import waiting
 from tests.simpald import House
@@ -117,8 +117,8 @@ def house(tmp_path: Path, sqlite_template: Path) -> Iterator[House]:
 
 
 def limited(house: House, ask: Callable[[], Unlimited]) -> None:
-    house.pald.pald.cycle.books.capping.ask = ask
-    house.pald.pald.cycle.books.capping.ask_anew()
+    house.pald.pald.cycle.books.gpu_limits.ask = ask
+    house.pald.pald.cycle.books.gpu_limits.ask_anew()
 
 
 def of(*users: str) -> Unlimited:

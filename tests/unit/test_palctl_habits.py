@@ -123,13 +123,8 @@ def test_times_are_of_this_host_or_utc(config: Path) -> None:
     assert told[("--utc",)].startswith("2026-01-01 00:00")
 
 
-def test_utc_is_of_one_command_only(
-    config: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    time.tzset()
-    request.addfinalizer(time.tzset)
-    request.addfinalizer(monkeypatch.undo)  # before it: the last is the first
+@pytest.mark.usefixtures("in_tokyo")
+def test_utc_is_of_one_command_only(config: Path) -> None:
     for options, hour in (([], "09:00"), (["--utc"], "00:00"), ([], "09:00")):
         output = CliRunner().invoke(palctl, ["--config", str(config), *options, "alerts", "--days", "9999"]).output
         assert output.splitlines()[-1].startswith(f"2026-01-01 {hour}")

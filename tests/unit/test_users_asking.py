@@ -153,13 +153,8 @@ def test_a_job_that_pald_has_no_story_of_yet_is_told_from_the_queue(sqlite_store
     assert why(answers, "900", ALICE).lines == (told,)
 
 
-def test_times_are_in_utc_for_who_asks_so_and_for_nobody_else(
-    answers: UserAnswers, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    monkeypatch.setenv("TZ", "Asia/Tokyo")
-    time.tzset()
-    request.addfinalizer(time.tzset)
-    request.addfinalizer(monkeypatch.undo)
+@pytest.mark.usefixtures("in_tokyo")
+def test_times_are_in_utc_for_who_asks_so_and_for_nobody_else(answers: UserAnswers) -> None:
     told = [answers.to(Question("why", "1", utc=utc), ALICE).lines for utc in (False, True, False)]
     hours = [time.strftime("%Y-%m-%d %H:%M:%S", to(NOW)) for to in (time.localtime, time.gmtime, time.localtime)]
     assert all(hour in "".join(lines) for hour, lines in zip(hours, told, strict=True))

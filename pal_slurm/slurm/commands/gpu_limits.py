@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 
-from pal_slurm.model.limits import NOBODY_LIMITED, Unlimited
+from pal_slurm.model.gpu_limits import NOBODY_LIMITED, Unlimited
 from pal_slurm.slurm.commands.cluster import read_config, read_qos_of_partitions
 from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.slurm.commands.shares import DEEPEST, ROOT

@@ -15,11 +15,11 @@ from pal_slurm.daemon.reconcile import Fate, Transition
 from pal_slurm.model import Job, JobRef, Pin, Snapshot, Waits
 
 AGAIN_S = 60.0  # the limit may have been raised, or be one of time
-Sharing = tuple[str, str, str, tuple[str, ...]]
+Group = tuple[str, str, str, tuple[str, ...]]
 
 
 @dataclass
-class Quota:
+class LimitMet:
     since: float
     counted: frozenset[JobRef]  # jobs that ran when it was met
     gpus: int  # who asks for fewer may still have them
@@ -31,37 +31,36 @@ class Quota:
 
 
 @dataclass
-class Quotas:
-    _met: dict[Sharing, Quota] = field(default_factory=dict)
+class LimitsMet:
+    _met: dict[Group, LimitMet] = field(default_factory=dict)
 
     def kept(self, view: Snapshot, fates: Iterable[Transition]) -> Snapshot:
         """The same queue, where those who wait for a limit say so."""
-        waiting = [t for t in fates if t.job is not None and isinstance(t.intent.edit, Pin)]
-        for t in waiting:
-            assert t.job is not None
-            self._learn(t.job, t.fate, view)
+        waiting = [(t.job, t.fate) for t in fates if t.job is not None and isinstance(t.intent.edit, Pin)]
+        for job, fate in waiting:
+            self._learn(job, fate, view)
         if not self._met:
             return view
         running = frozenset(job.key for job in view.running)
-        there = {_sharing(job) for job in view.pending if job.lease is not None}
-        self._met = {key: quota for key, quota in self._met.items() if key in there}
-        for quota in self._met.values():
-            quota.look(running, view.taken)
-        pinned = {_sharing(t.job) for t in waiting if t.job is not None and t.fate in (Fate.WAITING, Fate.STANDS)}
-        room = {key: 0 if key in pinned else quota.room for key, quota in self._met.items()}
+        there = {_group_of(job) for job in view.pending if job.lease is not None}
+        self._met = {key: limit for key, limit in self._met.items() if key in there}
+        for limit in self._met.values():
+            limit.look(running, view.taken)
+        pinned = {_group_of(job) for job, fate in waiting if fate in (Fate.WAITING, Fate.STANDS)}
+        room = {key: 0 if key in pinned else limit.room for key, limit in self._met.items()}
         return replace(view, pending=tuple(self._limited(job, room, view) for job in view.pending))
 
     def _learn(self, job: Job, fate: Fate, view: Snapshot) -> None:
-        key, now = _sharing(job), view.taken
-        if job.why is Waits.QUOTA and fate in (Fate.UNDO, Fate.SURRENDER):
+        key, now = _group_of(job), view.taken
+        if job.why is Waits.THEIR_LIMIT and fate in (Fate.UNDO, Fate.SURRENDER):
             before = self._met.get(key)
             gpus = _gpus(job) if before is None else min(before.gpus, _gpus(job))
-            self._met[key] = Quota(now, frozenset(o.key for o in view.running if _may_count(o, job)), gpus)
+            self._met[key] = LimitMet(now, frozenset(o.key for o in view.running if _may_count(o, job)), gpus)
         elif fate in (Fate.STARTED, Fate.GOES_ON) and key in self._met:
             self._met[key].room *= 2
 
-    def _limited(self, job: Job, room: dict[Sharing, int], view: Snapshot) -> Job:
-        key = _sharing(job)
+    def _limited(self, job: Job, room: dict[Group, int], view: Snapshot) -> Job:
+        key = _group_of(job)
         left = room.get(key) if job.is_leased(view.taken) else None
         if left is None or _gpus(job) < self._met[key].gpus:
             return job
@@ -75,7 +74,7 @@ class Quotas:
         return replace(job, array_limit=min(job.array_limit or run + left, run + left))
 
 
-def _sharing(job: Job) -> Sharing:
+def _group_of(job: Job) -> Group:
     return job.user, job.account, job.qos, job.partitions
 
 

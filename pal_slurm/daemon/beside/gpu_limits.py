@@ -14,7 +14,7 @@ from pal_slurm.daemon.beside.thread import Beside
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Job, Snapshot
-from pal_slurm.model.limits import NOBODY_LIMITED, Unlimited
+from pal_slurm.model.gpu_limits import NOBODY_LIMITED, Unlimited
 from pal_slurm.words import plain
 
 log = logging.getLogger("pald")
@@ -24,7 +24,7 @@ FIRST_S = 2.0  # that the first cycle waits for it
 
 
 @dataclass
-class Capping:
+class GpuLimits:
     ask: Callable[[], Unlimited] = lambda: NOBODY_LIMITED
     faults: Faults = field(default_factory=Faults)
     found: Unlimited | None = None
@@ -53,7 +53,7 @@ class Capping:
     def _marked(self, job: Job) -> Job:
         if not job.hint.share or (job.shard if self.found is None else self.found.has(job)):
             return job
-        return replace(job, capped=True)
+        return replace(job, gpus_limited=True)
 
     def _ask(self) -> None:
         note = ""
