@@ -34,6 +34,7 @@ class Palctl:
     def __init__(self, config: Path | None, cluster: str) -> None:
         self._config = config
         self._cluster = cluster
+        self.lock_wait_s: float | None = None  # at the database, told before it is opened
 
     @cached_property
     def config_path(self) -> Path:
@@ -81,7 +82,7 @@ class Palctl:
     def store(self) -> Store:
         from pal_slurm.store import open_store
 
-        return open_store(self.database_url)
+        return open_store(self.database_url, lock_wait_s=self.lock_wait_s)
 
     @cached_property
     def asks_pald(self) -> bool:

@@ -28,6 +28,7 @@ from pal_slurm.store.place import check_place, give_to_its_place
 from pal_slurm.store.tables import HEAD
 
 LOCK_WAIT_S = 5.0
+BATCH_WAIT_S = 60.0  # of a command that works through a whole database beside others, on any disk
 CONNECT_WAIT_S = 5
 SILENCE_S = 30  # of a server whose host is gone
 _WRITES = "pal_writes"
@@ -120,12 +121,12 @@ class Store:
             raise StoreGone(f"database {self.shown} was removed or replaced while in use; restart what uses it")
 
 
-def open_store(url: str, *, create: bool = False, read_only: bool = False) -> Store:
+def open_store(url: str, *, create: bool = False, read_only: bool = False, lock_wait_s: float | None = None) -> Store:
     """The database at `url`. `create`: make an empty one where there is none; an older schema is never changed here.
 
     `read_only`: it refuses to be written, whoever asks.
     """
-    engine, shown, path = connect(url, create=create, read_only=read_only)
+    engine, shown, path = connect(url, create=create, read_only=read_only, lock_wait_s=lock_wait_s)
     try:
         version = schema_version(engine, shown)
         if version is None and create:
@@ -139,13 +140,16 @@ def open_store(url: str, *, create: bool = False, read_only: bool = False) -> St
         raise
 
 
-def connect(url: str, *, create: bool, read_only: bool = False) -> tuple[Engine, str, Path | None]:
+def connect(
+    url: str, *, create: bool, read_only: bool = False, lock_wait_s: float | None = None
+) -> tuple[Engine, str, Path | None]:
     """An engine, the name to show, and the file where it is SQLite; whatever schema is in it."""
+    wait_s = LOCK_WAIT_S if lock_wait_s is None else lock_wait_s
     try:
         parsed = make_url(url)
         shown = parsed.render_as_string(hide_password=True)
         if parsed.get_backend_name() != "sqlite":
-            return _server(parsed, read_only), shown, None
+            return _server(parsed, read_only, wait_s), shown, None
     except (ArgumentError, SQLAlchemyError, ValueError) as error:
         raise StoreError(
             "the database URL can't be read; examples: sqlite:////var/lib/pal-slurm/pal.sqlite, "
@@ -158,7 +162,7 @@ def connect(url: str, *, create: bool, read_only: bool = False) -> tuple[Engine,
     path = Path(parsed.database).absolute()
     check_place(path)
     _file(path, create)
-    return (_sqlite_to_read(path) if read_only else _sqlite(path)), str(path), path
+    return (_sqlite_to_read(path) if read_only else _sqlite(path, wait_s)), str(path), path
 
 
 def _file(path: Path, create: bool) -> None:
@@ -179,13 +183,13 @@ def _file(path: Path, create: bool) -> None:
         raise StoreError(f"database {path} can't be made: {error.strerror}") from error
 
 
-def _sqlite(path: Path) -> Engine:
+def _sqlite(path: Path, lock_wait_s: float) -> Engine:
     def opened() -> sqlite3.Connection:
         # mode=rw: a file that is gone is an error, not a new empty database
         connection = sqlite3.connect(
             f"file:{quote(str(path))}?mode=rw",
             uri=True,
-            timeout=LOCK_WAIT_S,
+            timeout=lock_wait_s,
             isolation_level=None,
             check_same_thread=False,
         )
@@ -246,7 +250,7 @@ def _is_new(path: Path) -> bool:
         return False
 
 
-def _server(url: URL, read_only: bool) -> Engine:
+def _server(url: URL, read_only: bool, lock_wait_s: float) -> Engine:
     known = _SERVERS.get(url.get_backend_name(), _Server())
     patience = known.patience.get(url.get_driver_name(), {})
     engine = create_engine(
@@ -262,7 +266,7 @@ def _server(url: URL, read_only: bool) -> Engine:
             if read_only and known.read_only:
                 cursor.execute(known.read_only)
             for statement in known.lock_wait:
-                cursor.execute(statement.format(ms=round(LOCK_WAIT_S * 1000), s=max(1, round(LOCK_WAIT_S))))
+                cursor.execute(statement.format(ms=round(lock_wait_s * 1000), s=max(1, round(lock_wait_s))))
         connection.commit()
 
     return engine

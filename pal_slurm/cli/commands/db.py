@@ -77,11 +77,13 @@ def vacuum(palctl: Palctl, dry_run: bool, full: bool, as_json: bool, fields: str
     """
     from pal_slurm.learning.knowledge import keep_of
     from pal_slurm.report.text import as_json as to_json
+    from pal_slurm.store.engine import BATCH_WAIT_S
     from pal_slurm.store.retention import count, rules, sweep
     from pal_slurm.store.space import give_back
     from pal_slurm.store.tables import metadata
 
     columns = choose(fields, FIELDS, FIELDS)
+    palctl.lock_wait_s = BATCH_WAIT_S
     store, which = palctl.store, rules(keep_of(palctl.config), time.time())
     rows = [count(store, rule) for rule in which]
     given = None
