@@ -109,6 +109,7 @@ class EditShown(Shown):
     original: Annotated[Request | UnsetType | None, Meta(description="What an undo has to restore")] = UNSET
     shard: Annotated[bool | UnsetType, Meta(description="It asks for a part of one GPU")] = UNSET
     until: Annotated[Whole, Meta(description="Where its lease, or the reservation, ends; seconds since 1970")] = UNSET
+    own: Annotated[bool | UnsetType, Meta(description="That is its user's own begin time")] = UNSET
     between: bool | UnsetType = UNSET
     nice: Whole = UNSET
     signal: Text = UNSET

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pal_slurm.model import Action, Decision, Job, Pin, Plain, Renew, Unpin
 
 LEASE_S = 30  # of a job whose last run is just being ended
@@ -29,9 +31,19 @@ def give_back(job: Job, until: int | None, pin: Pin | Unpin | None = None, *, be
     original = pin.original if pin else None
     if original is None and job.lease:
         original = job.lease.original
-    if pin is None:
-        return Unpin(job.id, None, until, original, between=between)
-    return Unpin(job.id, None, until, original, between=between, nodes=pin.nodes, partition=pin.partition)
+    given = Unpin(job.id, None, until, original, between=between, own=_wrote_begin(job, until))
+    return given if pin is None else replace(given, nodes=pin.nodes, partition=pin.partition)
+
+
+def _wrote_begin(job: Job, begin: int | None) -> bool:
+    """Its user did, since the submission: no mark tells that."""
+    return job.lease is not None and job.lease.moved and begin is not None and begin == job.lease.not_before
+
+
+def no_pin_by_slot(job: Job) -> bool:
+    """A node list of its user's, where pins name slots: one on a single node always does then."""
+    single = job.pin is not None and len(job.pin.nodes) == 1
+    return single and not job.slots and job.shape is not None and job.shape.by_slot
 
 
 def let_go(job: Job, now: float) -> Plain | Renew | Unpin:
@@ -46,5 +58,5 @@ def let_go(job: Job, now: float) -> Plain | Renew | Unpin:
         later = int(now) + AFTER_S
     if job.is_leased(now) and not (job.shard or (job.pin and job.pin.slots)):
         # Slots without nodes are no pin of ours, but for a part of one: who bears our mark asked for whole GPUs.
-        return Plain(job.id) if later is None else Renew(job.id, until=later)
+        return Plain(job.id) if later is None else Renew(job.id, until=later, own=_wrote_begin(job, later))
     return give_back(job, later)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from pal_slurm.daemon.edits import address, give_back
+from pal_slurm.daemon.edits import address, give_back, no_pin_by_slot
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.daemon.limits_met import LimitsMet
@@ -97,10 +97,9 @@ class Past:
             return None  # we know it well, and never pinned it
         if job.slots:
             return unknown
-        # Where pins name slots, one on a single node always does. The mark can't tell: only SlurmUser may write it.
-        by_slot = rules.exact_slots and snapshot.cluster.slots and job.shape is not None and job.shape.by_slot
-        exact = by_slot and job.pin is not None and len(job.pin.nodes) == 1
-        return unknown if not exact and job.submit < self.ledger.since(snapshot.taken) else None
+        # The mark can't tell: only SlurmUser may write it.
+        theirs = rules.exact_slots and snapshot.cluster.slots and no_pin_by_slot(job)
+        return unknown if not theirs and job.submit < self.ledger.since(snapshot.taken) else None
 
     def _pin_of(self, job: Job) -> Pin | None:
         """What was pinned stands still, by our own record: somebody wrote over the mark while the job ran."""

@@ -57,6 +57,7 @@ class Plain(_OfOneJob):
 class Renew(_OfOneJob):
     until: int = field(kw_only=True)
     between: bool = False  # also while the nodes of its last run are not yet done with it
+    own: bool = False  # `until` is its user's own begin time
     kind: Literal[EditKind.RENEW] = field(default=EditKind.RENEW, init=False)
 
 
@@ -69,6 +70,7 @@ class LeaseAgain(_OfOneJob):
 @dataclass(frozen=True, slots=True)
 class Unpin(_OfOneJob):
     until: int | None = None  # leased until then; None: plain Slurm's
+    own: bool = field(default=False, kw_only=True)  # `until` is its user's own begin time instead
     original: Request | None = None
     nice: int | None = None  # None: as it is
     between: bool = False  # also while the nodes of its last run are not yet done with it

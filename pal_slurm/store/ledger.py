@@ -10,43 +10,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Row, Select, Table, bindparam, func, insert, select, update
+from sqlalchemy import BigInteger, Connection, Select, Table, bindparam, func, insert, select, true, update
 
 from pal_slurm.errors import NotLeader
-from pal_slurm.model import (
-    KIND_OF,
-    STEPS,
-    Edit,
-    EditKind,
-    Exclude,
-    Fence,
-    Include,
-    Intent,
-    JobRef,
-    LeaseAgain,
-    NotBegun,
-    OperationKind,
-    Outcome,
-    Pin,
-    Plain,
-    Renew,
-    Renice,
-    Requeue,
-    Unpin,
-    Warn,
-    until,
-)
+from pal_slurm.model import KIND_OF, STEPS, Edit, EditKind, Intent, JobRef, NotBegun, OperationKind, Outcome
 from pal_slurm.store.engine import Store
+from pal_slurm.store.intents import MAX_SAID, intent_of, step_of
 from pal_slurm.store.moves import begun
-from pal_slurm.store.rows import chunks, names, values
+from pal_slurm.store.rows import chunks
 from pal_slurm.store.state import first_use
 from pal_slurm.store.tables import leader, operations, steps
 
-MAX_SAID = 1000
-# Fields of an intent that are columns of another name or table
-NOT_SAME = ("id", "submit", "edit", "outcome", "said", "decision", "closed", "kind", "plan", "step", "move")
 _OF = operations.c
-_JOBS = bindparam("jobs", type_=BigInteger, expanding=True)
+_JOBS, _BEGINS = (bindparam(name, type_=BigInteger, expanding=True) for name in ("jobs", "begins"))
+_LEASED = steps.c.until.is_not(None) & steps.c.own.is_not(true())  # a begin time that is the end of a lease of ours
 _INTENTS = select(
     steps, _OF.job, _OF.submit, _OF.task, _OF.kind.label("meant"), _OF.plan, _OF.decision, _OF.closed
 ).join(operations)  # fmt: skip
@@ -68,7 +45,7 @@ class Ledger:
         self._close = update(operations).where(self._mine, _OF.id == bindparam("b_of")).values(closed=True)
         self._undos = self._per_job(func.count(), steps.c.kind == EditKind.UNPIN.value)
         self._begins = select(_OF.job, _OF.submit, steps.c.until).select_from(steps).join(operations).where(
-            self._mine, _OF.job.in_(_JOBS), steps.c.until.in_(bindparam("begins", type_=BigInteger, expanding=True))
+            self._mine, _OF.job.in_(_JOBS), steps.c.until.in_(_BEGINS), _LEASED
         )  # fmt: skip
         self._leader = select(leader.c.fence, leader.c.owner).where(leader.c.cluster == cluster).with_for_update()
 
@@ -149,8 +126,7 @@ class Ledger:
             select(_OF.job, _OF.submit, func.max(steps.c.until).label("end"))
             .select_from(steps)
             .join(operations)
-            .where(self._mine, steps.c.kind == EditKind.UNPIN.value)
-            .where(steps.c.until.is_not(None), steps.c.written_at > since)
+            .where(self._mine, steps.c.kind == EditKind.UNPIN.value, _LEASED, steps.c.written_at > since)
             .group_by(_OF.job, _OF.submit)
         )
         with self._store.reading() as db:
@@ -158,7 +134,7 @@ class Ledger:
 
     def lease_ends(self, keys: Iterable[JobRef]) -> dict[JobRef, int]:
         """The latest lease end that was ever written for each of these jobs."""
-        found = self._figures(keys, self._per_job(func.max(steps.c.until), steps.c.until.is_not(None)))
+        found = self._figures(keys, self._per_job(func.max(steps.c.until), _LEASED))
         return {key: int(end) for key, end in found.items()}
 
     def wrote_begin(self, begins: Iterable[tuple[JobRef, int]]) -> set[tuple[JobRef, int]]:
@@ -203,7 +179,7 @@ class Ledger:
 
     def _rows(self, query: Select[Any]) -> list[Intent]:
         with self._store.reading() as db:
-            return [_intent(row) for row in db.execute(query)]
+            return [intent_of(row) for row in db.execute(query)]
 
     def _refuse_old_leader(self, db: Connection, fence: int) -> None:
         # Locked until this is written: nobody takes over between the look and the commit
@@ -225,7 +201,7 @@ class Ledger:
             intent = replace(intent, operation=_insert(db, operations, self._operation(intent)))
             if intent.move is not None:
                 intent = replace(intent, move=begun(db, self._cluster, intent.move, intent.operation))
-        return replace(intent, id=_insert(db, steps, _step(intent)))
+        return replace(intent, id=_insert(db, steps, step_of(intent)))
 
     def _operation(self, i: Intent) -> dict[str, object]:
         what = {"kind": i.kind and i.kind.value, "plan": i.plan, "step": i.step, "said": "", "decision": i.decision}
@@ -240,61 +216,3 @@ def _insert(db: Connection, table: Table, row: Mapping[str, object]) -> int:
     made = db.execute(insert(table), row).inserted_primary_key
     assert made is not None
     return int(made[0])
-
-
-def _step(intent: Intent) -> dict[str, object]:
-    edit = intent.edit
-    pin = edit if isinstance(edit, Pin) else Pin(edit.job)
-    partition = edit.partition if isinstance(edit, Unpin) else pin.partition
-    original = edit.original if isinstance(edit, Pin | Unpin | Requeue) else None
-    nice = edit.nice if isinstance(edit, Unpin | Requeue | Renice) else None
-    signal = ("B:" * edit.to_script + edit.signal) if isinstance(edit, Warn) else None
-    nodes = edit.nodes if isinstance(edit, Fence | Exclude | Unpin) else pin.nodes
-    end = edit.until if isinstance(edit, Fence) else until(edit)
-    what = {"kind": edit.kind.value, "nodes": nodes, "slots": pin.slots, "partition": partition, "until": end}
-    what["shard"] = pin.shard or None
-    outcome = None if intent.outcome is None else intent.outcome.value
-    told = {"number": intent.step, "outcome": outcome, "said": intent.said[:MAX_SAID]}
-    return values(intent, *NOT_SAME) | what | told | {"original": original, "nice": nice, "signal": signal}
-
-
-def _intent(row: Row[Any]) -> Intent:
-    return Intent(
-        **{name: getattr(row, name) for name in names(Intent) if name not in NOT_SAME},
-        id=row.id,
-        submit=row.submit,
-        edit=_edit(row),
-        outcome=None if row.outcome is None else Outcome(row.outcome),
-        said=row.said,
-        decision=row.decision,
-        closed=row.closed,
-        kind=OperationKind(row.meant),
-        plan=row.plan,
-        step=row.number,
-    )
-
-
-def _edit(row: Row[Any]) -> Edit:
-    match EditKind(row.kind):
-        case EditKind.PIN:
-            return Pin(row.job, row.task, row.nodes, row.slots, row.partition, row.original, bool(row.shard))
-        case EditKind.PLAIN:
-            return Plain(row.job, row.task)
-        case EditKind.RENEW:
-            return Renew(row.job, row.task, until=int(row.until))
-        case EditKind.LEASE:
-            return LeaseAgain(row.job, row.task, until=int(row.until))
-        case EditKind.UNPIN:
-            return Unpin(row.job, row.task, row.until, row.original, row.nice, nodes=row.nodes, partition=row.partition)
-        case EditKind.EXCLUDE:
-            return Exclude(row.job, row.task, row.nodes)
-        case EditKind.INCLUDE:
-            return Include(row.job, row.task)
-        case EditKind.WARN:
-            return Warn(row.job, row.task, signal=row.signal.removeprefix("B:"), to_script=row.signal[:2] == "B:")
-        case EditKind.REQUEUE:
-            return Requeue(row.job, row.task, until=int(row.until), original=row.original, nice=row.nice)
-        case EditKind.RENICE:
-            return Renice(row.job, row.task, nice=int(row.nice))
-        case EditKind.FENCE:
-            return Fence(row.job, row.task, nodes=row.nodes, until=int(row.until))

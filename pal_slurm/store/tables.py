@@ -28,7 +28,7 @@ from sqlalchemy.schema import SchemaItem
 from pal_slurm.model import Decision, EditKind, Request
 from pal_slurm.store.rows import Json
 
-HEAD = "0010"  # the newest migration; a test holds it against Alembic's own answer
+HEAD = "0011"  # the newest migration; a test holds it against Alembic's own answer
 
 metadata = MetaData(
     naming_convention={
@@ -237,6 +237,7 @@ steps = new_table(
     Column("nice", BigInteger),
     Column("signal", String(8)),
     Column("shard", Boolean),  # a pin that asks for a part of its GPU
+    Column("own", Boolean),  # `until` is no lease's end: its user's own begin time
     UniqueConstraint("operation", "number"),
     sqlite_autoincrement=True,
 )

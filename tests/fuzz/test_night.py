@@ -18,7 +18,8 @@ from tests.slurm.minicluster import wait_for
 
 ROOT = Path(__file__).parents[2]
 BROKEN = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also where these tests themselves run in the background
 from tests.fuzz.__main__ import main
 from tests.fuzz.mutants import broken
 with broken("lease-of-an-hour"):

@@ -11,7 +11,9 @@ import shutil
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from pal_slurm.daemon.connect import names_slots
 from pal_slurm.daemon.undo import ours, undo
+from pal_slurm.sim.daemon import settings
 from pal_slurm.sim.slurm.backend import SimSlurm
 from pal_slurm.sim.slurm.leasing import Leasing
 from pal_slurm.sim.slurm.machine import Node
@@ -125,7 +127,8 @@ class Bench(Palds):
         """`palctl undo --all`."""
         slurm = self.port("admin", 0, SimSlurm(self.c).trouble)
         snapshot = slurm.snapshot()
-        undo(slurm, ours(snapshot), snapshot.taken)
+        exact = names_slots(settings(self.home, self._keys("pald")), slurm.capabilities())
+        undo(slurm, ours(snapshot, exact=exact), snapshot.taken)
 
     # --- what happens
 

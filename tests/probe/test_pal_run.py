@@ -19,9 +19,11 @@ from tests.probe.helpers import ROOT, environment
 # An application: says each signal that it gets, saves on the one it listens to.
 APP = """
 import os, signal, sys, time
-say = open("said", "a", buffering=1)
+said = os.open("said", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+def say(word):  # of a signal amid another word too
+    os.write(said, f"{word}\\n".encode())
 def saves(number, _frame):
-    say.write(f"{signal.Signals(number).name}\\n")
+    say(signal.Signals(number).name)
     if os.path.exists("deaf"):
         return
     time.sleep(0.2)
@@ -31,13 +33,13 @@ def saves(number, _frame):
     if leaves is not None:
         sys.exit(leaves)
 def tells(number, _frame):
-    say.write(f"{signal.Signals(number).name}\\n")
+    say(signal.Signals(number).name)
     if number == signal.SIGTERM:
         sys.exit(7)
 leaves = int(sys.argv[2]) if len(sys.argv) > 2 else None
 for name in ("HUP", "INT", "QUIT", "USR1", "USR2", "TERM"):
     signal.signal(getattr(signal, "SIG" + name), saves if name == sys.argv[1] else tells)
-say.write(f"ready {os.getpid()} {os.getpgrp()}\\n")
+say(f"ready {os.getpid()} {os.getpgrp()}")
 while True:
     time.sleep(0.05)
 """

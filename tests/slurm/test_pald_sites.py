@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pal_slurm.model import EditKind
+from pal_slurm.model import EditKind, Outcome
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Pald
 
@@ -38,7 +38,10 @@ def test_partitions_with_a_limit_or_a_higher_tier_serve_as_without_pald(make_min
         for job in (*long, brief):
             cluster.wait_state(job, "RUNNING")
         assert [cluster.fields(job)["Partition"] for job in long] == ["gpu", "gpu"]
-        assert [len(pald.intents(job, EditKind.PIN)) for job in (*long, brief)] == [1, 1, 1]
+        pins = [
+            pald.intents(job, EditKind.PIN) for job in (*long, brief)
+        ]  # one may find its job changed, and is not sent
+        assert [sum(pin.outcome is not Outcome.REFUSED for pin in tried) for tried in pins] == [1, 1, 1]
         guest = cluster.submit("--gres=gpu:2", "-p", "gpu", "-t", "60")
         owner = cluster.submit("--gres=gpu:2", "-p", "owners", "-N1", "-t", "60")
         cluster.wait_state(owner, "RUNNING")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,9 +13,10 @@ from click.testing import CliRunner, Result
 
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.daemon import connect
-from tests.simpald import House
+from tests.simpald import SETUP, House
 
 Undo = Callable[..., Result]
+STANDS_STILL = replace(SETUP, main_s=1e9, backfill_s=1e9)
 
 
 @pytest.fixture
@@ -87,3 +89,29 @@ def test_where_signs_of_life_can_t_be_looked_for_a_pald_that_may_live_is_left_al
     said = undo("--if-dead", "60")
     assert said.exit_code != 0 and "nothing is undone" in str(said.exception)
     assert house.job(job).begin > house.now
+
+
+def named(house: House) -> tuple[int, int]:
+    """Two that wait, let go: one with nodes of its user's choice, one with a pin that its pald left."""
+    house.controller.setup = STANDS_STILL
+    jobs = house.submit("--gres=gpu:1"), house.submit("--gres=gpu:1")
+    house.pald.cycle()
+    house.kill()
+    house.user_edits(jobs[0], required_nodes="n2", per_node="gres/gpu:1")
+    assert all(house.job(job).begin <= house.now and house.job(job).record.required_nodes for job in jobs)
+    return jobs
+
+
+def test_nodes_of_a_users_own_choice_stay_where_a_pin_would_name_slots(house: House, undo: Undo, yaml: Path) -> None:
+    theirs, ours = named(house)
+    yaml.write_text("")
+    assert "1 of 1 jobs are as they were" in undo().output
+    assert [house.job(job).record.required_nodes for job in (theirs, ours)] == ["n2", ""]
+
+
+@pytest.mark.parametrize("text", ["precision: nodes\n", "precision: fine\n"])
+def test_where_pins_name_no_slots_they_may_be_a_pin(house: House, undo: Undo, yaml: Path, text: str) -> None:
+    theirs, _ = named(house)
+    yaml.write_text(text)
+    assert "2 of 2 jobs are as they were" in undo().output
+    assert house.job(theirs).record.required_nodes == ""

@@ -41,6 +41,7 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
     """
     if (job is None) == (not everything):
         raise click.UsageError("name a job, or say --all")
+    from pal_slurm.daemon.connect import names_slots
     from pal_slurm.daemon.undo import between_runs, fences, one, ours, undo
     from pal_slurm.model import Outcome
 
@@ -50,7 +51,8 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
     with ctl.slurm() as slurm:
         snapshot = _with_users_begins(ctl, slurm.snapshot())
         closed = fences(snapshot, job)
-        jobs = ours(snapshot) if job is None else one(snapshot, job, fenced=bool(closed))
+        exact = not any(m.key in ("", "precision") for m in mistakes) and names_slots(ctl.config, slurm.capabilities())
+        jobs = ours(snapshot, exact=exact) if job is None else one(snapshot, job, fenced=bool(closed), exact=exact)
         if dry_run:
             _say_what_would_be(jobs, closed)
             return

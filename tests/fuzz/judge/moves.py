@@ -55,14 +55,20 @@ def it_is_asked_first(facts: Facts) -> Iterator[Verdict]:
                 continue
             if not word[3]:
                 yield Verdict("P10", "not-left", update.at, record.job, "it did not answer, and is requeued")
-            asked = [s for s in _signals(facts, record.job) if run.at <= s.at <= update.at]
-            if not any(s.signal == word[1] and s.at <= update.at - int(word[2]) + SLACK_S for s in asked):
+            asked = [at for at, signal in _asked(facts, record.job) if run.at <= at <= update.at and signal == word[1]]
+            if not any(at <= update.at - int(word[2]) + SLACK_S for at in asked):
                 said = f"requeued without its {word[2]} s after {word[1]}"
                 yield Verdict("P10", "not-asked", update.at, record.job, said)
 
 
 def _signals(facts: Facts, job: Name) -> list[Signalled]:
     return [e for e in facts.events if isinstance(e, Signalled) and e.job == job]
+
+
+def _asked(facts: Facts, job: Name) -> list[tuple[float, str]]:
+    """Signals that came, or of which Slurm said so: it tells no more of one, and where it was lost nobody can know."""
+    said = (u for u in facts.ours if u.signal and not u.said and any(before.job == job for before in u.before))
+    return [(s.at, s.signal) for s in _signals(facts, job)] + [(u.at, u.signal) for u in said]
 
 
 def asked_once(facts: Facts) -> Iterator[Verdict]:
