@@ -27,17 +27,12 @@ def ours(snapshot: Snapshot, *, exact: bool = False) -> list[Job]:
     `exact`: pins of this site name slots.
     """
     back = [job for job in snapshot.running if job.completing and job.restarts and job.pin]
-    now, exact = snapshot.taken, exact and snapshot.cluster.slots
-    held = (job for job in snapshot.pending if job.excluded or _pinned(job, exact) or _held(job, now))
-    return [*held, *back]
+    return [job for job in snapshot.pending if job.excluded or _held(job, snapshot.taken, exact)] + back
 
 
-def _held(job: Job, now: float) -> bool:
-    return (job.shard and job.lease is not None) or job.waits_for_us(now)
-
-
-def _pinned(job: Job, exact: bool) -> bool:
-    return job.pin is not None and not (exact and no_pin_by_slot(job))
+def _held(job: Job, now: float, exact: bool) -> bool:
+    pinned = job.pin is not None and not (exact and no_pin_by_slot(job))
+    return pinned or (job.shard and job.lease is not None) or job.waits_for_us(now)
 
 
 def one(snapshot: Snapshot, job_id: int, *, fenced: bool = False, exact: bool = False) -> list[Job]:
@@ -53,13 +48,13 @@ def one(snapshot: Snapshot, job_id: int, *, fenced: bool = False, exact: bool = 
     return found
 
 
-def undo(slurm: Slurm, jobs: Iterable[Job], now: float) -> list[EditResult]:
-    """Give each its original request back, to start when Slurm likes."""
+def undo(slurm: Slurm, jobs: Iterable[Job], now: float, *, exact: bool = False) -> list[EditResult]:
+    """Give each its original request back, to start when Slurm likes; `exact` as in `ours`."""
     edits: list[Edit] = []
     for job in jobs:
         if job.excluded is not None:
             edits.append(Include(job.id))
-        if job.excluded is None or job.pin is not None or _held(job, now):
+        if job.excluded is None or _held(job, now, exact):
             edits.append(let_go(job, now))
     results: list[EditResult] = []
     for first in range(0, len(edits), BATCH):

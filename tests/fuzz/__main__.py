@@ -12,6 +12,7 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from tests.fuzz import mutants
@@ -63,12 +64,21 @@ def _said(verdicts: Sequence[Verdict]) -> int:
 def _run(at: Court, first: int | None, seeds: int, hours: float | None, into: Path) -> int:
     night, began = Night(at, into, first if hours else first or 0, keeps=hours is not None), time.monotonic()
     until, before = night.report.next + seeds, sum(map(len, night.report.failed.values()))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    broken_off = False
-    try:
-        night.run(lambda: night.report.next < until if hours is None else time.monotonic() - began < 3600 * hours)
-    except KeyboardInterrupt:
-        broken_off = True
+    broken_off: list[int] = []
+
+    def stop(number: int, _: object) -> None:
+        broken_off.append(number)
+        raise KeyboardInterrupt  # into whatever runs just now; a finalizer loses it, and then the world is the last
+
+    def go_on() -> bool:
+        more = night.report.next < until if hours is None else time.monotonic() - began < 3600 * hours
+        return more and not broken_off
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, stop)
+    with suppress(KeyboardInterrupt):
+        night.run(go_on)
     report = night.end()
     print(f"\n{report}")
     if hours is not None:

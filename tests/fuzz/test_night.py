@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.fuzz.__main__ import main
+from tests.fuzz.judge import Verdict
 from tests.fuzz.mutants import broken
 from tests.fuzz.night import Night, last
 from tests.fuzz.script import read
@@ -66,6 +70,33 @@ def test_a_night_that_is_broken_off_says_what_it_found(
     report = last(tmp_path)
     assert night.returncode == 130 and report is not None
     assert f"\n{report}\n" in out and f"goes on from seed {report.next}" in out
+
+
+class Last:
+    """Its end comes upon the very moment of a signal."""
+
+    def __del__(self) -> None:
+        os.kill(os.getpid(), signal.SIGTERM)
+        time.sleep(0)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+def test_a_signal_that_a_finalizer_loses_ends_the_night_with_that_world(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def tried(*_: object) -> list[Verdict]:
+        Last()
+        return []
+
+    monkeypatch.setattr(Court, "tried", tried)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        assert main(["--hours", "1", "--into", str(tmp_path)]) == 130
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    report = last(tmp_path)
+    assert report is not None and report.worlds == 1
 
 
 def test_a_script_is_kept_before_it_is_short(at: Court, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

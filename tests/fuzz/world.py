@@ -127,8 +127,8 @@ class Bench(Palds):
         """`palctl undo --all`."""
         slurm = self.port("admin", 0, SimSlurm(self.c).trouble)
         snapshot = slurm.snapshot()
-        exact = names_slots(settings(self.home, self._keys("pald")), slurm.capabilities())
-        undo(slurm, ours(snapshot, exact=exact), snapshot.taken)
+        exact = names_slots(settings(self.home, self._keys("pald")), slurm.capabilities()) and snapshot.cluster.slots
+        undo(slurm, ours(snapshot, exact=exact), snapshot.taken, exact=exact)
 
     # --- what happens
 

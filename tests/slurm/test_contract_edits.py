@@ -234,6 +234,7 @@ class Edits:
         assert len(late) == 20 if times < 2 else len(late) < 20
 
 
+@pytest.mark.slurm(turns=("26.05", "24.11", "22.05"))
 class TestEditsThroughCli(ThroughCli, Edits):
     pass
 

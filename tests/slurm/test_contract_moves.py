@@ -197,7 +197,7 @@ class MoveEdits:
         assert minicluster.state(job) == "RUNNING"
 
 
-@pytest.mark.slurm("26.05", "24.11", "22.05")
+@pytest.mark.slurm(turns=("26.05", "24.11", "22.05"))
 class TestMoveEditsThroughCli(ThroughCli, MoveEdits):
     pass
 

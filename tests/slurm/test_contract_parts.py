@@ -145,7 +145,7 @@ class InParts:
         return in_parts
 
 
-@pytest.mark.slurm("24.11", "26.05")
+@pytest.mark.slurm(turns=("24.11", "26.05"))
 class TestPartEditsThroughCli(ThroughCli, InParts, PartEdits):
     pass
 

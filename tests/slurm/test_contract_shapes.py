@@ -104,6 +104,7 @@ class Shapes:
             minicluster.client("scancel", str(job))
 
 
+@pytest.mark.slurm(turns=("26.05", "24.11", "22.05"))
 class TestShapesThroughCli(ThroughCli, Shapes):
     pass
 

@@ -51,14 +51,15 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
     with ctl.slurm() as slurm:
         snapshot = _with_users_begins(ctl, slurm.snapshot())
         closed = fences(snapshot, job)
-        exact = not any(m.key in ("", "precision") for m in mistakes) and names_slots(ctl.config, slurm.capabilities())
+        told = not any(mistake.key in ("", "precision") for mistake in mistakes)
+        exact = told and names_slots(ctl.config, slurm.capabilities()) and snapshot.cluster.slots
         jobs = ours(snapshot, exact=exact) if job is None else one(snapshot, job, fenced=bool(closed), exact=exact)
         if dry_run:
             _say_what_would_be(jobs, closed)
             return
         for found in between_runs(snapshot) if everything else []:
             say(f"job {found.id} was just requeued, and starts by itself, half a minute later at most")
-        results = undo(slurm, jobs, snapshot.taken)
+        results = undo(slurm, jobs, snapshot.taken, exact=exact)
         if closed:
             slurm.lift(closed)
             click.echo(f"{len(closed)} reservations of moves are ended")
