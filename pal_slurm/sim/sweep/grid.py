@@ -149,7 +149,14 @@ def _mark(grid: Grid, raw: bytes, at: Path) -> str:
     names += [text.rpartition(":")[0] for text in grid.comm] + [p for p in grid.policies if isinstance(p, str)]
     for name in names:
         path = at / name
-        if name and path.is_file():
+        if name and _is_file(path):
             with path.open("rb") as file:
                 total.update(hashlib.file_digest(file, "sha256").digest())
     return total.hexdigest()[:32]
+
+
+def _is_file(path: Path) -> bool:
+    try:
+        return path.is_file()
+    except OSError:  # a name that no file can have, as synthetic words may be
+        return False
