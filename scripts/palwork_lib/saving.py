@@ -31,7 +31,8 @@ class Checkpoint:
                 state, found = {}, "none"
             except (ValueError, RecursionError):
                 state, found = {}, "torn"
-            if not isinstance(state, dict) or not isinstance(state.get("steps", 0), int):
+            steps = state.get("steps", 0) if isinstance(state, dict) else None
+            if not isinstance(steps, int) or steps < 0:
                 state, found = {}, "torn"
             if state.get("run") != self.run:
                 began = 0 if from_zero else int(state.get("steps", 0))
