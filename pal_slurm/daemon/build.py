@@ -16,7 +16,7 @@ from pal_slurm.daemon.beside.resuming import Resuming, accounts_of
 from pal_slurm.daemon.beside.showing import Showing, ShownBeside
 from pal_slurm.daemon.books import Books
 from pal_slurm.daemon.clock import Clock
-from pal_slurm.daemon.connect import commands_of, connect, names_slots
+from pal_slurm.daemon.connect import commands_of, connect
 from pal_slurm.daemon.cycle import Cycle
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.faults import Faults
@@ -286,8 +286,9 @@ def budget_of(config: Config) -> WriteBudget:
 
 
 def rules_of(config: Config, slurm: Slurm, setup: SchedulerSetup) -> Rules:
+    """Devices are named only where the release can also take the names back; the site may ask for nodes only."""
     caps = slurm.capabilities()
-    exact = names_slots(config, caps)
+    exact = caps.exact_slots and (config.precision == "slots" or (config.precision == "auto" and caps.restore_untyped))
     return Rules(
         setup.disable_job_shrink, exact, config.lease.margin_s, parts=not why_no_sharing(config, caps, setup, exact),
         accounts=setup.accounts_hold, preempts_by_tier=setup.preempts_by_tier,

@@ -14,7 +14,7 @@ from pal_slurm.slots.links import links_in
 from pal_slurm.slurm.commands.backend import CliSlurm
 from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.slurm.nodes import SiteWords
-from pal_slurm.slurm.port import Capabilities, Slurm
+from pal_slurm.slurm.port import Slurm
 from pal_slurm.slurm.pyslurm.backend import PyslurmSlurm
 
 log = logging.getLogger("pald")
@@ -35,11 +35,6 @@ def connect(config: Config) -> Slurm:
         log.info("cluster.backend auto: cli, because pyslurm can't be used: %s", e)
         return _cli(config)
     return worker
-
-
-def names_slots(config: Config, caps: Capabilities) -> bool:
-    """Pins name devices only where the release can also take the names back; the site may ask for nodes only."""
-    return caps.exact_slots and (config.precision == "slots" or (config.precision == "auto" and caps.restore_untyped))
 
 
 def _cli(config: Config) -> Slurm:

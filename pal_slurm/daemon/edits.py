@@ -40,12 +40,6 @@ def _wrote_begin(job: Job, begin: int | None) -> bool:
     return job.lease is not None and job.lease.moved and begin is not None and begin == job.lease.not_before
 
 
-def no_pin_by_slot(job: Job) -> bool:
-    """A node list of its user's, where pins name slots: one on a single node always does then."""
-    single = job.pin is not None and len(job.pin.nodes) == 1
-    return single and not job.slots and job.shape is not None and job.shape.by_slot
-
-
 def let_go(job: Job, now: float) -> Plain | Renew | Unpin:
     """Our hands off a job. One that only waits under its lease keeps all else that its user may have changed."""
     if job.completing:

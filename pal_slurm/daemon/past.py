@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field, replace
 
-from pal_slurm.daemon.edits import address, give_back, no_pin_by_slot
+from pal_slurm.daemon.edits import address, give_back
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.daemon.limits_met import LimitsMet
@@ -58,22 +58,25 @@ class Past:
         seen = frozenset(t.job.id for t in fates if t.job is not None)
         lost = orphans(snapshot.pending, seen | movers, snapshot.taken)
         unmarked = (job for job in snapshot.pending if job.lease is None and job.restarts and job.required_nodes)
-        ours = ((job, self._was_ours(job, snapshot, rules)) for job in lost)
+        ours = ((job, self._was_ours(job, snapshot, rules.exact_slots)) for job in lost)
         bare = ((job, self._pin_of(job)) for job in unmarked if job.id not in seen | movers)
         return fates, [(job, pin) for job, pin in (*ours, *bare) if pin is not None]
 
     def may_move(self, decisions: Iterable[Decision], seen: Snapshot, rules: Rules) -> list[Decision]:
         """Without those of jobs that run on nodes of their user's choice, made after the submission (P2)."""
-        jobs = {job.id: job for job in seen.running}
+        chosen = self._chosen(seen.running, seen, rules.exact_slots)
+        return [decision for decision in decisions if decision.job not in chosen]
 
-        def chosen(job: Job | None) -> bool:
-            if job is None or job.pin is None or job.slots:
-                return False
-            return self._was_ours(job, seen, rules) is None
+    def users_nodes(self, seen: Snapshot) -> frozenset[int]:
+        """Jobs that wait on nodes of their user's choice, made after the submission. In doubt they are a pin of ours:
+        one that came through torn names no slots, and would hold its job (P1)."""
+        return self._chosen(seen.pending, seen, exact_slots=False)
 
-        return [decision for decision in decisions if not chosen(jobs.get(decision.job))]
+    def _chosen(self, jobs: Iterable[Job], seen: Snapshot, exact_slots: bool) -> frozenset[int]:
+        bare = (job for job in jobs if job.pin is not None and not job.slots)
+        return frozenset(job.id for job in bare if self._was_ours(job, seen, exact_slots) is None)
 
-    def _was_ours(self, job: Job, snapshot: Snapshot, rules: Rules) -> Pin | None:
+    def _was_ours(self, job: Job, snapshot: Snapshot, exact_slots: bool) -> Pin | None:
         """The pin that stands in it, as far as we know it; None: what stands is no pin of ours.
 
         A node list on a leased job that nobody watches may be the user's own, written after the submission.
@@ -97,9 +100,10 @@ class Past:
             return None  # we know it well, and never pinned it
         if job.slots:
             return unknown
-        # The mark can't tell: only SlurmUser may write it.
-        theirs = rules.exact_slots and snapshot.cluster.slots and no_pin_by_slot(job)
-        return unknown if not theirs and job.submit < self.ledger.since(snapshot.taken) else None
+        # Where pins name slots, one on a single node always does. The mark can't tell: only SlurmUser may write it.
+        by_slot = exact_slots and snapshot.cluster.slots and job.shape is not None and job.shape.by_slot
+        exact = by_slot and job.pin is not None and len(job.pin.nodes) == 1
+        return unknown if not exact and job.submit < self.ledger.since(snapshot.taken) else None
 
     def _pin_of(self, job: Job) -> Pin | None:
         """What was pinned stands still, by our own record: somebody wrote over the mark while the job ran."""

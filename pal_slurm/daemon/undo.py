@@ -7,10 +7,10 @@ The mark in each job holds its original request, so this works with pald dead an
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from pal_slurm.daemon.edits import let_go, no_pin_by_slot
+from pal_slurm.daemon.edits import let_go
 from pal_slurm.daemon.leases.alive import beside
 from pal_slurm.errors import BadInput
 from pal_slurm.model import Edit, EditResult, Include, Job, Snapshot
@@ -20,27 +20,27 @@ BATCH = 50
 PAUSE_S = 0.5  # between batches: 100 edits a second at most, also when pald is not there to pace them
 
 
-def ours(snapshot: Snapshot, *, exact: bool = False) -> list[Job]:
+def ours(snapshot: Snapshot, theirs: Collection[int] = ()) -> list[Job]:
     """Pending jobs with a lease, a pin or excluded nodes of ours, in Slurm's order: the head is freed first.
 
     And those that were requeued with a pin: once their old nodes are done with them, they would wait for that.
-    `exact`: pins of this site name slots.
+    `theirs`: who waits on nodes of his user's choice, as far as that is known.
     """
     back = [job for job in snapshot.running if job.completing and job.restarts and job.pin]
-    return [job for job in snapshot.pending if job.excluded or _held(job, snapshot.taken, exact)] + back
+    return [job for job in snapshot.pending if job.excluded or _held(job, snapshot.taken, theirs)] + back
 
 
-def _held(job: Job, now: float, exact: bool) -> bool:
-    pinned = job.pin is not None and not (exact and no_pin_by_slot(job))
+def _held(job: Job, now: float, theirs: Collection[int]) -> bool:
+    pinned = job.pin is not None and job.id not in theirs
     return pinned or (job.shard and job.lease is not None) or job.waits_for_us(now)
 
 
-def one(snapshot: Snapshot, job_id: int, *, fenced: bool = False, exact: bool = False) -> list[Job]:
+def one(snapshot: Snapshot, job_id: int, theirs: Collection[int] = (), *, fenced: bool = False) -> list[Job]:
     """The job of that number, or all records of that array; `fenced`: that its fence ends is enough."""
     named = [job for job in (*snapshot.pending, *snapshot.running) if job_id in (job.id, job.array_id)]
     if not any(job.pending or job.completing for job in named) and not fenced:
         raise BadInput(f"no pending job {job_id}; only pending jobs can be undone")
-    found = [job for job in ours(snapshot, exact=exact) if job in named]
+    found = [job for job in ours(snapshot, theirs) if job in named]
     if not found and not fenced:
         raise BadInput(
             f"job {job_id} bears neither lease nor pin of ours, nor nodes that we excluded: there is nothing to undo"
@@ -48,13 +48,13 @@ def one(snapshot: Snapshot, job_id: int, *, fenced: bool = False, exact: bool = 
     return found
 
 
-def undo(slurm: Slurm, jobs: Iterable[Job], now: float, *, exact: bool = False) -> list[EditResult]:
-    """Give each its original request back, to start when Slurm likes; `exact` as in `ours`."""
+def undo(slurm: Slurm, jobs: Iterable[Job], now: float, theirs: Collection[int] = ()) -> list[EditResult]:
+    """Give each its original request back, to start when Slurm likes; `theirs` as in `ours`."""
     edits: list[Edit] = []
     for job in jobs:
         if job.excluded is not None:
             edits.append(Include(job.id))
-        if job.excluded is None or _held(job, now, exact):
+        if job.excluded is None or _held(job, now, theirs):
             edits.append(let_go(job, now))
     results: list[EditResult] = []
     for first in range(0, len(edits), BATCH):

@@ -11,13 +11,16 @@ import shutil
 from dataclasses import dataclass, field, replace
 from functools import partial
 
-from pal_slurm.daemon.connect import names_slots
+from pal_slurm.daemon.entries import Entries
+from pal_slurm.daemon.past import Past
 from pal_slurm.daemon.undo import ours, undo
-from pal_slurm.sim.daemon import settings
+from pal_slurm.model import Snapshot
 from pal_slurm.sim.slurm.backend import SimSlurm
 from pal_slurm.sim.slurm.leasing import Leasing
 from pal_slurm.sim.slurm.machine import Node
 from pal_slurm.sim.slurm.setup import SlurmSetup
+from pal_slurm.slurm.port import Slurm
+from pal_slurm.store import Ledger, open_store
 from tests.fuzz import users
 from tests.fuzz.history import History, Submitted
 from tests.fuzz.offers import Offers
@@ -121,14 +124,23 @@ class Bench(Palds):
     def dead_mans_timer(self) -> None:
         self.c.at(self.c.now + DEAD_S, self.dead_mans_timer)
         if self.script["deadman"] == "yes" and not self.alive(self.c.now) and self.c.answers:
-            self.undo_all()
+            self.undo_all(blind=False)
 
-    def undo_all(self) -> None:
-        """`palctl undo --all`."""
+    def undo_all(self, *, blind: bool) -> None:
+        """`palctl undo --all`; `blind`: by hand, where the database can't be read."""
         slurm = self.port("admin", 0, SimSlurm(self.c).trouble)
         snapshot = slurm.snapshot()
-        exact = names_slots(settings(self.home, self._keys("pald")), slurm.capabilities()) and snapshot.cluster.slots
-        undo(slurm, ours(snapshot, exact=exact), snapshot.taken, exact=exact)
+        theirs = frozenset[int]() if blind else self._users_nodes(slurm, snapshot)
+        undo(slurm, ours(snapshot, theirs), snapshot.taken, theirs)
+
+    def _users_nodes(self, slurm: Slurm, snapshot: Snapshot) -> frozenset[int]:
+        if not self.disk.path.exists():
+            return frozenset()
+        store = open_store(f"sqlite:///{self.disk.path}")
+        try:
+            return Past(Ledger(store, slurm.setup().cluster_name), Entries()).users_nodes(snapshot)
+        finally:
+            store.close()
 
     # --- what happens
 
@@ -160,7 +172,7 @@ class Bench(Palds):
             self._comes_to_shadow()
         elif item.what == "undo" and self.c.answers:
             self.told(0.0, "undo", "")
-            self.undo_all()
+            self.undo_all(blind=True)
 
     def user(self, line: int, what: str, words: tuple[str, ...]) -> None:
         number = self.numbers.get(line)

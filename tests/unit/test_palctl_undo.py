@@ -102,16 +102,25 @@ def named(house: House) -> tuple[int, int]:
     return jobs
 
 
-def test_nodes_of_a_users_own_choice_stay_where_a_pin_would_name_slots(house: House, undo: Undo, yaml: Path) -> None:
+def test_nodes_of_a_users_own_choice_stay_where_the_ledger_tells_what_we_wrote(
+    house: House, undo: Undo, yaml: Path
+) -> None:
     theirs, ours = named(house)
-    yaml.write_text("")
+    yaml.write_text(f"state_dir: {house.home}\n")
     assert "1 of 1 jobs are as they were" in undo().output
     assert [house.job(job).record.required_nodes for job in (theirs, ours)] == ["n2", ""]
 
 
-@pytest.mark.parametrize("text", ["precision: nodes\n", "precision: fine\n"])
-def test_where_pins_name_no_slots_they_may_be_a_pin(house: House, undo: Undo, yaml: Path, text: str) -> None:
+def test_a_pin_that_came_through_torn_holds_no_job(house: House, undo: Undo, yaml: Path) -> None:
+    _, ours = named(house)
+    house.user_edits(ours, per_node="gres/gpu:1")  # its nodes stand, its slots do not
+    yaml.write_text(f"state_dir: {house.home}\n")
+    assert "1 of 1 jobs are as they were" in undo().output
+    assert house.job(ours).record.required_nodes == ""
+
+
+def test_without_the_ledger_nodes_beside_our_mark_may_be_a_pin(house: House, undo: Undo, yaml: Path) -> None:
     theirs, _ = named(house)
-    yaml.write_text(text)
+    yaml.write_text("")
     assert "2 of 2 jobs are as they were" in undo().output
     assert house.job(theirs).record.required_nodes == ""

@@ -41,7 +41,6 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
     """
     if (job is None) == (not everything):
         raise click.UsageError("name a job, or say --all")
-    from pal_slurm.daemon.connect import names_slots
     from pal_slurm.daemon.undo import between_runs, fences, one, ours, undo
     from pal_slurm.model import Outcome
 
@@ -49,17 +48,15 @@ def command(ctl: Palctl, job: int | None, everything: bool, dead_s: float | None
     if dead_s is not None and not _dead(ctl, dead_s, mistakes):
         return
     with ctl.slurm() as slurm:
-        snapshot = _with_users_begins(ctl, slurm.snapshot())
+        snapshot, theirs = _as_users_said(ctl, slurm.snapshot())
         closed = fences(snapshot, job)
-        told = not any(mistake.key in ("", "precision") for mistake in mistakes)
-        exact = told and names_slots(ctl.config, slurm.capabilities()) and snapshot.cluster.slots
-        jobs = ours(snapshot, exact=exact) if job is None else one(snapshot, job, fenced=bool(closed), exact=exact)
+        jobs = ours(snapshot, theirs) if job is None else one(snapshot, job, theirs, fenced=bool(closed))
         if dry_run:
             _say_what_would_be(jobs, closed)
             return
         for found in between_runs(snapshot) if everything else []:
             say(f"job {found.id} was just requeued, and starts by itself, half a minute later at most")
-        results = undo(slurm, jobs, snapshot.taken, exact=exact)
+        results = undo(slurm, jobs, snapshot.taken, theirs)
         if closed:
             slurm.lift(closed)
             click.echo(f"{len(closed)} reservations of moves are ended")
@@ -110,15 +107,20 @@ def _say_what_would_be(jobs: Sequence[Job], closed: Sequence[int]) -> None:
         click.echo("nothing of ours is in the queue")
 
 
-def _with_users_begins(ctl: Palctl, snapshot: Snapshot) -> Snapshot:
-    """Begin times that are their users' own are told by the ledger; without it only those that no lease ever has."""
+def _as_users_said(ctl: Palctl, snapshot: Snapshot) -> tuple[Snapshot, frozenset[int]]:
+    """Begin times that are their users' own, and who waits on nodes of his user's choice: the ledger tells both.
+
+    Without it only begin times that no lease ever has are told, and each node list beside our mark counts as a pin.
+    """
     from pal_slurm.daemon.entries import Entries
     from pal_slurm.daemon.leases.begins import beyond_a_lease, told
+    from pal_slurm.daemon.past import Past
     from pal_slurm.errors import PalError
     from pal_slurm.store import Ledger
 
     try:
         ledger = Ledger(ctl.store, ctl.cluster)
-        return told(snapshot, Entries(ledger.since(snapshot.taken)), ledger)
+        entries = Entries(ledger.since(snapshot.taken))
+        return told(snapshot, entries, ledger), Past(ledger, entries).users_nodes(snapshot)
     except PalError:
-        return beyond_a_lease(snapshot)
+        return beyond_a_lease(snapshot), frozenset()
