@@ -1,6 +1,6 @@
 """pald on the largest sites: a real slurmctld with 10,000 nodes and 50,000 pending jobs.
 
-    python -m benchmarks.size [--release 26.05] [--nodes 10000] [--pending 50000] [--submitters 4]
+    python -m benchmarks.size [--release 26.05] [--nodes 10000] [--pending 50000] [--submitters 4] [--turns 8]
 
 Starts a mini-cluster of its own whose nodes have no slurmd of their own (`minicluster up --hollow`), gives three of
 four GPUs on each to jobs that stay, submits as many jobs of two to four GPUs as asked for, starts pald, and then
@@ -42,6 +42,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--nodes", type=int, default=10_000)
     parser.add_argument("--pending", type=int, default=50_000)
     parser.add_argument("--submitters", type=int, default=4)
+    parser.add_argument("--turns", type=int, default=8, help="of submissions, with pald and without (8; 0: none)")
     options = parser.parse_args(argv)
     begun = time.monotonic()
     # `defer`, as Slurm's own page on large systems has it; everything else is Slurm's default.
@@ -61,7 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
                 pald.start()
             told = cluster.client("sinfo", "-h", "-o", "%D nodes %T", timeout=120).strip().replace("\n", ", ")
             print(f"{told}; {options.pending} submitted after {time.monotonic() - begun:.0f} s", flush=True)
-            kept = [reading(pald, cluster), memory(pald), pinned(pald, cluster), submitting(pald, cluster)]
+            kept = [reading(pald, cluster), memory(pald), pinned(pald, cluster)]
+            if options.turns:
+                kept.append(submitting(pald, cluster, options.turns))
             return 0 if all(kept) else 1
     finally:
         cluster.down()
@@ -86,8 +89,13 @@ def leasing(pald: Pald) -> Iterator[None]:
         thread.join()
 
 
-def reading(pald: Pald, cluster: Minicluster, seconds: float = 150.0) -> bool:
-    """Renewed leases are read again, so it is measured when they fall due."""
+def reading(pald: Pald, cluster: Minicluster, seconds: float = 300.0) -> bool:
+    """Renewed leases are read again, so it is measured when they fall due.
+
+    Not in the first minute: looks come apart step by step, and what those have cost too much is paid back later.
+    """
+    pald.wait_cycle(within=600)
+    time.sleep(60.0)
     pald.wait_cycle(within=600)
     before, cycles, began = spent(cluster), count(pald), time.monotonic()
     time.sleep(seconds)
@@ -131,10 +139,10 @@ def pinned(pald: Pald, cluster: Minicluster) -> bool:
     return bool(pins) and cycles <= CYCLES
 
 
-def submitting(pald: Pald, cluster: Minicluster) -> bool:
-    made = compare(pald, cluster, lambda: spent(cluster), turns=8, each=50, every_s=0.5)
+def submitting(pald: Pald, cluster: Minicluster, turns: int) -> bool:
+    made = compare(pald, cluster, lambda: spent(cluster), turns, each=50, every_s=0.5)
     ours, without = made.median_ms(True), made.median_ms(False)
-    told = f"promised {TIMES_WITHOUT:.2f}; medians of 200: {ours:.0f} ms against {without:.0f} ms"
+    told = f"promised {TIMES_WITHOUT:.2f}; medians of {25 * turns}: {ours:.0f} ms against {without:.0f} ms"
     show("a submission", f"{made.ratio:.2f} x without", told)
     pairs, own = " ".join(f"{ratio:.2f}" for ratio in made.ratios), (made.own_ms(True), made.own_ms(False))
     print(f"  by pairs of turns: {pairs}; slurmctld's own time in the mean {own[0]:.1f} ms against {own[1]:.1f} ms")

@@ -126,6 +126,7 @@ class EditMade(Shown):
     written_at: Epoch
     outcome: Annotated[Outcome | None, Meta(description="null: nobody knows yet")]
     said: str
+    cause: Annotated[str, Meta(description="Why it was made, where no decision tells")]
     outcome_at: Epoch | None
     decision: Decision | None
     passes_main: int

@@ -176,11 +176,11 @@ class Cycle:
         return passes
 
     def _reconcile(self, round: Round) -> None:
-        moves, movers = self.movers.look(), frozenset(self.movers.going)
-        round.fates, round.lost = self.past.reconciled(round.snapshot, round.passes, self.rules, moves, movers)
+        seen, others = (round.snapshot, round.passes, self.rules, round.fence), self.movers.look()
+        round.fates, round.lost = self.past.reconciled(*seen, others, frozenset(self.movers.going))
         round.report.expected = len(round.expected)
         if not round.report.shadow:
-            round.undos = self.past.undos(round.fates, round.lost, int(round.now), self.leases)
+            round.undos = self.past.undos(round.fates, round.lost, round.snapshot, self.leases)
             if self.config.actuator != "exclude":
                 round.undos += given_back(round, but=round.undos)
         round.report.undone = len(round.undos)

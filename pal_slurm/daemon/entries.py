@@ -7,11 +7,12 @@ What the policy remembers is its own (policy/memory.py).
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from pal_slurm.daemon.leases.keeping import LeaseRules
-from pal_slurm.model import Job, JobRef, Snapshot
+from pal_slurm.model import Intent, Job, JobRef, Snapshot
+from pal_slurm.slurm.port import Passes
 from pal_slurm.store import Ledger
 
 
@@ -35,6 +36,7 @@ class JobEntry:
     excluded_enough: bool = False  # no node is excluded for it any more
     odd: bool = False  # planning fails where it is
     started: bool = False  # we let it go: it is nobody's rival
+    looked: dict[int, Passes] = field(default_factory=dict)  # by step: Slurm's passes when it was first looked for
     told: dict[int | None, tuple[str, ...]] = field(default_factory=dict)  # by task: what `palctl why` was told last
 
     def of(self, begin: int | None) -> JobEntry:
@@ -74,6 +76,15 @@ class Entries:
     def of_array(self, job: Job) -> JobEntry:
         """What an array's tasks share."""
         return self[keys(job)[-1]]
+
+    def counted(self, intent: Intent, passes: Passes, fence: int) -> Intent:
+        """Slurm's passes count from our first look at an edit: one that was on its way before has not seen it, and
+        many edits at once make many passes. Of an earlier leader's nothing but what he wrote down is known.
+        """
+        if intent.fence != fence:
+            return intent
+        first = self[JobRef(intent.edit.job, intent.submit)].looked.setdefault(intent.id, passes)
+        return replace(intent, passes_main=first.main, passes_backfill=first.backfill)
 
     def started(self, job: Job) -> bool:
         found = (self._jobs.get(key) for key in keys(job))

@@ -17,6 +17,7 @@ from pal_slurm.daemon.reconcile import LASTING, OUTCOME_OF, Fate, Lost, Transiti
 from pal_slurm.daemon.round import Wish
 from pal_slurm.guard import Rules
 from pal_slurm.model import NOT_SENT, Decision, EditKind, Exclude, Include, Intent, Job, Outcome, Pin, Snapshot, Unpin
+from pal_slurm.policy.turn import Turn, turn_of
 from pal_slurm.slurm.port import Passes
 from pal_slurm.store import Ledger
 
@@ -32,6 +33,7 @@ class Past:
         snapshot: Snapshot,
         passes: Passes,
         rules: Rules,
+        fence: int,
         moves: Collection[int] = (),
         movers: frozenset[int] = frozenset(),
     ) -> tuple[list[Transition], list[Lost]]:
@@ -45,7 +47,8 @@ class Past:
         cluster = snapshot.cluster
         ok = frozenset(name for name, good in zip(cluster.node_names, cluster.node_ok, strict=True) if good)
         view = View(jobs, tasks, ok, passes, snapshot.taken, {}, rules.parts)
-        watched = [intent for intent in self.ledger.watched() if intent.operation not in moves]
+        mine = (intent for intent in self.ledger.watched() if intent.operation not in moves)
+        watched = [self.entries.counted(intent, passes, fence) for intent in mine]
         found = (find(intent, view) for intent in watched)
         view = replace(view, undos=self.ledger.undos({job.key for job in found if job is not None}))
         fates = [judge(intent, view) for intent in watched]
@@ -113,8 +116,11 @@ class Past:
         stands = (pin for pin in pins if job.asks_for(pin.nodes, pin.slots or (), shard=pin.shard))
         return next(stands, None)
 
-    def undos(self, fates: Iterable[Transition], lost: Iterable[Lost], now: int, leases: LeaseRules) -> list[Wish]:
+    def undos(
+        self, fates: Iterable[Transition], lost: Iterable[Lost], seen: Snapshot, leases: LeaseRules
+    ) -> list[Wish]:
         """Original requests to give back: pins that did not work out, and pins that nobody watches."""
+        now = int(seen.taken)
         wishes: dict[int, Wish] = {}
         for t in fates:
             # An operation of several steps that is no move is not ours to go on with.
@@ -122,16 +128,17 @@ class Past:
                 continue
             if isinstance(t.intent.edit, Exclude):
                 self.entries[t.job.key].excluded_enough = True
-                wishes[t.job.id] = Wish(Include(t.job.id), t.job.submit, t.intent.decision)
+                wishes[t.job.id] = Wish(Include(t.job.id), t.job.submit, t.intent.decision, cause=t.cause)
                 continue
             own = t.job.own_begin(now)
-            again = own if own is not None or t.fate is not Fate.UNDO else self._later(t.job, now, leases)
+            stays = own is not None or t.fate is not Fate.UNDO or would_be_passed(t.job, seen)
+            again = own if stays else self._later(t.job, now, leases)
             ours = t.intent.edit
             edit = give_back(t.job, again, ours if isinstance(ours, Pin | Unpin) else None)
-            wishes[t.job.id] = Wish(edit, t.job.submit, t.intent.decision)
+            wishes[t.job.id] = Wish(edit, t.job.submit, t.intent.decision, cause=t.cause)
         for job, pin in lost:
             again = job.own_begin(now) or self._later(job, now, leases)
-            wishes.setdefault(job.id, Wish(give_back(job, again, pin), job.submit))
+            wishes.setdefault(job.id, Wish(give_back(job, again, pin), job.submit, cause="a pin that nobody watches"))
         return list(wishes.values())
 
     def _later(self, job: Job, now: int, leases: LeaseRules) -> int:
@@ -140,6 +147,13 @@ class Past:
         wait = min(leases.most_s // 2, 5 * 2**tries)
         self.entries[job.key].held_back = float(now + wait)
         return int(now + wait + leases.least_s)
+
+
+def would_be_passed(job: Job, seen: Snapshot) -> bool:
+    """Whether Slurm could start somebody behind it while it is leased again: then it keeps its turn there (P5)."""
+    behind = (j for j in seen.pending if j.gpu_job and j.order > job.order and not (j.pin or j.reservation))
+    others = (j for j in behind if not set(j.partitions).isdisjoint(job.partitions))
+    return any(turn_of(j, seen.taken)[0] is Turn.THEIRS for j in others)
 
 
 def pins_of(fates: Iterable[Transition]) -> Pins:

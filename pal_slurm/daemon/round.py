@@ -24,6 +24,7 @@ class Wish:
     operation: int = 0  # that it goes on with; 0: it begins one
     step: int = 0
     move: Move | None = None
+    cause: str = ""  # of what it begins, where no decision tells
 
     @property
     def key(self) -> JobRef:

@@ -151,7 +151,7 @@ class Writer:
                 Intent(
                     0, w.submit, w.edit, round.fence, now, decision=w.decision,
                     passes_main=passes.main, passes_backfill=passes.backfill,
-                    operation=w.operation, step=w.step, move=w.move,
+                    operation=w.operation, step=w.step, move=w.move, cause=w.cause,
                 )
                 for w in batch
             ]

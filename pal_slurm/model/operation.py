@@ -67,11 +67,12 @@ class Intent:
     said: str = ""
     outcome_at: float | None = None
     decision: Decision | None = None
-    passes_main: int = 0  # Slurm's own scheduling passes when it was applied: "did not start" is judged by these
+    passes_main: int = 0  # Slurm's own scheduling passes before it was sent: "did not start" is judged by these
     passes_backfill: int = 0
     closed: bool = False  # of its operation: nothing is left to watch, the job runs, is gone, or was let go
     operation: int = 0  # 0: it begins one
     kind: OperationKind | None = None  # of the operation; none: what this edit alone is
+    cause: str = ""  # of the operation, where its decision does not tell: why a request is given back
     plan: Steps = ()  # all steps of the operation; none: this edit alone
     step: int = 0  # which of them this is; of a move: how many there were before
     move: Move | None = None  # of which it is a step

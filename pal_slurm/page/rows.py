@@ -115,12 +115,12 @@ def _soon(at: float, now: float) -> str:
 
 
 def edits_shown(asked: Visit, edits: Iterable[Intent]) -> list[EditRow]:
-    """What slurmctld said of an edit is only for those who see everything."""
+    """What slurmctld said of an edit, and why one was made, is only for those who see everything."""
     return [edit_row(edit, asked.viewer.everything) for edit in edits]
 
 
 def edit_row(edit: Intent, everything: bool) -> EditRow:
-    shown = edit if everything else replace(edit, said="")
+    shown = edit if everything else replace(edit, said="", cause="")
     return EditRow(edit.id, name_of(edit.edit.job, edit.edit.task), edit_words(shown))
 
 

@@ -145,6 +145,8 @@ def edit_words(intent: Intent) -> str:
         what = f"{what} ({edit.nice})"
     if (end := until(edit)) is not None:
         what = f"{what} until {_clock(end)}"
+    if intent.cause:
+        what = f"{what} ({shown(intent.cause)})"
     task = "" if edit.task is None else f" task {edit.task}"
     said = f" ({shown(intent.said)})" if intent.said else ""
     return f"{_clock(intent.written_at)}{task} {what}: {_CAME_OUT[intent.outcome]}{said}"

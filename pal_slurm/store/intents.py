@@ -29,7 +29,7 @@ from pal_slurm.store.rows import names, values
 
 MAX_SAID = 1000
 # Fields of an intent that are columns of another name or table
-NOT_SAME = ("id", "submit", "edit", "outcome", "said", "decision", "closed", "kind", "plan", "step", "move")
+NOT_SAME = ("id", "submit", "edit", "outcome", "said", "cause", "decision", "closed", "kind", "plan", "step", "move")
 
 
 def step_of(intent: Intent) -> dict[str, object]:
@@ -56,6 +56,7 @@ def intent_of(row: Row[Any]) -> Intent:
         edit=_edit(row),
         outcome=None if row.outcome is None else Outcome(row.outcome),
         said=row.said,
+        cause=row.cause,
         decision=row.decision,
         closed=row.closed,
         kind=OperationKind(row.meant),

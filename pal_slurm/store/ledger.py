@@ -25,7 +25,8 @@ _OF = operations.c
 _JOBS, _BEGINS = (bindparam(name, type_=BigInteger, expanding=True) for name in ("jobs", "begins"))
 _LEASED = steps.c.until.is_not(None) & steps.c.own.is_not(true())  # a begin time that is the end of a lease of ours
 _INTENTS = select(
-    steps, _OF.job, _OF.submit, _OF.task, _OF.kind.label("meant"), _OF.plan, _OF.decision, _OF.closed
+    steps, _OF.job, _OF.submit, _OF.task, _OF.kind.label("meant"), _OF.said.label("cause"), _OF.plan, _OF.decision,
+    _OF.closed,
 ).join(operations)  # fmt: skip
 
 
@@ -204,8 +205,9 @@ class Ledger:
         return replace(intent, id=_insert(db, steps, step_of(intent)))
 
     def _operation(self, i: Intent) -> dict[str, object]:
-        what = {"kind": i.kind and i.kind.value, "plan": i.plan, "step": i.step, "said": "", "decision": i.decision}
-        return self._of(i.edit, i.submit) | what | {"begun_at": i.written_at, "closed": i.closed}
+        what = {"kind": i.kind and i.kind.value, "plan": i.plan, "step": i.step, "decision": i.decision}
+        told = {"said": i.cause[:MAX_SAID], "begun_at": i.written_at, "closed": i.closed}
+        return self._of(i.edit, i.submit) | what | told
 
     def _of(self, what: Edit | NotBegun, submit: int) -> dict[str, object]:
         task = None if isinstance(what, NotBegun) else what.task

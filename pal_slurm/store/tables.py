@@ -208,7 +208,7 @@ operations = new_table(
     Column("kind", String(16), nullable=False),
     Column("plan", Json(tuple[EditKind, ...]), nullable=False),  # what each of its steps does, in order
     Column("step", Integer, nullable=False),  # that it is at; -1: it was refused before its first
-    Column("said", Text, nullable=False),  # why it was refused
+    Column("said", Text, nullable=False),  # why it was refused, or begun
     Column("begun_at", Double, nullable=False),
     Column("decision", Json(Decision)),
     Column("closed", Boolean, nullable=False),

@@ -174,6 +174,11 @@ def nodes_after_a_pin_taken_back() -> Patches:
     return [(starts, "give_backs", all_of_them)]
 
 
+@mutant("a job whose pin is taken back is leased again, whoever waits behind it")
+def turn_lost_with_the_pin() -> Patches:
+    return [(past, "would_be_passed", lambda job, seen: False)]
+
+
 @mutant("a pin that was torn is left as it is")
 def torn_pins_left() -> Patches:
     judge = was(reconcile, "judge_pin")

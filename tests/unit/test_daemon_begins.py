@@ -133,5 +133,5 @@ def test_a_begin_time_far_ahead_is_not_written_over_however_many_leases_are_due(
 
 def test_a_lost_pin_of_a_job_that_is_to_begin_later_is_taken_back_for_then(store: Store) -> None:
     lost = job(restarts=1, required_nodes="n1", lease=replace(MARK, not_before=1800, moved=True), eligible=1800)
-    (wish,) = Past(Ledger(store, "c"), Entries()).undos([], [(lost, Pin(lost.id))], int(NOW), LeaseRules())
+    (wish,) = Past(Ledger(store, "c"), Entries()).undos([], [(lost, Pin(lost.id))], snapshot(now=NOW), LeaseRules())
     assert until(wish.edit) == 1800

@@ -44,8 +44,8 @@ def looks(house: House) -> int:
 
 
 def test_a_new_job_is_leased_until_the_look_after_the_next_and_pinned_by_the_next(large: House) -> None:
-    began: list[float] = []
-    large.watch.before["snapshot"] = lambda: began.append(large.now)
+    ended: list[float] = []
+    large.watch.after["snapshot"] = lambda: ended.append(large.now)
     jobs: list[int] = []
     for number in range(12):  # at any moment between two looks
         when = large.now + 20 + 137 * number
@@ -53,12 +53,12 @@ def test_a_new_job_is_leased_until_the_look_after_the_next_and_pinned_by_the_nex
     large.live(12 * 137 + 200)
     for job in map(large.job, jobs):
         came = job.record.submit
-        seen = [at for at in began if came < at <= job.started]
+        seen = [at for at in ended if came < at <= job.started]
         assert len(seen) == 1
         assert [i.edit.kind for i in large.intents(job.record.id)] == [EditKind.PIN]
         leased = read_mark(job.record.admin_comment)
         assert leased is not None and job.started < leased.end
-    assert len(jobs) == 12 and min(b - a for a, b in pairwise(began)) > ALIVE_FOR_S
+    assert len(jobs) == 12 and min(b - a for a, b in pairwise(ended)) > ALIVE_FOR_S
 
 
 def test_the_sign_of_life_is_fresh_though_looks_are_further_apart_than_it_counts(large: House) -> None:

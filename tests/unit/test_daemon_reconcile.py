@@ -30,11 +30,13 @@ from pal_slurm.model import (
     Request,
     Unpin,
     Waits,
+    homogeneous,
 )
 from pal_slurm.slurm.port import Passes
 from pal_slurm.store import Ledger, Store
 from tests.builders import leased, snapshot
 
+FIVE = homogeneous(5, 4)
 NOW = 1000.0
 ORIGINAL = Request(per_node="gres/gpu:2")
 WHERE = Placement(("n2", "n5"), ((1, 3), (1, 3)), exact=True)
@@ -104,6 +106,20 @@ def test_did_not_start_is_judged_by_slurms_own_passes_not_by_our_cycles() -> Non
     assert judge(intent(), view(waiting, main=11)).fate is Fate.WAITING
     assert judge(intent(), view(waiting, main=12)).fate is Fate.UNDO
     assert judge(intent(), view(waiting, backfill=7)).fate is Fate.UNDO
+
+
+@pytest.mark.parametrize(
+    ("fence", "fates"), [(1, [Fate.WAITING, Fate.WAITING, Fate.UNDO]), (2, [Fate.WAITING, Fate.UNDO])]
+)
+def test_passes_count_from_the_first_look_at_a_pin_and_for_the_next_pald_from_what_is_written(
+    store: Store, fence: int, fates: list[Fate]
+) -> None:
+    """Those before may have been on their way when it was written, and many edits at once make many passes."""
+    ledger, waiting = Ledger(store, "c"), snapshot(pinned(why=Waits.ROOM), now=NOW, cluster=FIVE)
+    ledger.write([intent()])
+    past, first = Past(ledger, Entries()), 15 if fence == 1 else 11
+    looks = (past.reconciled(waiting, Passes(first + n, 5, 0, 0, 0), Rules(True), fence)[0] for n in range(len(fates)))
+    assert [found.fate for (found,) in looks] == fates
 
 
 def test_behind_a_job_that_can_not_start_only_backfill_passes_count() -> None:
@@ -201,7 +217,40 @@ def test_an_operation_that_we_can_not_go_on_with_leaves_its_job_to_slurm(store: 
     ledger = Ledger(store, "c")
     ledger.write([intent(FIRST, **TWO)])
     seen, past = job(**LEASED_AGAIN), Past(ledger, Entries())
-    fates, lost = past.reconciled(snapshot(seen, now=NOW), Passes(10, 5, 0, 0, 0), Rules(True))
-    (wish,) = past.undos(fates, lost, int(NOW), LeaseRules())
+    now = snapshot(seen, now=NOW)
+    fates, lost = past.reconciled(now, Passes(10, 5, 0, 0, 0), Rules(True), fence=1)
+    (wish,) = past.undos(fates, lost, now, LeaseRules())
     assert wish.edit == Unpin(7, original=ORIGINAL)
     assert ledger.watched() == [] and [i.outcome for i in ledger.of_job(7)] == [Outcome.DONE]
+
+
+PLAIN_BEHIND: dict[str, Any] = {"eligible": 990, "why": Waits.TURN, "submit": 500, "partitions": ("gpu", "night")}
+
+
+@pytest.mark.parametrize(
+    ("what", "other", "leased_again"),
+    [
+        ("nobody else waits", None, True),
+        ("one that was let go is behind it", leased(8, **PLAIN_BEHIND), False),
+        ("one of others is behind it", replace(leased(8, **PLAIN_BEHIND), lease=None), False),
+        ("one that was let go is ahead of it", leased(6, **PLAIN_BEHIND), True),
+        ("one behind it is leased too", leased(8, submit=500, partitions=("gpu",)), True),
+        ("one behind it is pinned elsewhere", leased(8, **PLAIN_BEHIND, required_nodes="n1", slots=(0,)), True),
+        ("one behind it is in another partition", leased(8, **(PLAIN_BEHIND | {"partitions": ("other",)})), True),
+        ("one behind it is kept by a limit", leased(8, **(PLAIN_BEHIND | {"why": Waits.LIMIT})), True),
+        ("one behind it wants no GPU", leased(8, **PLAIN_BEHIND, gpu_job=False), True),
+    ],
+    ids=lambda v: v.replace(" ", "-") if isinstance(v, str) else "",
+)
+def test_a_job_whose_pin_is_taken_back_keeps_its_turn_where_it_would_be_passed(
+    store: Store, what: str, other: Job | None, leased_again: bool
+) -> None:
+    """As it is in Slurm's own queue; else it is leased again, and placed."""
+    ledger, past = Ledger(store, "c"), Past(Ledger(store, "c"), Entries())
+    ledger.write([intent()])
+    mine = pinned(why=Waits.NEVER, reason="BadConstraints", partitions=("gpu",))
+    seen = snapshot(mine, *([other] if other else []), now=NOW, cluster=FIVE)
+    fates, lost = past.reconciled(seen, Passes(10, 5, 0, 0, 0), Rules(True), fence=1)
+    wish = past.undos(fates, lost, seen, LeaseRules())[0]
+    assert isinstance(wish.edit, Unpin) and (wish.edit.until is not None) is leased_again, what
+    assert wish.cause == fates[0].cause == mine.reason

@@ -177,7 +177,8 @@ class Movers:
             return scene
         last = steps[-1]
         if isinstance(last.edit, Pin):
-            pin = judge_pin(last, last.edit, job, _view(job, round))
+            counted = self.writer.entries.counted(last, round.passes, round.fence)
+            pin = judge_pin(counted, last.edit, job, _view(job, round))
             since = max(last.written_at if move.fence else 0.0, self.lifted_at)
             fenced = any(not nodes.isdisjoint(last.edit.nodes) for nodes in standing.values())
             soon = fenced or round.now < since + UNSURE_S

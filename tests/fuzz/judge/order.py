@@ -1,11 +1,11 @@
-"""P5: nobody waits much longer than without pald, and nobody's lease runs out while pald lives."""
+"""P5: nobody waits much longer than without pald, no lease runs out while pald lives, and nobody loses his turn."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
 from tests.fuzz.history import Ended, Event, Name, Record, Requeued, Started, Stopped, Submitted, Updated, UserDid
-from tests.fuzz.judge.facts import ADMIN, Facts, Verdict
+from tests.fuzz.judge.facts import ADMIN, Facts, Verdict, changed
 
 CALM_S = 30.0
 LONGEST_RUN_S = 120.0  # of those that are drawn
@@ -91,4 +91,46 @@ def alike_in_order(facts: Facts) -> Iterator[Verdict]:
                 yield Verdict("P5", "overtaken", start.at, name, said)
 
 
-RULES = (leases_are_kept, a_bounded_delay, alike_in_order)
+def turns_are_kept(facts: Facts) -> Iterator[Verdict]:
+    """Whose pin is taken back is not leased again while jobs behind it wait in Slurm's queue: they would pass it."""
+    if facts.history.setting["entitlement"]:
+        return  # another order than Slurm's
+    for update in facts.ours:
+        if update.nodes != "" or update.begin is None or update.begin < update.at + 1.0:
+            continue
+        queue = _queue(facts, update.content_n)
+        for was, now in changed(update):
+            if not was.required or now.restarts or facts.own_begin(now, update.at, update.looked_n) is not None:
+                continue  # who was requeued waits by Slurm's own word
+            for other in queue.values():
+                free = not (other.required or other.reservation or other.held or other.waits)
+                asks = other.per_node or other.per_job or other.per_task
+                if free and asks and other.begin <= update.content and _behind(facts, other, was):
+                    said = f"leased again with its pin taken back, and job {other.job[0]} waits behind it for Slurm"
+                    yield Verdict("P5", "turn-lost", update.at, now.job, said)
+                    break
+
+
+def _behind(facts: Facts, other: Record, job: Record) -> bool:
+    shared = set(other.partition.split(",")) & set(job.partition.split(","))
+    came = facts.place[id(facts.submitted[other.job[0]])] > facts.place[id(facts.submitted[job.job[0]])]
+    return bool(shared) and came
+
+
+def _queue(facts: Facts, n: int) -> dict[int, Record]:
+    """Who waited when so much had happened, by number."""
+    queue: dict[int, Record] = {}
+    for event in facts.events[:n]:
+        match event:
+            case Submitted() | Requeued():
+                queue[event.record.number] = event.record
+            case Updated() | UserDid():
+                queue |= {record.number: record for record in event.after if record.state == "PENDING"}
+            case Started():
+                queue.pop(event.record.number, None)
+            case Ended():
+                queue = {number: record for number, record in queue.items() if record.job != event.job}
+    return queue
+
+
+RULES = (leases_are_kept, a_bounded_delay, alike_in_order, turns_are_kept)
