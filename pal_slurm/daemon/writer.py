@@ -27,6 +27,7 @@ from pal_slurm.slurm.port import Slurm
 from pal_slurm.store import Ledger
 
 BATCH = 64
+KEEPS = 4  # batches of renewals that a backend is given in one go: the look after one is the look before the next
 # Nothing is left to watch after these: the job is as it was, runs, or is gone.
 CLOSING = (Outcome.REFUSED, Outcome.STARTED, Outcome.GONE)
 KEEPING = frozenset((EditKind.RENEW, EditKind.LEASE))  # due again in the next cycle; as many as there may be time for
@@ -129,7 +130,7 @@ class Writer:
 
     def _at_once(self, round: Round) -> int:
         least = min(BATCH, self.slurm.keeps_at_once)
-        return self.keeps.bulk(self._left_s(round), least, self.slurm.keeps_at_once)
+        return self.keeps.bulk(self._left_s(round), least, KEEPS * self.slurm.keeps_at_once)
 
     def _left_s(self, round: Round) -> float:
         """For how long something may still be written on this snapshot's strength."""

@@ -9,7 +9,7 @@ import pytest
 from pal_slurm.model import Edit, EditResult, Job, Lease, Outcome, Pin, Plain, Renew, Request, Shape, Unpin
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.commands.write import update_line
-from pal_slurm.slurm.edits.prepare import Ready, prepare_all
+from pal_slurm.slurm.edits.prepare import Ready, by_id, prepare_all
 from pal_slurm.slurm.edits.rewrite import CantEdit, Rewrite, rewrite
 from pal_slurm.slurm.port import Capabilities
 from tests.builders import waiting
@@ -23,7 +23,7 @@ def job(request: Request, **more: Any) -> Job:
 
 
 def prepare(edit: Edit, of: Job, able: Capabilities = NEW, may_name_nodes: bool = True) -> EditResult | Ready:
-    return prepare_all([edit], [of], able, may_name_nodes, NOW)[0]
+    return prepare_all([edit], by_id([of]), able, may_name_nodes, NOW)[0]
 
 
 def line(edit: Edit, of: Job, able: Capabilities) -> str:
@@ -167,5 +167,5 @@ def test_tasks_of_an_array_are_named_so_that_no_other_task_is_reached() -> None:
 def test_an_edit_of_the_rest_of_an_array_leaves_tasks_with_edits_of_their_own_alone() -> None:
     waiting = job(Request(per_job="gres/gpu:1"), array_id=7, array_tasks=(1, 2, 3))
     edits: list[Edit] = [Plain(7, task=2), Renew(7, until=NOW)]
-    ready = [made for made in prepare_all(edits, [waiting], NEW, True, NOW) if isinstance(made, Ready)]
+    ready = [made for made in prepare_all(edits, by_id([waiting]), NEW, True, NOW) if isinstance(made, Ready)]
     assert [made.target for made in ready] == ["7_2", "7_[1,3]"]

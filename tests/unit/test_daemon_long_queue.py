@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import pytest
 
+from pal_slurm.model import Job, Outcome, Renew
+from pal_slurm.sim.slurm.backend import EDITS_AT_ONCE
 from tests.simpald import House
 
 Make = Callable[..., House]
@@ -45,3 +47,24 @@ def test_leases_are_kept_by_a_share_of_the_time_beside_the_edits_a_second(
     for _ in range(10):
         house.live(60)
         assert all(leased(house, jobs)) is all_kept
+
+
+def test_the_look_after_one_batch_is_the_look_before_the_next_and_sees_what_users_did_meanwhile(
+    make_house: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    house, jobs = queue(make_house, 3 * EDITS_AT_ONCE)
+    look, looks = house.slurm.records, list[int]()
+
+    def watched(ids: Iterable[int]) -> list[Job]:
+        found = look(ids)
+        looks.append(len(found))
+        if len(looks) == 1:  # the first batch is about to be sent
+            house.user_edits(jobs[EDITS_AT_ONCE], required_nodes="n2")
+        return found
+
+    monkeypatch.setattr(house.slurm, "records", watched)
+    edits = [Renew(job, until=int(house.now) + 500, seen=look([job])[0]) for job in jobs]
+    results = house.slurm.apply(edits)
+    assert looks == [EDITS_AT_ONCE, 2 * EDITS_AT_ONCE, 2 * EDITS_AT_ONCE - 1, EDITS_AT_ONCE]
+    refused = [result.edit.job for result in results if result.outcome is not Outcome.DONE]
+    assert refused == [jobs[EDITS_AT_ONCE]] and leased(house, jobs).count(True) >= 3 * EDITS_AT_ONCE - 1

@@ -9,7 +9,7 @@ import pytest
 from pal_slurm.model import Edit, EditResult, Job, JobState, Outcome, Pin, Renew, Request, Shape
 from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.edits.judge import judge
-from pal_slurm.slurm.edits.prepare import Ready, fold_tasks, prepare_all, record_of
+from pal_slurm.slurm.edits.prepare import Ready, by_id, fold_tasks, prepare_all, record_of
 from pal_slurm.slurm.edits.rewrite import Rewrite
 from tests.builders import NOW, leased
 
@@ -23,7 +23,7 @@ SPLIT = replace(JOB, id=23, array_id=20, array_task=3)
 def ready(
     *edits: Edit, jobs: tuple[Job, ...] = (JOB, ARRAY, SPLIT), shrink_off: bool = True
 ) -> list[Ready | EditResult]:
-    return list(prepare_all(edits, jobs, CAPS, shrink_off, NOW))
+    return list(prepare_all(edits, by_id(jobs), CAPS, shrink_off, NOW))
 
 
 def renew(job: int, task: int | None = None) -> Edit:
@@ -85,10 +85,10 @@ def test_tasks_are_folded_to_ranges() -> None:
 
 
 def test_the_record_of_a_task_is_found_before_and_after_its_split() -> None:
-    assert record_of(20, 2, (ARRAY, SPLIT)) is ARRAY
-    assert record_of(20, 3, (ARRAY, SPLIT)) is SPLIT
-    assert record_of(20, 9, (ARRAY, SPLIT)) is None
-    assert record_of(23, None, (ARRAY, SPLIT)) is SPLIT
+    assert record_of(20, 2, by_id((ARRAY, SPLIT))) is ARRAY
+    assert record_of(20, 3, by_id((ARRAY, SPLIT))) is SPLIT
+    assert record_of(20, 9, by_id((ARRAY, SPLIT))) is None
+    assert record_of(23, None, by_id((ARRAY, SPLIT))) is SPLIT
 
 
 PIN = Pin(5, nodes=("n3",), slots=(1, 3), original=UNTYPED)

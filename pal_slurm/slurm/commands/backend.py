@@ -30,7 +30,7 @@ class CliSlurm:
     """Implements `Slurm`. `bin_dir`: where squeue, scontrol and sdiag are; None: on PATH."""
 
     name = "cli"
-    keeps_at_once = BATCH  # squeue has the whole queue told for more than a few jobs, twice per batch
+    keeps_at_once = BATCH  # squeue has the whole queue told for more than a few jobs, after each batch
 
     def __init__(self, bin_dir: Path | None = None, site: SiteWords = PLAIN_WORDS, deadline_s: float = 15.0) -> None:
         self._commands = Commands(bin_dir, deadline_s)

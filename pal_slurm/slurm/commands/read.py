@@ -18,7 +18,7 @@ from pal_slurm.words import printable
 _FLAGS = ("-h", "-a", "-r")  # no header, hidden partitions too, each task of an array on its own line
 MOST_WIDE = 2048  # records that are read again, wider
 FEW = 8  # up to here jobs are asked for one by one: slurmctld then packs only these
-MANY = 1000  # ids in one command line
+MANY = 4000  # ids in one command line: 44 kB
 # `squeue -o`, which every release has, can tell the excluded nodes: %A, %K and %x.
 _EXCLUDED = Layout((("JobId", 12), ("ArrayTaskId", 24), ("ExcNodes", 514)))
 _EXCLUDED_FORMAT = "%12A%24K%514x"

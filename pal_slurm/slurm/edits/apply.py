@@ -6,7 +6,7 @@ answered is UNKNOWN: the next cycle finds out. What was not sent, because the wr
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,7 +14,7 @@ from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import LATE, Edit, EditResult, Job, Outcome
 from pal_slurm.slurm.edits.insist import insist
 from pal_slurm.slurm.edits.judge import judge
-from pal_slurm.slurm.edits.prepare import Ready, prepare_all, record_of
+from pal_slurm.slurm.edits.prepare import Ready, by_id, prepare_all, record_of
 from pal_slurm.slurm.port import Capabilities, Left
 
 
@@ -46,11 +46,17 @@ class Hands(Protocol):
 
 
 def apply(edits: Sequence[Edit], hands: Hands, at_once: int, left_s: Left) -> list[EditResult]:
-    """`at_once`: how many go into one batch, so that the read before it is never long ago."""
+    """`at_once`: how many go into one batch, so that the read before it is never long ago.
+
+    What is read after one batch is what is read before the next: of a long queue each look costs slurmctld the same.
+    """
     results: list[EditResult] = []
+    stands: Sequence[Job] | None = None
     try:
         for first in range(0, len(edits), at_once):
-            results += _batch(edits[first : first + at_once], hands, left_s)
+            next_ones = edits[first + at_once : first + 2 * at_once]
+            made, stands = _batch(edits[first : first + at_once], stands, next_ones, hands, left_s)
+            results += made
     except _Lost as lost:
         results += lost.results
         said = f"nothing was written: {lost}"
@@ -68,15 +74,19 @@ class _Lost(Exception):
         self.results = results
 
 
-def _batch(edits: Sequence[Edit], hands: Hands, left_s: Left) -> list[EditResult]:
+def _batch(
+    edits: Sequence[Edit], stands: Sequence[Job] | None, next_ones: Sequence[Edit], hands: Hands, left_s: Left
+) -> tuple[list[EditResult], Sequence[Job] | None]:
+    """Results, and the records that the next batch begins with; none: it has to read for itself."""
     if left_s() <= 0:
-        return [EditResult(edit, Outcome.REFUSED, LATE) for edit in edits]
+        return [EditResult(edit, Outcome.REFUSED, LATE) for edit in edits], None
     caps, may_name_nodes = hands.able()
-    stands = hands.records(edit.job for edit in edits)
-    made = prepare_all(edits, stands, caps, may_name_nodes, hands.now())
+    if stands is None:
+        stands = hands.records(edit.job for edit in edits)
+    made = prepare_all(edits, by_id(stands), caps, may_name_nodes, hands.now())
     ready = sorted((item for item in made if isinstance(item, Ready)), key=lambda item: item.turn)
     if not ready:
-        return [item for item in made if isinstance(item, EditResult)]
+        return [item for item in made if isinstance(item, EditResult)], None
     heard: dict[int, Heard] = {}
 
     def send(some: Sequence[Ready]) -> None:
@@ -87,12 +97,14 @@ def _batch(edits: Sequence[Edit], hands: Hands, left_s: Left) -> list[EditResult
     try:
         insist(ready, send, lambda item: heard[id(item)].said)
         sent = [item for item in ready if heard[id(item)].sent]
-        after = hands.records(home for item in sent for home in item.homes) if sent else ()
+        homes = [home for item in sent for home in item.homes]
+        after = hands.records([*homes, *(edit.job for edit in next_ones)]) if sent else ()
     except SlurmUnavailable as error:
         said = f"written, and can't be read again: {error}" if len(heard) == len(ready) else str(error)
         raise _Lost(error, [_unknown(m, heard.get(id(m)), said) for m in made]) from error
-    now = hands.now()
-    return [_verdict(m, heard[id(m)], after, now) if isinstance(m, Ready) else m for m in made]
+    now, found = hands.now(), by_id(after)
+    results = [_verdict(m, heard[id(m)], found, now) if isinstance(m, Ready) else m for m in made]
+    return results, after if sent else None
 
 
 def _unknown(made: Ready | EditResult, heard: Heard | None, said: str) -> EditResult:
@@ -107,7 +119,7 @@ def _late(ready: Ready) -> EditResult:
     return EditResult(ready.edit, Outcome.REFUSED, LATE, ready.before)
 
 
-def _verdict(ready: Ready, heard: Heard, after: Sequence[Job], now: float) -> EditResult:
+def _verdict(ready: Ready, heard: Heard, after: Mapping[int, Job], now: float) -> EditResult:
     if not heard.sent:
         return _late(ready)
     found = record_of(ready.before.id, ready.edit.task, after)

@@ -5,7 +5,7 @@ Both backends ask here, so that they refuse alike and call an array's tasks by t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from pal_slurm.model import NOT_SENT, Edit, EditResult, Job, JobState, OfRunning, Outcome, Pin, Renew, Renice, Unpin
@@ -49,7 +49,7 @@ class Ready:
 
 
 def prepare_all(
-    edits: Sequence[Edit], stands: Collection[Job], caps: Capabilities, may_name_nodes: bool, now: float
+    edits: Sequence[Edit], stands: Mapping[int, Job], caps: Capabilities, may_name_nodes: bool, now: float
 ) -> list[EditResult | Ready]:
     """Each edit made ready, or why it is not written. `may_name_nodes`: disable_job_shrink is set.
 
@@ -64,7 +64,7 @@ def prepare_all(
 
 
 def _prepare(
-    edit: Edit, own: set[int], stands: Iterable[Job], caps: Capabilities, may_name_nodes: bool, now: float
+    edit: Edit, own: set[int], stands: Mapping[int, Job], caps: Capabilities, may_name_nodes: bool, now: float
 ) -> EditResult | Ready:
     job = record_of(edit.job, edit.task, stands)
     if job is None:
@@ -102,14 +102,18 @@ def _not_as_needed(edit: Edit, job: Job) -> EditResult | None:
     return EditResult(edit, Outcome.STARTED, "it waits no more", job)
 
 
-def record_of(job: int, task: int | None, records: Iterable[Job]) -> Job | None:
+def by_id(records: Iterable[Job]) -> dict[int, Job]:
+    """As `record_of` wants them."""
+    return {record.id: record for record in records}
+
+
+def record_of(job: int, task: int | None, records: Mapping[int, Job]) -> Job | None:
     """The record of this id; with a task, the record that holds it now."""
     if task is None:
-        return next((r for r in records if r.id == job), None)
-    arrays = [r for r in records if r.id == job or r.array_id is not None]
-    home = next((r.array_id for r in arrays if r.id == job), job)
-    mine = (r for r in arrays if r.array_id == home and (r.array_task == task or task in r.array_tasks))
-    return next(mine, None)
+        return records.get(job)
+    home = records[job].array_id if job in records else job
+    mine = (r for r in records.values() if r.array_id == home is not None)
+    return next((r for r in mine if r.array_task == task or task in r.array_tasks), None)
 
 
 def fold_tasks(tasks: Sequence[int]) -> str:
