@@ -3,7 +3,7 @@
 A test asks for `minicluster`, and runs once per release: on all, or on those that its marker names, on some of them
 only with `--slow` (`@pytest.mark.slurm("24.11", slow=("22.05", "26.05"))`). What is about pald and not about a release
 runs on one of several, by turns, and on the others with `--slow` (`@pytest.mark.slurm(turns=("22.05", "26.05"))`;
-tests/turns.py). One cluster per release lives through the session and is as new for each test. `make_minicluster`
+tests/turns.py). A table of many lines runs at one push of so many (`every=3`), each table at another. One cluster per release lives through the session and is as new for each test. `make_minicluster`
 starts others. `PAL_TEST_RELEASES="22.05 26.05"` asks for fewer releases; `counted.py` counts the tests, and fails the
 run when one is skipped in any other way.
 """
@@ -13,6 +13,7 @@ import re
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 
@@ -40,6 +41,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     wanted = [*marker.args, *turns, *slow] if marker and (marker.args or turns) else list(RELEASES)
     able = [name for name in turns if name in asked()] or turns
     slow += [name for name in turns if name != able[turn(len(able))]]
+    every = kinds.get("every", 1)
+    if turn(every) != crc32(metafunc.definition.nodeid.partition("::")[0].encode()) % every:
+        slow = wanted
     unknown = set(wanted) - set(RELEASES)
     if unknown:
         raise pytest.UsageError(f"{metafunc.definition.nodeid}: no such release: {', '.join(unknown)}")

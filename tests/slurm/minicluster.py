@@ -25,7 +25,7 @@ QUICK = (
     "SchedulerParameters=disable_job_shrink,batch_sched_delay=0,sched_interval=1,bf_interval=1,bf_continue",
 )
 LONG_S = 100.0  # longer than anything takes on a machine that is ten times too busy: only a failure waits so long
-SELDOM_S = 0.15  # to ask Slurm is work for a machine that is busy with other tests: what takes long is asked less often
+SELDOM_S = 0.25  # to ask Slurm is work for a machine that is busy with other tests: what takes long is asked less often
 FINAL = frozenset({"COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL", "OUT_OF_MEMORY", "DEADLINE"})
 
 
@@ -40,7 +40,7 @@ def wait_for(condition: Callable[[], bool], what: str, within: float = LONG_S, e
     while not condition():
         waited = time.monotonic() - begun
         assert waited < within, f"not within {within:.0f} s: {what}"
-        time.sleep(max(every, min(waited / 20, SELDOM_S)))
+        time.sleep(max(every, min(waited / 8, SELDOM_S)))
 
 
 def _thread_states(pid: int) -> Iterator[str]:
