@@ -3,9 +3,10 @@
 A test asks for `minicluster`, and runs once per release: on all, or on those that its marker names, on some of them
 only with `--slow` (`@pytest.mark.slurm("24.11", slow=("22.05", "26.05"))`). What is about pald and not about a release
 runs on one of several, by turns, and on the others with `--slow` (`@pytest.mark.slurm(turns=("22.05", "26.05"))`;
-tests/turns.py). A table of many lines runs at one push of so many (`every=3`), each table at another. One cluster per release lives through the session and is as new for each test. `make_minicluster`
-starts others. `PAL_TEST_RELEASES="22.05 26.05"` asks for fewer releases; `counted.py` counts the tests, and fails the
-run when one is skipped in any other way.
+tests/turns.py). A table of many lines runs at one push of so many (`every=3`), each table at another. One cluster per
+release lives through the session and is as new for each test. `make_minicluster` starts others.
+`PAL_TEST_RELEASES="22.05 26.05"` asks for fewer releases; `counted.py` counts the tests, and fails the run when one is
+skipped in any other way.
 """
 
 import os
