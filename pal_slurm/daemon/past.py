@@ -16,7 +16,20 @@ from pal_slurm.daemon.observe import Pins
 from pal_slurm.daemon.reconcile import LASTING, OUTCOME_OF, Fate, Lost, Transition, View, find, judge, orphans
 from pal_slurm.daemon.round import Wish
 from pal_slurm.guard import Rules
-from pal_slurm.model import NOT_SENT, Decision, EditKind, Exclude, Include, Intent, Job, Outcome, Pin, Snapshot, Unpin
+from pal_slurm.model import (
+    NOT_SENT,
+    Decision,
+    EditKind,
+    Exclude,
+    Include,
+    Intent,
+    Job,
+    Outcome,
+    Pin,
+    Snapshot,
+    Unpin,
+    Waits,
+)
 from pal_slurm.policy.turn import Turn, turn_of
 from pal_slurm.slurm.port import Passes
 from pal_slurm.store import Ledger
@@ -150,7 +163,12 @@ class Past:
 
 
 def would_be_passed(job: Job, seen: Snapshot) -> bool:
-    """Whether Slurm could start somebody behind it while it is leased again: then it keeps its turn there (P5)."""
+    """Whether Slurm could start somebody behind it while it is leased again: then it keeps its turn there (P5).
+
+    Whom a limit of his own keeps waits for that, with a lease or without.
+    """
+    if job.why is Waits.THEIR_LIMIT:
+        return False
     behind = (j for j in seen.pending if j.gpu_job and j.order > job.order and not (j.pin or j.reservation))
     others = (j for j in behind if not set(j.partitions).isdisjoint(job.partitions))
     return any(turn_of(j, seen.taken)[0] is Turn.THEIRS for j in others)

@@ -228,27 +228,38 @@ PLAIN_BEHIND: dict[str, Any] = {"eligible": 990, "why": Waits.TURN, "submit": 50
 
 
 @pytest.mark.parametrize(
-    ("what", "other", "leased_again"),
+    ("what", "other", "leased_again", "why"),
     [
-        ("nobody else waits", None, True),
-        ("one that was let go is behind it", leased(8, **PLAIN_BEHIND), False),
-        ("one of others is behind it", replace(leased(8, **PLAIN_BEHIND), lease=None), False),
-        ("one that was let go is ahead of it", leased(6, **PLAIN_BEHIND), True),
-        ("one behind it is leased too", leased(8, submit=500, partitions=("gpu",)), True),
-        ("one behind it is pinned elsewhere", leased(8, **PLAIN_BEHIND, required_nodes="n1", slots=(0,)), True),
-        ("one behind it is in another partition", leased(8, **(PLAIN_BEHIND | {"partitions": ("other",)})), True),
-        ("one behind it is kept by a limit", leased(8, **(PLAIN_BEHIND | {"why": Waits.LIMIT})), True),
-        ("one behind it wants no GPU", leased(8, **PLAIN_BEHIND, gpu_job=False), True),
+        ("nobody else waits", None, True, Waits.NEVER),
+        ("one that was let go is behind it", leased(8, **PLAIN_BEHIND), False, Waits.NEVER),
+        ("a limit of its own keeps it", leased(8, **PLAIN_BEHIND), True, Waits.THEIR_LIMIT),
+        ("one of others is behind it", replace(leased(8, **PLAIN_BEHIND), lease=None), False, Waits.NEVER),
+        ("one that was let go is ahead of it", leased(6, **PLAIN_BEHIND), True, Waits.NEVER),
+        ("one behind it is leased too", leased(8, submit=500, partitions=("gpu",)), True, Waits.NEVER),
+        (
+            "one behind it is pinned elsewhere",
+            leased(8, **PLAIN_BEHIND, required_nodes="n1", slots=(0,)),
+            True,
+            Waits.NEVER,
+        ),
+        (
+            "one behind it is in another partition",
+            leased(8, **(PLAIN_BEHIND | {"partitions": ("other",)})),
+            True,
+            Waits.NEVER,
+        ),
+        ("one behind it is kept by a limit", leased(8, **(PLAIN_BEHIND | {"why": Waits.LIMIT})), True, Waits.NEVER),
+        ("one behind it wants no GPU", leased(8, **PLAIN_BEHIND, gpu_job=False), True, Waits.NEVER),
     ],
     ids=lambda v: v.replace(" ", "-") if isinstance(v, str) else "",
 )
 def test_a_job_whose_pin_is_taken_back_keeps_its_turn_where_it_would_be_passed(
-    store: Store, what: str, other: Job | None, leased_again: bool
+    store: Store, what: str, other: Job | None, leased_again: bool, why: Waits
 ) -> None:
     """As it is in Slurm's own queue; else it is leased again, and placed."""
     ledger, past = Ledger(store, "c"), Past(Ledger(store, "c"), Entries())
     ledger.write([intent()])
-    mine = pinned(why=Waits.NEVER, reason="BadConstraints", partitions=("gpu",))
+    mine = pinned(why=why, reason="for some reason", partitions=("gpu",))
     seen = snapshot(mine, *([other] if other else []), now=NOW, cluster=FIVE)
     fates, lost = past.reconciled(seen, Passes(10, 5, 0, 0, 0), Rules(True), fence=1)
     wish = past.undos(fates, lost, seen, LeaseRules())[0]
