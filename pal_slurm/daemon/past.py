@@ -80,8 +80,10 @@ class Past:
 
     def may_move(self, decisions: Iterable[Decision], seen: Snapshot, rules: Rules) -> list[Decision]:
         """Without those of jobs that run on nodes of their user's choice, made after the submission (P2)."""
-        chosen = self._chosen(seen.running, seen, rules.exact_slots)
-        return [decision for decision in decisions if decision.job not in chosen]
+        wanted = list(decisions)
+        named = {decision.job for decision in wanted}
+        chosen = self._chosen((job for job in seen.running if job.id in named), seen, rules.exact_slots)
+        return [decision for decision in wanted if decision.job not in chosen]
 
     def users_nodes(self, seen: Snapshot) -> frozenset[int]:
         """Jobs that wait on nodes of their user's choice, made after the submission. In doubt they are a pin of ours:

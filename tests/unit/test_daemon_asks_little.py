@@ -39,11 +39,12 @@ def counted(store: Store) -> Iterator[Counter[str]]:
         yield found
 
 
-@pytest.mark.parametrize("actuator", ["pin", "move"])
+@pytest.mark.parametrize(("actuator", "release"), [("pin", "26.05"), ("move", "26.05"), ("pin", "22.05")])
 def test_where_nothing_is_to_be_done_a_cycle_asks_three_things_and_prolongs_its_term(
-    make_house: Make, actuator: str
+    make_house: Make, actuator: str, release: str
 ) -> None:
-    house = make_house(count=1, actuator=actuator)
+    """Also where pins name nodes alone (22.05): of none of those who run there is asked whose choice they were."""
+    house = make_house(count=1, actuator=actuator, release=release)
     house.submit("--gres=gpu:4", runs=500.0)
     house.submit("--gres=gpu:4", runs=500.0)
     house.live(30)
