@@ -12,7 +12,7 @@ from tests import spread
 from tests.databases import Servers
 from tests.slurm.counted import Counted
 
-EXAMPLES = 100
+EXAMPLES = 60
 
 
 def pytest_configure(config: pytest.Config) -> None:
