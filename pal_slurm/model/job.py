@@ -147,6 +147,7 @@ class Job:
     eligible: int | None = None
     start: int | None = None  # running: when it started; pending: Slurm's plan, or the end of its begin time
     time_limit_s: int | None = None  # None: no limit
+    least_limit_s: int | None = None  # --time-min: to start it sooner, Slurm may cut its limit down to that
     end: int | None = None  # running: start + limit
     shape: Shape | None = None  # None: asks for no GPU, or in a way that can't be pinned: no plan, guard or edit does
     roughly: Shape = Shape(gpus=1)  # what Slurm will probably look for, also where `shape` is None
@@ -241,6 +242,11 @@ class Job:
         said = self.hint.share and not self.hint.off and self.lease is not None and self.lease.asked_to_share
         alone = self.exclusive or self.het or self.reservation or self.array_limit is not None
         return said and self.by_part and not (alone or self.gpus_limited)
+
+    @property
+    def yields(self) -> bool:
+        """Where it does not fit for all its limit, Slurm's backfill looks for room for a shorter one."""
+        return self.least_limit_s is not None and (self.time_limit_s is None or self.least_limit_s < self.time_limit_s)
 
     @property
     def prefers(self) -> str:

@@ -35,6 +35,7 @@ class Reservation:
     users: frozenset[str] = frozenset()  # `-alice`: all but her; none: all
     accounts: frozenset[str] = frozenset()
     groups: frozenset[str] = frozenset()  # who is in them is not told
+    partly: bool = False  # others may have the rest of its nodes: Slurm alone knows which GPUs and cores that is
 
     def draws(self, job: Job, now: float) -> bool:
         """Whether Slurm may start it there although it did not ask for it."""

@@ -20,8 +20,13 @@ def first_fit(job: Job, floor: Floor, need: Need | None = None) -> Placement | N
         need = floor.needs.guess(job)
     elif need is None:
         need = floor.needs.of(job) or floor.needs.guess(job)
-    if need in floor.nowhere:
-        return None
+    found = None if need in floor.nowhere else _first(job, floor, need)
+    if found is None and floor.needs.partly:
+        found = _first(job, floor, floor.needs.guess(job))
+    return found
+
+
+def _first(job: Job, floor: Floor, need: Need) -> Placement | None:
     for area in need.areas:
         found = _whole_nodes(floor, need, area) if job.exclusive else _even(floor, need, area)
         if found is None and not job.exclusive and need.shape.gpus is not None and need.shape.max_nodes > 1:

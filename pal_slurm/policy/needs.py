@@ -70,6 +70,7 @@ class Needs:
         self._cluster, self._pools = cluster, pools
         self._now = now
         self._windows = sorted((r for r in reservations if r.end > now), key=lambda r: (r.start, r.name))
+        self.partly = any(window.partly for window in self._windows)
         self._kinds: dict[tuple[object, ...], Need | None] = {}
 
     def of(self, job: Job) -> Need | None:
@@ -93,7 +94,7 @@ class Needs:
         kind = ("guess", shape, job.exclusive, _texts(job), job.reservation, doors, self._reach(job))
         need = self._kinds.get(kind)
         if need is None:
-            common = self._common_mask(job)
+            common = self._common_mask(job, partly=False)
             if common is None:
                 common = np.ones(self._cluster.n_nodes, dtype=np.bool_)
             own = expand_hosts(job.required_nodes)
@@ -176,7 +177,8 @@ class Needs:
                     best = Tier.RACK
         return best
 
-    def _common_mask(self, job: Job) -> BoolArray | None:
+    def _common_mask(self, job: Job, *, partly: bool = True) -> BoolArray | None:
+        """`partly`: without nodes of which something is reserved."""
         cluster = self._cluster
         mask = np.ones(cluster.n_nodes, dtype=np.bool_)
         if job.features:
@@ -194,7 +196,7 @@ class Needs:
             return None
         for window in self._windows[: self._reach(job)]:
             if window.name != job.reservation:
-                closed |= window.nodes
+                closed |= window.nodes if partly or not window.partly else frozenset()
             else:
                 closed |= set(cluster.node_names) - window.nodes
         for name in closed:

@@ -143,6 +143,9 @@ class OddJobs:
             where = first_fit(job, state)
             if where is not None and turn is Turn.PLACE:
                 turn, reason = Turn.PLAIN, Reason.CANT_PIN  # it fits only unevenly over its nodes
+        if where is None and (brief := self._cut_short(job, app)) is not None:
+            walk.start(*brief, Action.PLAIN, Reason.CANT_PIN, state, task)
+            return True
         if where is None and walk.easy.wants(job.partitions) and not self._planner.ever.fits(job):
             walk.tell(Decision(job.id, task, Action.PLAIN, Reason.CANT_PIN))
             return True
@@ -155,6 +158,14 @@ class OddJobs:
             walk.tell(Decision(job.id, waiting, Action.WAIT, why, until=until))
             return False
         return self._takes(job, app, task, where, turn, reason, weighed)
+
+    def _cut_short(self, job: Job, app: App) -> tuple[Job, App, Placement] | None:
+        """Where Slurm's backfill would start it now, for as much of its limit as there is time for."""
+        if not job.yields:
+            return None
+        brief = replace(job, time_limit_s=job.least_limit_s)
+        where = first_fit(brief, self._walk.easy.floor_for(brief))
+        return None if where is None else (brief, app, where)
 
     def _takes(
         self, job: Job, app: App, task: int | None, where: Placement, turn: Turn, reason: Reason,

@@ -76,7 +76,7 @@ class Waiters:
             need = self._floor.needs.of(job)
             if need is None or not need.ways:
                 turn, reason = Turn.PLAIN, Reason.CANT_PIN
-            elif job.array_id is None and job.id not in facts.released:
+            elif job.array_id is None and not job.yields and job.id not in facts.released:
                 group = self._group(need, app, job.partitions)
                 group.add(place)
         entry = self.waiting[job.id] = Waiting(place, app, group, turn, reason)

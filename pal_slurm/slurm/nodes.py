@@ -61,6 +61,7 @@ class ReservationRecord(msgspec.Struct, array_like=True):
     users: list[str] = []  # `-alice`: all but her
     accounts: list[str] = []
     groups: list[str] = []
+    partly: bool = False  # of some cores, and maybe GPUs, of its nodes
 
 
 class Machine(msgspec.Struct):
@@ -103,6 +104,7 @@ def to_reservation(record: ReservationRecord) -> Reservation:
         users=frozenset(record.users),
         accounts=frozenset(record.accounts),
         groups=frozenset(record.groups),
+        partly=record.partly,
     )
 
 
@@ -225,7 +227,7 @@ def _model(features: frozenset[str], kind: str, slots: bool, site: SiteWords) ->
 
 def _closed(names: tuple[str, ...], reservations: Sequence[Reservation], now: float) -> BoolArray:
     """Nodes that a reservation keeps for others at this moment; movers look beyond their own."""
-    taken = [r.nodes for r in reservations if r.start <= now < r.end and r.fenced is None]
+    taken = [r.nodes for r in reservations if r.start <= now < r.end and r.fenced is None and not r.partly]
     return np.array([any(name in nodes for nodes in taken) for name in names], dtype=np.bool_)
 
 

@@ -1,6 +1,6 @@
 """Slurm's configuration files: Spec, ports, paths -> text. docs/minicluster.md says why each setting is as it is."""
 
-from . import hollow
+from . import backup, hollow
 from .layout import Layout
 from .pal import TASK_PROLOG
 from .ports import Ports
@@ -66,7 +66,7 @@ def slurm_conf(spec: Spec, ports: Ports, layout: Layout) -> str:
     scheduler = "disable_job_shrink" + ("" if spec.stock_scheduling else "," + _QUICK)
     lines = [
         f"ClusterName=pal-{spec.name.replace('.', '-')}".lower(),
-        "SlurmctldHost=localhost(127.0.0.1)",
+        *backup.control_hosts(spec),
         f"SlurmctldPort={ports.slurmctld}",
         "SlurmUser=root",
         "SlurmdUser=root",
@@ -76,7 +76,7 @@ def slurm_conf(spec: Spec, ports: Ports, layout: Layout) -> str:
         "CommunicationParameters=NoInAddrAny,NoCtldInAddrAny",
         f"StateSaveLocation={layout.spool}/slurmctld",
         f"SlurmdSpoolDir={layout.spool}/%n",
-        f"SlurmctldPidFile={layout.run}/slurmctld.pid",
+        f"SlurmctldPidFile={backup.pid_file(spec, layout)}",
         f"SlurmdPidFile={layout.run}/slurmd.%n.pid",
         f"SlurmctldLogFile={layout.log}/slurmctld.log",
         f"SlurmdLogFile={layout.log}/slurmd.%n.log",

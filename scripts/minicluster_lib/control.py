@@ -5,7 +5,7 @@ import selectors
 import signal
 import socket
 
-from . import daemons, pald
+from . import backup, daemons, pald
 from .children import Children
 from .errors import MiniclusterError
 from .layout import Layout
@@ -43,6 +43,8 @@ class Control:
 
     def _obey(self, order: str, name: str) -> dict[str, object]:
         known = daemons.restartable(self.spec, self.layout)
+        if self.spec.backup:
+            known[backup.HOST] = backup.daemon(self.layout)
         if self.spec.pald:
             known["pald"] = pald.daemon(self.layout)
         if self.spec.page:

@@ -60,8 +60,14 @@ def slurmdbd(layout: Layout) -> Daemon:
     return Daemon("slurmdbd", ["slurmdbd", "-D"], layout.log / "slurmdbd.log")
 
 
-def slurmctld(layout: Layout, fresh: bool = False) -> Daemon:
-    return Daemon("slurmctld", ["slurmctld", "-D", *(["-c"] if fresh else [])], layout.log / "slurmctld.log")
+# Of two slurmctlds none is told its host as "localhost": each takes that for its own.
+CONTROL_HOST = "control"
+_NAMED = ["unshare", "--uts", "sh", "-ec", f'hostname {CONTROL_HOST}; exec "$@"', "sh"]
+
+
+def slurmctld(spec: Spec, layout: Layout, fresh: bool = False) -> Daemon:
+    argv = [*(_NAMED if spec.backup else []), "slurmctld", "-D", *(["-c"] if fresh else [])]
+    return Daemon("slurmctld", argv, layout.log / "slurmctld.log")
 
 
 def slurmd(layout: Layout, node: str) -> Daemon:
@@ -70,7 +76,7 @@ def slurmd(layout: Layout, node: str) -> Daemon:
 
 def restartable(spec: Spec, layout: Layout) -> dict[str, Daemon]:
     """What can be stopped and started while the cluster is up."""
-    all_of_them = [slurmctld(layout), *(slurmd(layout, node) for node in spec.node_names)]
+    all_of_them = [slurmctld(spec, layout), *(slurmd(layout, node) for node in spec.node_names)]
     if spec.dbd:
         all_of_them.append(slurmdbd(layout))
     return {daemon.name: daemon for daemon in all_of_them}

@@ -20,7 +20,7 @@ import traceback
 from collections.abc import Callable
 from pathlib import Path
 
-from . import daemons, hollow, pal, pald
+from . import backup, daemons, hollow, pal, pald
 from .children import Children
 from .control import Control
 from .errors import MiniclusterError
@@ -101,9 +101,11 @@ class Keeper:
             self.children.spawn(daemons.slurmdbd(self.layout))
             self._wait("slurmdbd", lambda: daemons.listening(self.ports.slurmdbd))
             self._mark_time("database", begun)
-        self.children.spawn(daemons.slurmctld(self.layout, fresh=True))
+        self.children.spawn(daemons.slurmctld(self.spec, self.layout, fresh=True))
         self._wait("slurmctld", lambda: daemons.listening(self.ports.slurmctld))
         self._mark_time("slurmctld", begun)
+        if self.spec.backup:
+            self.children.spawn(backup.daemon(self.layout))
         for node in self.spec.node_names:
             self.children.spawn(daemons.slurmd(self.layout, node))
         self._wait_idle()
@@ -213,7 +215,7 @@ class Keeper:
     def _start_anew(self) -> None:
         """Until slurmctld has begun with what the nodes told it, it gives out GPUs of which shards are in use."""
         self.children.stop("slurmctld", signal.SIGTERM)
-        self.children.spawn(daemons.slurmctld(self.layout))
+        self.children.spawn(daemons.slurmctld(self.spec, self.layout))
         self._wait("slurmctld", lambda: daemons.listening(self.ports.slurmctld))
         self._wait_idle()
 

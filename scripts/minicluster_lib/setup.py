@@ -9,7 +9,7 @@ import stat
 import subprocess
 from pathlib import Path
 
-from . import config, database, hollow, pal, pald, users, wrappers
+from . import backup, config, database, hollow, pal, pald, users, wrappers
 from .errors import MiniclusterError
 from .layout import PROJECT, Layout, cache, home
 from .ports import Ports
@@ -66,6 +66,8 @@ def make(
         path.mkdir()
     for node in spec.node_names:
         (layout.spool / node).mkdir()
+    if spec.backup:
+        backup.prepare(layout)
     _make_devices(layout, spec)
     if spec.hollow:
         (layout.spool / hollow.FIRST).mkdir()
@@ -115,7 +117,7 @@ def _write_config(layout: Layout, spec: Spec, ports: Ports) -> None:
         "gres.conf": config.gres_conf(spec, layout),
         "topology.conf": config.topology_conf(spec),
         "cgroup.conf": "" if spec.release == "native" else "CgroupPlugin=disabled\n",
-        "hosts": "127.0.0.1 localhost\n",
+        "hosts": backup.hosts(spec),
     }
     for name, text in files.items():
         (layout.etc / name).write_text(text)

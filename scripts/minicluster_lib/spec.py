@@ -49,6 +49,7 @@ class Spec:
     pal_yaml: str = ""  # more sections of it
     hollow: int = 0
     shards: int = 0  # of each GPU
+    backup: bool = False  # a second slurmctld stands by
     pairs: dict[str, dict[str, float]] = field(default_factory=dict)  # application, the one beside it: a factor
 
     def __post_init__(self) -> None:

@@ -99,7 +99,7 @@ def change_root(layout: Layout, root: Path) -> None:
     for name in _KERNEL:
         _bind(Path("/") / name, new / name)
     _share(layout, new)
-    for name in ("passwd", "group", "resolv.conf"):
+    for name in ("passwd", "group", "resolv.conf", "hosts"):
         if (root / "etc" / name).exists():
             _mount(f"/etc/{name}", new / "etc" / name, None, _MS_BIND)
     os.chroot(new)

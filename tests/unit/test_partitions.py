@@ -258,7 +258,7 @@ class TestWhatOnlySlurmKnowsThePlaceOf:
             ({"users": ["ann"], "accounts": ["-lab"]}, False), ({"groups": ["course"]}, True),
         ],
     )  # fmt: skip
-    def test_a_magnetic_reservation(self, who: dict[str, list[str]], drawn: bool) -> None:
+    def test_a_magnetic_reservation(self, who: dict[str, Any], drawn: bool) -> None:
         partition, now = PartitionRecord("p", "n[1-2]"), NOW
         flags = ["MAGNETIC", "SPEC_NODES"]
         job = {"user": "ann", "account": "lab"}
@@ -270,8 +270,20 @@ class TestWhatOnlySlurmKnowsThePlaceOf:
         assert self.decided(partition, (asks,), **job) is Action.START
 
     def test_a_reservation_of_some_cores_closes_no_node(self) -> None:
+        """Nothing is pinned there: Slurm alone knows which GPUs are left."""
         line = b"ReservationName=%s StartTime=1 EndTime=4000000000 Nodes=n1 NodeCnt=1 CoreCnt=%d Flags=SPEC_NODES"
         some = line % (b"some", 2) + b" TRES=cpu=2 Users=ann,bob Accounts=(null) NodeName=n1 CoreIDs=0-1"
         answers = [b"", b"", some + b"\n" + line % (b"all", 8) + b" TRES=cpu=8 Users=(null) Accounts=lab", b""]
         found = read_machine(answers).reservations
-        assert [(r.nodes, r.users, r.accounts) for r in found] == [("", ["ann", "bob"], []), ("n1", [], ["lab"])]
+        told = [(r.nodes, r.users, r.accounts, r.partly) for r in found]
+        assert told == [("n1", ["ann", "bob"], [], True), ("n1", [], ["lab"], False)]
+        partition = PartitionRecord("p", "n[1-2]")
+        assert self.decided(partition, (found[0],)) is Action.START  # on the other node
+        first = PartitionRecord("p", "n1")
+        assert self.decided(first, (found[0],)) is Action.PLAIN
+        assert self.decided(first, (found[1],)) is Action.WAIT
+        array = {"array_id": 1, "array_tasks": (0,)}
+        assert self.decided(first, (found[0],), **array) is Action.PLAIN
+        later = ReservationRecord("later", "n1", NOW + 60, NOW + DAY, partly=True)
+        assert self.decided(first, (later,), time_limit_s=DAY) is Action.PLAIN
+        assert self.decided(first, (later,), time_limit_s=60) is Action.START

@@ -90,16 +90,16 @@ def _rule(keys: dict[str, str]) -> PartitionRule:
 
 
 def _reservation(keys: dict[str, str]) -> ReservationRecord:
-    """One of some cores of its nodes closes none: others may have the rest, and Slurm keeps the count."""
     return ReservationRecord(
         name=keys["ReservationName"],
-        nodes="" if "CoreIDs" in keys else _text(keys.get("Nodes")),
+        nodes=_text(keys.get("Nodes")),
         start=_number(keys.get("StartTime")),
         end=_number(keys.get("EndTime")),
         flags=_list(keys.get("Flags")),
         users=_list(keys.get("Users")),
         accounts=_list(keys.get("Accounts")),
         groups=_list(keys.get("Groups")),
+        partly="CoreIDs" in keys,
     )
 
 

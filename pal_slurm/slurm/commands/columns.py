@@ -28,6 +28,7 @@ WIDTHS: Mapping[str, int] = {
     "EndTime": 13,
     "SubmitTime": 13,
     "TimeLimit": 18,
+    "MinTime": 18,
     "NumNodes": 10,
     "MaxNodes": 10,
     "NumTasks": 10,

@@ -48,6 +48,7 @@ def _to_record(row: QueueRow) -> JobRecord:
         start=_time(get("StartTime")),
         end=_time(get("EndTime")),
         time_limit_min=minutes(get("TimeLimit")),
+        least_limit_min=minutes(get("MinTime")),
         num_nodes=_amount(get("NumNodes")),
         max_nodes=_amount(get("MaxNodes")),
         cpus=_amount(get("NumCPUs")),

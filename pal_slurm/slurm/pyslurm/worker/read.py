@@ -21,6 +21,7 @@ NUMBERS = (
     ("start", "start_time"),
     ("end", "end_time"),
     ("time_limit_min", "time_limit"),
+    ("least_limit_min", "time_limit_min"),
     ("num_nodes", "num_nodes"),
     ("max_nodes", "max_nodes"),
     ("cpus", "cpus"),
@@ -145,6 +146,7 @@ def reservation_rows(reservations: Iterable[Any]) -> list[Row]:
             resv.end_time or 0,
             _flags(resv),
             *(list(names or ()) for names in (resv.users, resv.accounts, resv.groups)),
+            bool(resv.cpu_ids_by_node),
         ]
         for resv in reservations
     ]
@@ -153,6 +155,18 @@ def reservation_rows(reservations: Iterable[Any]) -> list[Row]:
 def _flags(resv: Any) -> list[str]:
     flags = resv.flags
     return [flag.name for flag in type(flags) if flag in flags and flag.name]
+
+
+def pass_over_unknown(flags: Any) -> None:
+    """Bits that pyslurm has no name for (TIME_FLOAT, REPLACE ...) would make all of a reservation's a ValueError."""
+    known, missing = 0, flags._missing_
+    for flag in flags:
+        known |= flag.value
+
+    def pass_over(cls: Any, value: int) -> Any:
+        return missing(value) if value & known == value else cls(value & known)
+
+    flags._missing_ = classmethod(pass_over)
 
 
 def topology_text() -> str:

@@ -210,5 +210,6 @@ def hello(link: Link, args: Args) -> Server:
     pyslurm = start.import_pyslurm()
     built, loaded = start.check_versions(pyslurm)
     conf = start.initialise(pyslurm, args.get("conf"))
+    read.pass_over_unknown(pyslurm.ReservationFlags)
     link.done({"pid": os.getpid(), "built": built, "loaded": loaded, "conf": conf, "fields": read.JOB_FIELDS})
     return Server(link, pyslurm, loaded, conf)
