@@ -36,8 +36,10 @@ def nodes_of_the_user(facts: Facts) -> Iterator[Verdict]:
             had, has = hosts(before.required), hosts(after.required)
             named = [e for e in facts.said(before.job[0], "edit") if "required" in e.words[0]]
             seen = all(facts.before(e, update.looked_n) or e.at > update.at for e in named)
-            # `palctl undo --all` knows no ledger: nodes beside slots of ours are ours to it.
-            blind = update.pald == ADMIN and before.job in written and ":g" in before.per_node + before.per_job
+            # `palctl undo --all` without the ledger: nodes beside slots of ours, and named since, are ours to it.
+            slots = before.job in written and ":g" in before.per_node + before.per_job
+            by_hand = any(t.what == "undo" and 0 <= update.at - t.at < 1 for t in facts.troubles)
+            blind = update.pald == ADMIN and (slots or (bool(named) and by_hand))
             if had and had != has and not had <= mine and seen and update.at < gone and not blind:
                 said = f"its user's nodes {before.required} became {after.required or 'any'}"
                 yield Verdict("P2", "own-nodes", update.at, before.job, said)
