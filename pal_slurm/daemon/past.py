@@ -104,7 +104,8 @@ class Past:
         # Slurm gives a requeued job a new submit time.
         same = (i for i in written if i.submit == job.submit or (job.restarts and i.submit < job.submit))
         mine = [i for i in same if i.edit.task in (None, task)]
-        sent = (i for i in mine if not i.said.startswith(NOT_SENT))
+        back = [n for n, i in enumerate(mine, 1) if isinstance(i.edit, Unpin) and i.outcome is Outcome.DONE]
+        sent = (i for i in mine[max(back, default=0) :] if not i.said.startswith(NOT_SENT))
         if pins := [(i.edit, i.outcome) for i in sent if isinstance(i.edit, Pin)][::-1]:
             # One that was refused may have come through late, but whole: with its nodes alone, its user chose alike.
             stands = (

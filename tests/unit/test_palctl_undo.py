@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.daemon import connect
+from pal_slurm.model import EditKind
 from tests.simpald import SETUP, House
 
 Undo = Callable[..., Result]
@@ -109,6 +110,24 @@ def test_nodes_of_a_users_own_choice_stay_where_the_ledger_tells_what_we_wrote(
     yaml.write_text(f"state_dir: {house.home}\n")
     assert "1 of 1 jobs are as they were" in undo().output
     assert [house.job(job).record.required_nodes for job in (theirs, ours)] == ["n2", ""]
+
+
+def test_nodes_of_a_pin_that_was_taken_back_are_their_users_when_he_names_them(
+    house: House, undo: Undo, yaml: Path
+) -> None:
+    house.controller.setup = STANDS_STILL
+    job = house.submit("--gres=gpu:1")
+    house.submit("--gres=gpu:1", "--comment=pal:off")  # behind it in Slurm's queue: it is not leased again
+    house.pald.cycle()
+    (node,) = {update.asked.texts["nodes"] for update in house.pins(job)}
+    house.controller.set_node(node, "DRAIN")
+    house.pald.cycle()
+    assert house.intents(job, EditKind.UNPIN) and not house.job(job).record.required_nodes
+    house.kill()
+    house.user_edits(job, required_nodes=node)
+    yaml.write_text(f"state_dir: {house.home}\n")
+    assert "nothing of ours is in the queue" in undo().output
+    assert house.job(job).record.required_nodes == node
 
 
 def test_a_pin_that_came_through_torn_holds_no_job(house: House, undo: Undo, yaml: Path) -> None:
