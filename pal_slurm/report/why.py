@@ -121,7 +121,10 @@ REASONS = {
     Reason.BETTER_POOL_SOON: "It could start, but on a GPU model that costs it, and those who wait with it, more than "
     "the wait for another.",
     Reason.BETTER_SPAN_SOON: "It could start, but GPUs closer together are expected soon.",
-    Reason.CANT_PIN: "Its request can't be rewritten for chosen GPUs; Slurm places it by itself, in its turn.",
+    Reason.CANT_PIN: (
+        "Its request can't be rewritten for chosen GPUs, or only Slurm can tell where it may start now; Slurm places "
+        "it by itself, in its turn."
+    ),
     Reason.REFUSED: "A pin of it was refused, or would have changed what it asks for; Slurm places it by itself.",
     Reason.PALD_FAULT: "Deciding about it failed, by a fault of pald (its journal tells); Slurm places it by itself.",
     Reason.WANTS_OFF: "Its comment says pal:off, so Slurm places it by itself, in its turn.",

@@ -40,6 +40,7 @@ class NodeRecord(msgspec.Struct, array_like=True):
     features: str = ""  # active ones
     gres: str = ""  # configured: `gpu:g0:1,gpu:g1:1`
     gres_used: str = ""  # `gpu:g0:1(IDX:0),gpu:g1:0(IDX:N/A)`
+    available: str = ""  # features that it has, or would have after a reboot
 
 
 class PartitionRecord(msgspec.Struct, array_like=True):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -9,6 +10,8 @@ from dataclasses import replace
 from pal_slurm.model import Job, JobState, Reservation, Snapshot
 from pal_slurm.slurm.nodes import Machine, PartitionRecord, SiteWords, to_cluster, to_reservation
 from pal_slurm.slurm.records import in_whole_nodes
+
+_WORD = re.compile(r"[A-Za-z0-9_.:=/+-]+")  # of a feature expression
 
 
 def to_snapshot(machine: Machine, jobs: Iterable[Job], site: SiteWords, unread: Sequence[str] = ()) -> Snapshot:
@@ -31,17 +34,26 @@ def to_snapshot(machine: Machine, jobs: Iterable[Job], site: SiteWords, unread: 
 
 
 def _left_to_slurm(jobs: list[Job], machine: Machine, reservations: Sequence[Reservation]) -> list[Job]:
-    """Who may share its node with some others only, or is drawn into a reservation that it did not ask for."""
+    """Who may share its node with some others only, is drawn into a reservation that it did not ask for, or names a
+    feature for which Slurm reboots a node."""
     by_user = {partition.name for partition in machine.partitions if partition.by_user}
     magnets = [r for r in reservations if "MAGNETIC" in r.flags]
-    if not by_user and not magnets:
+    changeable = _changeable(machine)
+    if not by_user and not magnets and not changeable:
         return jobs
 
     def is_slurms(job: Job) -> bool:
         drawn = job.pending and any(reservation.draws(job, machine.taken) for reservation in magnets)
-        return job.lease is not None and (drawn or not by_user.isdisjoint(job.partitions))
+        reboots = bool(job.features and changeable) and not changeable.isdisjoint(_WORD.findall(job.features))
+        return job.lease is not None and (drawn or reboots or not by_user.isdisjoint(job.partitions))
 
     return [replace(job, slurms=True) if is_slurms(job) else job for job in jobs]
+
+
+def _changeable(machine: Machine) -> set[str]:
+    """Features that some node has not, and would have after a reboot."""
+    differ = (node for node in machine.nodes if node.available and node.available != node.features)
+    return {word for node in differ for word in set(node.available.split(",")) - set(node.features.split(","))}
 
 
 def in_tiers(jobs: list[Job], partitions: Iterable[PartitionRecord]) -> list[Job]:

@@ -38,3 +38,8 @@ def prepare(layout: Layout) -> None:
 def daemon(layout: Layout) -> Daemon:
     script = _ELSEWHERE.format(host=HOST, run=layout.run, control=_CONTROL, log=layout.log)
     return Daemon(HOST, ["unshare", "--mount", "--uts", "sh", "-ec", script], layout.log / f"{HOST}.log")
+
+
+def stands_by(layout: Layout) -> bool:
+    said = layout.log / f"{HOST}.out"
+    return said.exists() and "background mode" in said.read_text()

@@ -104,13 +104,14 @@ class Keeper:
         self.children.spawn(daemons.slurmctld(self.spec, self.layout, fresh=True))
         self._wait("slurmctld", lambda: daemons.listening(self.ports.slurmctld))
         self._mark_time("slurmctld", begun)
-        if self.spec.backup:
-            self.children.spawn(backup.daemon(self.layout))
         for node in self.spec.node_names:
             self.children.spawn(daemons.slurmd(self.layout, node))
         self._wait_idle()
         if self.spec.shards:
             self._start_anew()
+        if self.spec.backup:  # one that stood by already would be asked to let go first
+            self.children.spawn(backup.daemon(self.layout))
+            self._wait(backup.HOST, lambda: backup.stands_by(self.layout))
         if self.spec.hollow:
             self._start_hollow()
         if self.spec.dbd:

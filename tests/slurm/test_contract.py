@@ -53,6 +53,18 @@ class Reading:
         assert (reservation.name, reservation.nodes, reservation.maintenance) == ("night", frozenset({"n4"}), True)
         assert reservation.start <= time.time() < reservation.end
 
+    def test_a_feature_that_slurm_would_reboot_a_node_for_is_slurms_to_see_to(
+        self, slurm: Slurm, minicluster: Minicluster
+    ) -> None:
+        minicluster.client("scontrol", "update", "nodename=n1", "activefeatures=a100")
+        try:
+            with minicluster.leases():
+                jobs = [minicluster.submit("--gres=gpu:1", "-C", word) for word in ("rack1", "a100")]
+            told = {job.id: job.slurms for job in slurm.snapshot().pending}
+            assert told == dict(zip(jobs, (True, False), strict=True))
+        finally:
+            minicluster.client("scontrol", "update", "nodename=n1", "activefeatures=a100,rack1")
+
     def test_requests_are_read_as_shapes(self, slurm: Slurm, minicluster: Minicluster) -> None:
         plain = minicluster.submit(LATER, "-n1", "-c2", "--gres=gpu:2")
         spread = minicluster.submit(LATER, "-N1-3", "-n4", "--gpus=4", "--mem-per-cpu=300")

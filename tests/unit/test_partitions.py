@@ -269,6 +269,19 @@ class TestWhatOnlySlurmKnowsThePlaceOf:
         asks = ReservationRecord("course", "n1", now - 10, now + DAY, ["SPEC_NODES"], **who)
         assert self.decided(partition, (asks,), **job) is Action.START
 
+    @pytest.mark.parametrize(
+        ("words", "slurms"), [("mig", True), ("a100&mig*2", True), ("[mig|x]", True), ("a100", False)]
+    )
+    def test_a_feature_for_which_slurm_reboots_a_node(self, words: str, slurms: bool) -> None:
+        line = b"NodeName=%s State=IDLE CPUTot=8 Gres=gpu:g0:1 AvailableFeatures=mig,a100 ActiveFeatures=%s"
+        nodes = read_machine([line % (b"n1", b"a100,mig") + b"\n" + line % (b"n2", b"a100"), b"", b"", b""]).nodes
+        found = {}
+        for names in ((0,), (0, 1)):
+            machine = Machine([nodes[i] for i in names], [PartitionRecord("p", "n[1-2]")], [], taken=NOW)
+            (job,) = to_snapshot(machine, [leased(1, partitions=("p",), features=words)], SiteWords()).pending
+            found[len(names)] = job.slurms
+        assert found == {1: False, 2: slurms}
+
     def test_a_reservation_of_some_cores_closes_no_node(self) -> None:
         """Nothing is pinned there: Slurm alone knows which GPUs are left."""
         line = b"ReservationName=%s StartTime=1 EndTime=4000000000 Nodes=n1 NodeCnt=1 CoreCnt=%d Flags=SPEC_NODES"

@@ -7,11 +7,13 @@ from collections.abc import Iterator
 from pal_slurm.doctor.advice import Advice, mend, note, ok
 from pal_slurm.doctor.site import Site
 from pal_slurm.doctor.slurm_conf import SlurmConf
+from pal_slurm.slurm.capabilities import parse_release
 
 STEP = 20
 TITLE = "slurm.conf"
 RECONFIGURE = "scontrol reconfigure"
 RESTART = "systemctl restart slurmctld"
+SHOWS_CLOUDS = (23, 2, 0)
 _ONCE = ("schedulerparameters", "priorityflags", "jobsubmitplugins", "grestypes", "clifilterplugins")
 # What slurmctld must have read: the setting, the word of it, and why.
 _WANTED = (
@@ -27,7 +29,8 @@ def look(site: Site) -> Iterator[Advice]:
         if site.conf_path:
             yield mend(f"{site.conf_path} can't be read", f"ls -l {site.conf_path}", then="or run this as root")
         return
-    said = [*_files(conf), *_words(site, conf), *_priority(site, conf), *_devices(conf), *_unread(site, conf)]
+    said = [*_files(conf), *_words(site, conf), *_priority(site, conf), *_devices(conf), *_clouds(site, conf)]
+    said += _unread(site, conf)
     yield from said or [ok(f"{conf.file} has what pald needs")]
 
 
@@ -83,6 +86,17 @@ def _devices(conf: SlurmConf) -> Iterator[Advice]:
         yield mend(
             f"SelectType {said}: only select/cons_tres gives jobs single GPUs", "SelectType=select/cons_tres",
             f"{found.place}, in its place" if found else conf.file, f"{RESTART}, while no job runs",
+        )  # fmt: skip
+
+
+def _clouds(site: Site, conf: SlurmConf) -> Iterator[Advice]:
+    clouds = any(node.state.upper().startswith("CLOUD") for node in conf.nodes)
+    if not clouds or conf.has("PrivateData", "cloud") or not site.running:
+        return
+    if parse_release(site.running["SLURM_VERSION"]) < SHOWS_CLOUDS:
+        yield mend(
+            "this release hides cloud nodes that are powered down: jobs wait for others, where Slurm would boot one",
+            *_line(conf, "PrivateData", "cloud"), RECONFIGURE,
         )  # fmt: skip
 
 

@@ -59,6 +59,7 @@ def _node(keys: dict[str, str]) -> NodeRecord:
         features=_text(keys.get("ActiveFeatures")),
         gres=_text(keys.get("Gres")),
         gres_used=_text(keys.get("GresUsed")),
+        available=_text(keys.get("AvailableFeatures")),
     )
 
 

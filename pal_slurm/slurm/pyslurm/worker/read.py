@@ -132,6 +132,7 @@ def node_rows(nodes: Iterable[Any]) -> list[Row]:
             node.features_text or "",
             node.gres_text or "",
             node.gres_used or "",
+            ",".join(node.available_features or ()),
         ]
         for node in nodes
     ]
