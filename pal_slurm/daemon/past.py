@@ -59,7 +59,7 @@ class Past:
         tasks = {(j.array_id or 0, j.array_task or 0): j for j in split}
         cluster = snapshot.cluster
         ok = frozenset(name for name, good in zip(cluster.node_names, cluster.node_ok, strict=True) if good)
-        view = View(jobs, tasks, ok, passes, snapshot.taken, {}, rules.parts)
+        view = View(jobs, tasks, ok, passes, snapshot.taken, {}, rules.parts, cluster)
         mine = (intent for intent in self.ledger.watched() if intent.operation not in moves)
         watched = [self.entries.counted(intent, passes, fence) for intent in mine]
         found = (find(intent, view) for intent in watched)

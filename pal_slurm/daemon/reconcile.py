@@ -10,7 +10,20 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from pal_slurm.model import EditKind, Exclude, Intent, Job, JobRef, JobState, Outcome, Pin, Placement, Unpin, Waits
+from pal_slurm.model import (
+    Cluster,
+    EditKind,
+    Exclude,
+    Intent,
+    Job,
+    JobRef,
+    JobState,
+    Outcome,
+    Pin,
+    Placement,
+    Unpin,
+    Waits,
+)
 from pal_slurm.slurm.port import Passes
 
 
@@ -59,6 +72,7 @@ class View:
     now: float
     undos: Mapping[JobRef, int]  # by the job's own key: how often its pin was taken back before
     parts: bool = True  # two jobs may have one GPU
+    cluster: Cluster | None = None
 
 
 def judge(intent: Intent, view: View) -> Transition:
@@ -146,9 +160,28 @@ def judge_pin(intent: Intent, pin: Pin, job: Job, view: View) -> Transition:
     lost = sorted(set(pin.nodes) - view.nodes_ok)
     if lost:
         return Transition(intent, back, job, f"{', '.join(lost)} can't start jobs any more")
-    if _had_its_passes(intent, job, view):
-        return Transition(intent, back, job, f"not started in {PASSES} passes of Slurm's scheduler ({job.reason})")
-    return Transition(intent, Fate.WAITING, job)
+    if not _had_its_passes(intent, job, view):
+        return Transition(intent, Fate.WAITING, job)
+    # Where there is room Slurm knows of something that we don't: it would be pinned there again and again.
+    unseen = job.why is Waits.ROOM and _has_room(intent, job, view.cluster)
+    said = f"not started in {PASSES} passes of Slurm's scheduler ({job.reason}{', and there is room' * unseen})"
+    return Transition(intent, Fate.SURRENDER if unseen else back, job, said)
+
+
+def _has_room(intent: Intent, job: Job, cluster: Cluster | None) -> bool:
+    """Whether all that it asks for is free where it is pinned."""
+    where = intent.decision.placement if intent.decision is not None else None
+    if cluster is None or where is None or job.shape is None or where.shard:
+        return False
+    many = len(where.nodes)
+    for node, slots in zip(where.nodes, where.gpus, strict=True):
+        row = cluster.node_index[node]
+        free = cluster.gpu_free[row]
+        gpus = bool(free[list(slots)].all()) if where.exact else int(free.sum()) >= len(slots)
+        cpus, mem_mb = job.shape.cpus_on_each(many), job.shape.mem_on_each(many)
+        if not gpus or cluster.cpus_free[row] < cpus or cluster.mem_free_mb[row] < mem_mb:
+            return False
+    return True
 
 
 def _is_left(pin: Pin, job: Job) -> bool:

@@ -50,6 +50,9 @@ class Cluster:
     models: tuple[str, ...] = ("gpu",)
     above: tuple[IntArray, ...] = ()  # (N,) each: groups of racks, groups of those ...; none: nothing is known of them
     linked: IntArray | None = None  # (N, S) GPUs of a node with the same number are linked directly; None: nobody tells
+    blocks: tuple[
+        tuple[int, IntArray], ...
+    ] = ()  # (N,) each: a job of up to so many nodes has all of one number; < 0: none
     billing: Mapping[str, Mapping[str, float]] = field(
         default_factory=dict
     )  # partition -> model, in small letters -> what a GPU bills
@@ -62,7 +65,7 @@ class Cluster:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "node_index", {name: i for i, name in enumerate(self.node_names)})
-        for value in (*vars(self).values(), *self.above):
+        for value in (*vars(self).values(), *self.above, *(block for _, block in self.blocks)):
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
 

@@ -55,6 +55,7 @@ class Shape:
     mem_per_node_mb: int = 0
     mem_per_cpu_mb: int = 0
     fewest: bool = False  # a total that Slurm would put on as few nodes as have it free, and its user counts on that
+    shares_cpus: bool = False  # where it finds none free it may have those of others: only Slurm can tell which
     by_slot: bool = True  # False: slots can't be named without costing it CPUs or steps; a pin names its nodes only
 
     def ways(self, width: int) -> Iterator[tuple[int, int]]:

@@ -16,7 +16,7 @@ from pal_slurm.policy.needs import Area, Need
 
 def first_fit(job: Job, floor: Floor, need: Need | None = None) -> Placement | None:
     """The first partition in which it fits, on as few nodes as it may have. `need`: of its kind, where it is known."""
-    if job.required_nodes or job.exclusive:
+    if job.required_nodes or job.exclusive or (job.shape and job.shape.shares_cpus):
         need = floor.needs.guess(job)
     elif need is None:
         need = floor.needs.of(job) or floor.needs.guess(job)

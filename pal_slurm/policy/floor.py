@@ -156,7 +156,8 @@ class Floor(FreeGpus):
     def room(self, nodes: BoolArray | None, gpus: int, cpus: int, mem_mb: int) -> BoolArray:
         """(N,) nodes out of `nodes` with that many GPUs, and that much CPU and memory, free."""
         ok: BoolArray = self.n_free >= gpus
-        ok &= self.cpus_free >= cpus
+        if cpus:
+            ok &= self.cpus_free >= cpus
         if mem_mb:
             ok &= self.mem_free >= mem_mb
         for row, (most_gpus, most_cpus, most_mb) in self.kept.items():
@@ -166,7 +167,7 @@ class Floor(FreeGpus):
 
     def has_room(self, row: int, gpus: int, cpus: int, mem_mb: int) -> bool:
         """The same for one node whose GPUs are known to be free."""
-        if self.cpus_free[row] < cpus or self.mem_free[row] < mem_mb:
+        if (cpus and self.cpus_free[row] < cpus) or self.mem_free[row] < mem_mb:
             return False
         kept = self.kept.get(row)
         return kept is None or (gpus <= kept[0] and cpus <= kept[1] and mem_mb <= kept[2])

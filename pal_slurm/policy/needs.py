@@ -7,7 +7,7 @@ kept in one Need per kind, and the floor remembers per Need that nothing fits.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -91,6 +91,8 @@ class Needs:
     def guess(self, job: Job) -> Need:
         """What Slurm will probably look for, for a job that we don't place: what can't be understood is left out."""
         shape, doors = job.shape or job.roughly, self._doors(job)
+        if shape.shares_cpus:
+            shape = replace(shape, cpus=0, cpus_per_node=0)
         kind = ("guess", shape, job.exclusive, _texts(job), job.reservation, doors, self._reach(job))
         need = self._kinds.get(kind)
         if need is None:
@@ -160,8 +162,19 @@ class Needs:
         if shape.min_nodes <= most < shape.max_nodes:
             shape = replace(shape, max_nodes=int(most))
         ways = usual_ways(shape, self._cluster.width, self._cluster.n_nodes)
-        areas = affordable(job, areas, ways, self._cluster, self._pools)
+        areas = list(self._in_blocks(affordable(job, areas, ways, self._cluster, self._pools), ways))
         return Need(shape, ways, tuple(map(_simplify, areas)), self._narrowest(ways, areas))
+
+    def _in_blocks(self, areas: Sequence[Area], ways: Sequence[tuple[int, int, int, int]]) -> Iterator[Area]:
+        """Where Slurm gives the nodes of one job within one block only, each block is an area of its own."""
+        several = min((way[0] for way in ways if way[0] > 1), default=0)
+        level = next((block for most, block in self._cluster.blocks if several <= most), None) if several else None
+        for area in areas:
+            if level is None:
+                yield area
+                continue
+            for number in range(int(level.max()) + 1):
+                yield replace(area, mask=(level == number) if area.mask is None else (level == number) & area.mask)
 
     def _narrowest(self, ways: Sequence[tuple[int, int, int, int]], areas: Sequence[Area]) -> Tier:
         """Counts GPUs only; CPUs and memory that never suffice are for those who look for a place."""

@@ -51,6 +51,7 @@ class PartitionRecord(msgspec.Struct, array_like=True):
     billing: str = ""  # TRESBillingWeights
     rule: PartitionRule = ANYBODY
     by_user: bool = False  # a node is shared by jobs of one user alone, or otherwise as only Slurm can tell
+    oversubscribed: str = ""  # whose CPUs others get too: FORCE, of all jobs; YES, of those that say so
 
 
 class ReservationRecord(msgspec.Struct, array_like=True):

@@ -94,6 +94,7 @@ class JobRecord(msgspec.Struct, array_like=True):
     command: str = ""  # the batch script and its arguments
     gres_detail: list[str] = []  # one text per node that it runs on
     by_user: bool = False  # exclusive, but for jobs of its user, or of some others
+    oversubscribes: bool = False  # --oversubscribe: what it may have of others' CPUs its partition says
 
 
 def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
@@ -105,7 +106,7 @@ def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
         record.partition, record.features, lease.original if lease else None, lease is not None and lease.own_nodes,
         lease is not None and lease.interactive, record.required_nodes != "", record.mem_per_gpu, record.cpus_per_gpu,
         record.ntasks, record.ntasks_per_node, record.cpus_per_task, record.min_cpus_per_node, record.cpus,
-        record.mem_per_node_mb, record.mem_per_cpu_mb,
+        record.mem_per_node_mb, record.mem_per_cpu_mb, record.oversubscribes,
     )  # fmt: skip
     asked = asked_of(demand)
     partitions, hint = _words(record.partition), _hint(record.comment)

@@ -37,6 +37,7 @@ class Demand(NamedTuple):
     cpus: int | None
     mem_per_node_mb: int | None
     mem_per_cpu_mb: int | None
+    oversubscribes: bool = False
 
 
 class Asked(NamedTuple):
@@ -111,6 +112,7 @@ def _shape(request: Request, counts: list[int], demand: Demand) -> Shape | None:
         cpus=max(demand.cpus or 1, gres.amount_per_gpu(demand.cpus_per_gpu) * total),
         mem_per_node_mb=max(demand.mem_per_node_mb or 0, gres.amount_per_gpu(demand.mem_per_gpu) * on_each),
         mem_per_cpu_mb=demand.mem_per_cpu_mb or 0,
+        shares_cpus=demand.oversubscribes,
         # By slot, steps would not get the GPUs of their tasks, Slurm counts the CPUs of one slot only, and srun asks
         # for the slots on a node of its allocation beside the --gpus-per-node of its user, which Slurm refuses.
         by_slot=not (of_task or (demand.cpus_per_gpu and max(each, total) > 1) or (demand.interactive and each)),

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pal_slurm.model import Job, JobState, Reservation, Snapshot
 from pal_slurm.slurm.nodes import Machine, PartitionRecord, SiteWords, to_cluster, to_reservation
 from pal_slurm.slurm.records import in_whole_nodes
+from pal_slurm.slurm.topology import in_blocks
 
 _WORD = re.compile(r"[A-Za-z0-9_.:=/+-]+")  # of a feature expression
 
@@ -18,19 +19,35 @@ def to_snapshot(machine: Machine, jobs: Iterable[Job], site: SiteWords, unread: 
     reservations = tuple(map(to_reservation, machine.reservations))
     whole = {partition.name for partition in machine.partitions if partition.exclusive}
     jobs = [in_whole_nodes(job, whole) for job in jobs] if whole else list(jobs)
+    jobs = list(_oversubscribing(jobs, machine.partitions))
     jobs = in_tiers(_left_to_slurm(jobs, machine, reservations), machine.partitions)
     pending = [job for job in jobs if job.state is JobState.PENDING]
     running = [job for job in jobs if job.state is JobState.RUNNING]
-    site = site if site.levels else replace(site, levels=machine.topology.levels)
+    blocks = machine.topology
+    site = site if site.levels else replace(site, levels=blocks.levels)
+    cluster = to_cluster(machine.nodes, machine.partitions, reservations, site, machine.taken, _held(running))
     return Snapshot(
         taken=machine.taken,
-        cluster=to_cluster(machine.nodes, machine.partitions, reservations, site, machine.taken, _held(running)),
+        cluster=replace(cluster, blocks=in_blocks(cluster.node_names, blocks)) if blocks.sizes else cluster,
         pending=tuple(sorted(pending, key=lambda job: job.order)),
         running=tuple(running),
         reservations=reservations,
         dropped_hints=sum(job.hint.dropped for job in (*pending, *running)),
         unread=tuple(unread),
     )
+
+
+def _oversubscribing(jobs: Iterable[Job], partitions: Iterable[PartitionRecord]) -> Iterator[Job]:
+    """Each says whether it may have CPUs that others have: as its partitions have it, and where these ask it too."""
+    kinds = {partition.name: partition.oversubscribed for partition in partitions if partition.oversubscribed}
+    for job in jobs:
+        shape = job.shape
+        if shape is None or not (kinds or shape.shares_cpus):
+            yield job
+            continue
+        found = {kinds.get(name, "") for name in job.partitions}
+        may = "FORCE" in found or ("YES" in found and shape.shares_cpus)
+        yield job if may == shape.shares_cpus else replace(job, shape=replace(shape, shares_cpus=may))
 
 
 def _left_to_slurm(jobs: list[Job], machine: Machine, reservations: Sequence[Reservation]) -> list[Job]:

@@ -7,9 +7,12 @@ nothing else, so switches that contradict each other lead nowhere: what can't be
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
+from pal_slurm.model import IntArray
 from pal_slurm.slurm.nodeset import fold
 
 ONE_SWITCH = "one switch for all tells no racks: node features (rack1, rack2 ...) do, else all nodes are one rack"
@@ -23,6 +26,7 @@ class Switch:
     name: str
     level: int  # 0: of the lowest, its nodes hang on it directly
     nodes: tuple[str, ...]  # all below it
+    size: int = 0  # of a block: up to so many nodes one job has within one of its kind, or not at all; 0: no such rule
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +35,7 @@ class Topology:
 
     switches: tuple[Switch, ...] = ()
     levels: tuple[Mapping[str, str], ...] = ()  # node -> its switch of that level; racks first
+    sizes: tuple[int, ...] = ()  # of the blocks of each level; none: no blocks
 
 
 def topology_of(switches: Iterable[Switch]) -> Topology:
@@ -46,6 +51,7 @@ def topology_of(switches: Iterable[Switch]) -> Topology:
     if len(first) < 2:
         return Topology(switches)
     found, up = [rack], {name: name for name in first}
+    sizes = [max(switch.size for switch in switches if switch.level == 0)]
     for level in sorted({switch.level for switch in switches if switch.level > 0}):
         above: dict[str, str] = {}
         for switch in switches:
@@ -57,8 +63,18 @@ def topology_of(switches: Iterable[Switch]) -> Topology:
             break  # one switch for all
         if len(set(wider.values())) < len(set(up.values())):
             found.append({node: wider[name] for node, name in rack.items()})
+            sizes.append(max(switch.size for switch in switches if switch.level == level))
         up = wider
-    return Topology(switches, tuple(found))
+    return Topology(switches, tuple(found), tuple(sizes) if all(sizes) else ())
+
+
+def in_blocks(names: Sequence[str], topology: Topology) -> tuple[tuple[int, IntArray], ...]:
+    """Per level of blocks: up to how many nodes a job has within one of them, and the block of each node; -1: none."""
+    found = []
+    for size, level in zip(topology.sizes, topology.levels, strict=True):
+        numbers = {name: number for number, name in enumerate(dict.fromkeys(level.values()))}
+        found.append((size, np.array([numbers.get(level.get(node, ""), -1) for node in names], dtype=np.int32)))
+    return tuple(found)
 
 
 def faults(topology: Topology, nodes: Collection[str]) -> list[str]:

@@ -29,11 +29,19 @@ def _shared(spec: Spec, layout: Layout) -> list[str]:
     return ["GresTypes=gpu,shard", *([f"TaskProlog={prolog}"] if prolog.exists() else [])]
 
 
+def _cores(spec: Spec) -> int:
+    """Of a socket."""
+    return max(4, CPUS_PER_GPU * spec.gpus // 2)
+
+
+def _words(keys: dict[str, str]) -> str:
+    return " ".join(f"{key}={value}" for key, value in keys.items())
+
+
 def _node_lines(spec: Spec, ports: Ports) -> list[str]:
-    cores = max(4, CPUS_PER_GPU * spec.gpus // 2)
-    lines = [
-        f"NodeName=DEFAULT Sockets=2 CoresPerSocket={cores} ThreadsPerCore=1 RealMemory={8000 * cores} State=UNKNOWN"
-    ]
+    cores = _cores(spec)
+    shape = {"Sockets": "2", "CoresPerSocket": f"{cores}", "ThreadsPerCore": "1", "RealMemory": f"{8000 * cores}"}
+    lines = [f"NodeName=DEFAULT {_words({**shape, **spec.node})} State=UNKNOWN"]
     for i, name in enumerate(spec.node_names, 1):
         gres = f" Gres={_gres(spec, i)}" if spec.gpus else ""
         lines.append(
@@ -108,7 +116,8 @@ def slurm_conf(spec: Spec, ports: Ports, layout: Layout) -> str:
     first = len(lines) - len(settings)
     lines = [line for i, line in enumerate(lines) if i >= first or line.partition("=")[0].lower() not in taken]
     lines += _node_lines(spec, ports)
-    lines.append("PartitionName=DEFAULT MaxTime=UNLIMITED DefaultTime=01:00:00 State=UP")
+    default = {"MaxTime": "UNLIMITED", "DefaultTime": "01:00:00", "State": "UP", **spec.partition}
+    lines.append(f"PartitionName=DEFAULT {_words(default)}")
     lines.append(f"PartitionName=gpu Nodes=n[1-{spec.nodes}]{hollow.nodes(spec)} Default=YES")
     lines += [f"PartitionName={name} Nodes={nodes}" for name, nodes in spec.partitions.items()]
     return "\n".join(lines) + "\n"
@@ -119,7 +128,9 @@ def gres_conf(spec: Spec, layout: Layout) -> str:
     nodes = f"n[1-{spec.nodes}]{hollow.nodes(spec)}"
     lines = ["AutoDetect=off"] if spec.gpus else []
     if spec.gres == "slots":
-        lines += [f"NodeName={nodes} Name=gpu Type=g{i} File={layout.dev}/gpu{i}" for i in range(spec.gpus)]
+        lines += [
+            f"NodeName={nodes} Name=gpu Type=g{i} File={layout.dev}/gpu{i}{_near(spec, i)}" for i in range(spec.gpus)
+        ]
     elif spec.gpus:
         for i, name in enumerate(spec.node_names, 1):
             model = f" Type={spec.model_of(i)}" if spec.gres == "typed" else ""
@@ -128,10 +139,20 @@ def gres_conf(spec: Spec, layout: Layout) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _near(spec: Spec, gpu: int) -> str:
+    """The cores of the socket that a GPU is near."""
+    cores = int(spec.node.get("CoresPerSocket", _cores(spec)))
+    first = cores * (2 * gpu // spec.gpus)
+    return f" Cores={first}-{first + cores - 1}" if spec.near else ""
+
+
 def topology_conf(spec: Spec) -> str:
     racks: dict[str, list[int]] = {}
     for i in range(1, spec.nodes + 1):
         racks.setdefault(spec.rack_of(i), []).append(i)
+    if spec.settings.get("TopologyPlugin", "").endswith("block"):
+        blocks = [f"BlockName={rack} Nodes=n[{members[0]}-{members[-1]}]" for rack, members in racks.items()]
+        return "\n".join([*blocks, f"BlockSizes={spec.rack_size}"]) + "\n"
     lines = [f"SwitchName={rack} Nodes=n[{members[0]}-{members[-1]}]" for rack, members in racks.items()]
     hollow_racks = hollow.racks(spec)
     lines += [f"SwitchName={rack} Nodes={nodes}" for rack, nodes in hollow_racks.items()]

@@ -37,6 +37,9 @@ class Spec:
     pal: bool = True
     stock_scheduling: bool = False
     settings: dict[str, str] = field(default_factory=dict)
+    node: dict[str, str] = field(default_factory=dict)  # of all nodes' lines, also instead of ours
+    partition: dict[str, str] = field(default_factory=dict)  # of all partitions' lines
+    near: bool = False  # gres.conf tells which socket a GPU is near
     port: int | None = None
     users: list[str] = field(default_factory=list)
     pald: bool = False
@@ -134,6 +137,17 @@ def costs_of_pairs(text: str) -> dict[str, dict[str, float]]:
             raise MiniclusterError(f"--pairs: {apps}={costs} is not of the form APP+OTHER=1.4/1.2")
         found.setdefault(one, {})[other] = first
         found.setdefault(other, {})[one] = second
+    return found
+
+
+def lines(items: list[str], option: str) -> dict[str, str]:
+    """Each `KEY=VALUE`; the last of a key counts."""
+    found: dict[str, str] = {}
+    for item in items:
+        key, equals, value = item.partition("=")
+        if not (key and equals) or "\n" in item:
+            raise MiniclusterError(f"{option} {item!r} is not of the form KEY=VALUE")
+        found[key] = value
     return found
 
 

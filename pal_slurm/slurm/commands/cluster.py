@@ -21,6 +21,7 @@ from pal_slurm.words import digits
 
 _QUESTION = re.compile(r"REQUEST_\w*INFO\w*\s.*total_time:([0-9]+)")
 ASSOCIATED = frozenset({"associations", "limits", "qos", "safe", "wckeys", "all"})  # each of them means the first
+_OVER = re.compile(r"(FORCE|YES)(?::([0-9]+))?")
 _SHARED = ("USER", "MCS", "TOPO")  # nodes are shared by some, and not by others
 QUESTIONS = ("show node", "show partition", "show reservation", "show topology")
 
@@ -72,7 +73,14 @@ def _partition(keys: dict[str, str]) -> PartitionRecord:
         billing=_text(keys.get("TRESBillingWeights")),
         rule=_rule(keys),
         by_user="YES" in (keys.get("ExclusiveUser"), keys.get("ExclusiveTopo")) or keys.get("Exclusive") in _SHARED,
+        oversubscribed=_oversubscribed(keys.get("OverSubscribe", "")),
     )
+
+
+def _oversubscribed(text: str) -> str:
+    """`FORCE:1` gives each CPU to one job; without a number it is four."""
+    match = _OVER.fullmatch(text)
+    return match[1] if match and match[2] not in ("0", "1") else ""
 
 
 def _rule(keys: dict[str, str]) -> PartitionRule:
@@ -133,12 +141,12 @@ def _switches(text: str) -> Iterator[Switch]:
 def _blocks(text: str) -> Iterator[Switch]:
     """Blocks of blocks have a level by their size."""
     for keys in _records(text, "BlockName="):
-        yield Switch(keys["BlockName"], 0, unfold(_text(keys.get("Nodes"))))
+        yield Switch(keys["BlockName"], 0, unfold(_text(keys.get("Nodes"))), _number(keys.get("BlockSize")))
     wider = list(_records(text, "AggregatedBlock="))
     sizes = sorted({_number(keys.get("BlockSize")) for keys in wider})
     for keys in wider:
-        level = 1 + sizes.index(_number(keys.get("BlockSize")))
-        yield Switch(keys["AggregatedBlock"], level, unfold(_text(keys.get("Nodes"))))
+        size = _number(keys.get("BlockSize"))
+        yield Switch(keys["AggregatedBlock"], 1 + sizes.index(size), unfold(_text(keys.get("Nodes"))), size)
 
 
 def _rings(text: str) -> Iterator[Switch]:

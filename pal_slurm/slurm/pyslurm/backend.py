@@ -121,6 +121,7 @@ class PyslurmSlurm:
         for partition in machine[0].partitions:
             if (told := self._partitions().get(partition.name)) is not None:
                 partition.billing, partition.rule, partition.by_user = told.billing, told.rule, told.by_user
+                partition.oversubscribed = told.oversubscribed
         return to_snapshot(machine[0], jobs, self._site, rest.unread)
 
     def jobs(self, ids: Sequence[int]) -> dict[int, Job]:
