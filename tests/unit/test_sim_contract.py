@@ -21,6 +21,7 @@ from tests.slurm.test_contract_parts import PartEdits
 from tests.slurm.test_contract_shapes import Shapes
 
 NOT_MODELLED = {
+    "test_a_feature_that_slurm_would_reboot_a_node_for_is_slurms_to_see_to": "features are not edited",
     "test_what_a_job_would_lose_by_a_requeue_is_told": "deadlines and burst buffers are not modelled",
     "test_a_heterogeneous_job_is_known_as_one": "jobs of several components are not modelled",
     "test_counts_that_slurm_drove_up_are_given_back": "CPUs that 26.05 counts per slot are not modelled",
