@@ -13,7 +13,7 @@ from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.daemon.limits_met import LimitsMet
 from pal_slurm.daemon.observe import Pins
-from pal_slurm.daemon.reconcile import LASTING, OUTCOME_OF, Fate, Lost, Transition, View, find, judge, orphans
+from pal_slurm.daemon.reconcile import LASTING, OUTCOME_OF, Fate, Lost, Transition, View, find, has_room, judge, orphans
 from pal_slurm.daemon.round import Wish
 from pal_slurm.guard import Rules
 from pal_slurm.model import (
@@ -40,6 +40,7 @@ class Past:
     ledger: Ledger
     entries: Entries
     met: LimitsMet = field(default_factory=LimitsMet)
+    _room: dict[int, Passes] = field(default_factory=dict)  # by pin that waits: since when there is room for it
 
     def reconciled(
         self,
@@ -59,11 +60,15 @@ class Past:
         tasks = {(j.array_id or 0, j.array_task or 0): j for j in split}
         cluster = snapshot.cluster
         ok = frozenset(name for name, good in zip(cluster.node_names, cluster.node_ok, strict=True) if good)
-        view = View(jobs, tasks, ok, passes, snapshot.taken, {}, rules.parts, cluster)
+        view = View(jobs, tasks, ok, passes, snapshot.taken, {}, rules.parts)
         mine = (intent for intent in self.ledger.watched() if intent.operation not in moves)
         watched = [self.entries.counted(intent, passes, fence) for intent in mine]
         found = (find(intent, view) for intent in watched)
         view = replace(view, undos=self.ledger.undos({job.key for job in found if job is not None}))
+        pins = ((i, find(i, view)) for i in watched if isinstance(i.edit, Pin))
+        roomy = [i.id for i, job in pins if job is not None and job.pending and has_room(i, job, cluster)]
+        self._room = {number: self._room.get(number, passes) for number in roomy}
+        view = replace(view, room=self._room)
         fates = [judge(intent, view) for intent in watched]
         over = [t for t in fates if t.fate is not Fate.WAITING and not (t.fate is Fate.STANDS and _lasts(t))]
         stands = [t for t in fates if t.fate is Fate.STANDS and _lasts(t)]

@@ -7,7 +7,7 @@ is judged here by what Slurm shows now, never by what we believe we did (P3, P4)
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from pal_slurm.model import (
@@ -72,7 +72,7 @@ class View:
     now: float
     undos: Mapping[JobRef, int]  # by the job's own key: how often its pin was taken back before
     parts: bool = True  # two jobs may have one GPU
-    cluster: Cluster | None = None
+    room: Mapping[int, Passes] = field(default_factory=dict)  # by intent: since which passes there is room for its pin
 
 
 def judge(intent: Intent, view: View) -> Transition:
@@ -163,19 +163,26 @@ def judge_pin(intent: Intent, pin: Pin, job: Job, view: View) -> Transition:
     if not _had_its_passes(intent, job, view):
         return Transition(intent, Fate.WAITING, job)
     # Where there is room Slurm knows of something that we don't: it would be pinned there again and again.
-    unseen = job.why is Waits.ROOM and _has_room(intent, job, view.cluster)
+    unseen = job.why is Waits.ROOM and _passed_by(view.room.get(intent.id), view.passes)
     said = f"not started in {PASSES} passes of Slurm's scheduler ({job.reason}{', and there is room' * unseen})"
     return Transition(intent, Fate.SURRENDER if unseen else back, job, said)
 
 
-def _has_room(intent: Intent, job: Job, cluster: Cluster | None) -> bool:
+def _passed_by(since: Passes | None, now: Passes) -> bool:
+    """Whether a pass has looked since then: what was free only a moment ago, none has."""
+    return since is not None and (now.main > since.main or now.backfill > since.backfill)
+
+
+def has_room(intent: Intent, job: Job, cluster: Cluster) -> bool:
     """Whether all that it asks for is free where it is pinned."""
     where = intent.decision.placement if intent.decision is not None else None
-    if cluster is None or where is None or job.shape is None or where.shard:
+    if where is None or job.shape is None or where.shard:
         return False
     many = len(where.nodes)
     for node, slots in zip(where.nodes, where.gpus, strict=True):
-        row = cluster.node_index[node]
+        row = cluster.node_index.get(node)
+        if row is None:
+            return False
         free = cluster.gpu_free[row]
         gpus = bool(free[list(slots)].all()) if where.exact else int(free.sum()) >= len(slots)
         cpus, mem_mb = job.shape.cpus_on_each(many), job.shape.mem_on_each(many)
@@ -263,7 +270,10 @@ def given_up(transitions: Iterable[Transition], lost: Iterable[Lost] = ()) -> It
 
     `lost`: those that nobody watched.
     """
+    transitions = list(transitions)
+    left = (t for t in transitions if t.job is not None and t.job.why is Waits.ROOM)  # Slurm is to find room for it
     yield from (where for _, where in _pinned(transitions, (Fate.UNDO,)))
+    yield from (where for _, where in _pinned(left, (Fate.SURRENDER,)))
     for job, _ in lost:
         if job.pin is not None and job.slots:
             nodes = tuple(sorted(job.pin.nodes))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from pal_slurm.daemon.reconcile import Fate, judge
+from pal_slurm.daemon.reconcile import Fate, has_room, judge
 from pal_slurm.model import Action, Cluster, Decision, Job, Knowledge, Shape, Waits, homogeneous, neutral_scores
 from pal_slurm.policy import compose, plan
 from pal_slurm.slurm.commands.cluster import read_partitions, read_topology
@@ -85,14 +86,20 @@ def test_a_tree_has_no_blocks_and_who_finds_no_block_with_room_waits() -> None:
 
 
 def test_a_pin_that_waits_where_all_is_free_is_not_tried_again() -> None:
-    cluster = homogeneous(6, 4)
-    waits = pinned(why=Waits.ROOM, shape=Shape(2, 2, gpus_per_node=2))
-    seen = replace(view(waits, main=12), cluster=cluster)
-    assert judge(intent(), seen).fate is Fate.SURRENDER
+    waits = pinned(why=Waits.ROOM)
+    seen = view(waits, main=12)
+    assert judge(intent(), replace(seen, room={1: replace(seen.passes, main=11)})).fate is Fate.SURRENDER
+    assert judge(intent(), replace(seen, room={1: seen.passes})).fate is Fate.UNDO, "no pass has looked since"
+    turn = view(replace(waits, why=Waits.TURN), backfill=7)
+    assert judge(intent(), replace(turn, room={1: replace(turn.passes, main=1)})).fate is Fate.UNDO
+
+
+def test_room_for_a_pin_is_gpus_cpus_and_memory_where_it_stands() -> None:
+    cluster, waits = homogeneous(6, 4), pinned(shape=Shape(2, 2, gpus_per_node=2, cpus=2, mem_per_node_mb=10))
     taken = cluster.gpu_free.copy()
     taken[1, 3] = False
-    assert judge(intent(), replace(seen, cluster=replace(cluster, gpu_free=taken))).fate is Fate.UNDO
-    few = replace(cluster, cpus_free=np.zeros(6, dtype=np.int32))
-    assert judge(intent(), replace(seen, cluster=few)).fate is Fate.UNDO
-    turn = replace(view(replace(waits, why=Waits.TURN), backfill=7), cluster=cluster)
-    assert judge(intent(), turn).fate is Fate.UNDO
+    assert has_room(intent(), waits, cluster)
+    nothing = np.zeros(6, dtype=np.int32)
+    short: list[dict[str, Any]] = [{"gpu_free": taken}, {"cpus_free": nothing}, {"mem_free_mb": nothing}]
+    assert not any(has_room(intent(), waits, replace(cluster, **lacks)) for lacks in short)
+    assert not has_room(intent(), waits, homogeneous(2, 4)), "its node is gone"
