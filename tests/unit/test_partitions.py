@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pal_slurm.daemon.preempting import let_preempt
+from pal_slurm.daemon.preempting import let_preempt, those_of
 from pal_slurm.guard import Cause, Refusal, Rules, check
 from pal_slurm.model import (
     Action,
@@ -275,3 +275,9 @@ class TestWhatOnlySlurmKnowsThePlaceOf:
         answers = [b"", b"", some + b"\n" + line % (b"all", 8) + b" TRES=cpu=8 Users=(null) Accounts=lab", b""]
         found = read_machine(answers).reservations
         assert [(r.nodes, r.users, r.accounts) for r in found] == [("", ["ann", "bob"], []), ("n1", [], ["lab"])]
+
+
+def test_who_was_edited_into_a_qos_that_may_preempt_is_slurms_to_place() -> None:
+    view = snapshot(leased(1, qos="urgent"), leased(2, qos="normal"), replace(leased(3, qos="urgent"), lease=None))
+    assert {job.id: job.slurms for job in those_of(("urgent",), view).pending} == {1: True, 2: False, 3: False}
+    assert those_of((), view) is view

@@ -79,6 +79,8 @@ def _to_record(row: QueueRow) -> JobRecord:
         nodes=get("NodeList"),
         exclusive=_alone(get("OverSubscribe"), get("Exclusive")),
         by_user=(get("Exclusive") or get("OverSubscribe")) in _BY_USER,
+        prefer=get("Prefer"),
+        deadline=_time(get("Deadline")),
     )
     _add_memory(record, get("MinMemory"), get("tres-alloc"))
     _add_array(record, row)
