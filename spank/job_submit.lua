@@ -1,4 +1,4 @@
---[[ job_submit.lua: what pal-slurm does inside slurmctld, at submission; later it only says no.
+--[[ job_submit.lua: what pal-slurm does inside slurmctld, at submission; later it says no, and keeps its mark.
 
 In: the request of one job, the settings of pal_lua.conf (which lies beside this file), the clock.
 Out: the same request with
@@ -416,7 +416,7 @@ function pal.mark(job, lease_end, own, shards)
 	if not (add("P", job.partition) and add("f", job.features)) then
 		return nil
 	end
-	add("F", job.prefer) -- --prefer: squeue does not tell it; one that can't be told is left out
+	add("F", job.prefer) -- --prefer, for who reads the queue without it; one that can't be told is left out
 	if job.req_nodes and job.req_nodes ~= "" then
 		add("r", "1") -- the user's own node list: one that stands there later is no pin of ours
 	end
@@ -677,8 +677,23 @@ local function goes_elsewhere(job, record)
 	return moved and pal.wants_shards(record)
 end
 
+-- An admin's own AdminComment stands behind the mark of a job that waits, as at its submission: without the mark nobody
+-- would know that its begin time is a lease. What runs has none.
+local function keep_mark(job, record)
+	local text, stood = job.admin_comment, record.admin_comment
+	local state = record.job_state
+	if type(text) ~= "string" or type(stood) ~= "string" or type(state) ~= "number" or state % 256 ~= 0 then
+		return -- 0: it waits; what stands beyond are flags
+	end
+	local mark = stood:match("^pal1{[^}]*}")
+	if mark and text:sub(1, 2) ~= "+=" and text:sub(1, 5) ~= "pal1{" and #mark + #text < LONGEST_TEXT then
+		job.admin_comment = text == "" and mark or mark .. " " .. text
+	end
+end
+
 -- An edit: what it says, and of the rest what the job had. Who owns the job asks; pald and admins edit what they like.
 local function modify(job, record, partitions, uid)
+	keep_mark(job, record)
 	local s = current_settings()
 	local own = uid ~= 0 and uid == record.user_id
 	local asks = own and s and s.enabled and s.shards == "pald"

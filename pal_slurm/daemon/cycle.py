@@ -28,7 +28,7 @@ from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import ReadPace
 from pal_slurm.daemon.past import Past, pins_of
 from pal_slurm.daemon.pausing import paused
-from pal_slurm.daemon.preempting import let_preempt
+from pal_slurm.daemon.preempting import let_preempt, those_of
 from pal_slurm.daemon.reasons import news
 from pal_slurm.daemon.rivals import Rivals, watched
 from pal_slurm.daemon.round import Round, Wish, let_go
@@ -161,7 +161,7 @@ class Cycle:
         self.entries.keep(snapshot)
         self.entries.restore(snapshot, self.books.ledger, self.leases)
         snapshot = self.books.gpu_limits.seen(snapshot, begun, parts=self.rules.parts)
-        snapshot = told(snapshot, self.entries, self.books.ledger)
+        snapshot = those_of(self.writer.alive.preempting, told(snapshot, self.entries, self.books.ledger))
         report.pending = len(snapshot.pending)
         report.leased = sum(j.is_leased(snapshot.taken) for j in snapshot.pending)
         report.dropped_hints, report.unread = snapshot.dropped_hints, len(snapshot.unread)

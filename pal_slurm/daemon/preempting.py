@@ -2,13 +2,14 @@
 
 Under a lease nobody preempts. Where PreemptType is preempt/partition_prio, one that finds no room, while a job that
 would have to make way for it runs on its nodes, goes plain: Slurm decides whose place it takes. One that finds room is
-placed as any other. (Where QOS preempt, job_submit.lua leases nobody of them: leases/qos.py.)
+placed as any other. Where QOS preempt, job_submit.lua leases nobody of them (leases/qos.py); one that was edited into
+such a QOS under its lease is let go.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -22,6 +23,15 @@ FOR_ROOM = (Reason.NO_ROOM, Reason.BEHIND_HEAD)
 
 def let_preempt(decisions: Sequence[Decision], view: Snapshot, rules: Rules) -> Sequence[Decision]:
     return list(_decided(decisions, view, _tiers_that_make_way(view))) if rules.preempts_by_tier else decisions
+
+
+def those_of(qos: Collection[str], snapshot: Snapshot) -> Snapshot:
+    """The same queue; who is leased, and of a QOS that may preempt, is Slurm's to place."""
+    if not any(job.lease is not None and job.qos in qos for job in snapshot.pending):
+        return snapshot
+    ours = (job.lease is not None and job.qos in qos for job in snapshot.pending)
+    jobs = (replace(job, slurms=True) if mine else job for job, mine in zip(snapshot.pending, ours, strict=True))
+    return replace(snapshot, pending=tuple(jobs))
 
 
 def _decided(decisions: Sequence[Decision], view: Snapshot, tiers: FloatArray) -> Iterator[Decision]:

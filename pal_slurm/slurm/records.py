@@ -95,6 +95,8 @@ class JobRecord(msgspec.Struct, array_like=True):
     gres_detail: list[str] = []  # one text per node that it runs on
     by_user: bool = False  # exclusive, but for jobs of its user, or of some others
     oversubscribes: bool = False  # --oversubscribe: what it may have of others' CPUs its partition says
+    prefer: str | None = None  # None: not told
+    deadline: int | None = None
 
 
 def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
@@ -165,7 +167,7 @@ def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
         cpus_alloc=0 if pending else record.cpus or 0,
         ntasks=record.ntasks or 1,
         exclusive=record.exclusive,
-        slurms=record.by_user and lease is not None,
+        slurms=(record.by_user or record.deadline is not None) and lease is not None,
     )
 
 
@@ -177,6 +179,8 @@ def in_whole_nodes(job: Job, whole: Collection[str]) -> Job:
 def _lease(record: JobRecord) -> Lease | None:
     """Our mark; what it gives back is the request as it was when it was pinned."""
     lease = read_mark(record.admin_comment)
+    if lease is not None and record.prefer is not None and record.state == "PENDING" and record.prefer != lease.prefer:
+        lease = replace(lease, prefer=record.prefer)  # its user may have edited it
     if lease is None or lease.own_nodes or not record.required_nodes:
         return lease
     texts = record.per_node, record.per_job, record.per_task, record.per_socket

@@ -307,6 +307,27 @@ local function modified(edit, record, uid)
 	return slurm_job_modify(edit, record or { user_id = 1000 }, PARTITIONS, uid or 1000) == slurm.SUCCESS and #told == 0
 end
 
+function cases.an_admins_own_comment_stands_behind_the_mark_of_a_job_that_waits()
+	fresh(STANDARD)
+	local mark = "pal1{b=7;n=gres/gpu:2}"
+	local function becomes(text, stood, state)
+		local edit = { admin_comment = text }
+		assert(modified(edit, { user_id = 1000, admin_comment = stood, job_state = state or 0 }, 0))
+		return edit.admin_comment
+	end
+	same(becomes("energy=17", mark), mark .. " energy=17")
+	same(becomes("energy=17", mark .. " before"), mark .. " energy=17")
+	same(becomes("", mark), mark)
+	same(becomes("+=more", mark), "+=more")
+	same(becomes("pal1{b=9}", mark), "pal1{b=9}")
+	same(becomes("energy=17", mark, 1), "energy=17") -- it runs
+	same(becomes("energy=17", "before"), "energy=17")
+	same(becomes("energy=17", nil), "energy=17")
+	same(becomes(("x"):rep(1020), mark), ("x"):rep(1020)) -- both would be too long for Slurm
+	same(becomes(nil, mark), nil)
+	same(becomes(7, 7), 7)
+end
+
 function cases.a_users_edit_is_refused_where_his_request_would_have_been()
 	for _, field in ipairs(FIELDS) do
 		for _, text in ipairs(SHARDS) do

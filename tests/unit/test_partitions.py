@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pal_slurm.daemon.preempting import let_preempt
+from pal_slurm.daemon.preempting import let_preempt, those_of
 from pal_slurm.guard import Cause, Refusal, Rules, check
 from pal_slurm.model import (
     Action,
@@ -300,3 +300,9 @@ class TestWhatOnlySlurmKnowsThePlaceOf:
         later = ReservationRecord("later", "n1", NOW + 60, NOW + DAY, partly=True)
         assert self.decided(first, (later,), time_limit_s=DAY) is Action.PLAIN
         assert self.decided(first, (later,), time_limit_s=60) is Action.START
+
+
+def test_who_was_edited_into_a_qos_that_may_preempt_is_slurms_to_place() -> None:
+    view = snapshot(leased(1, qos="urgent"), leased(2, qos="normal"), replace(leased(3, qos="urgent"), lease=None))
+    assert {job.id: job.slurms for job in those_of(("urgent",), view).pending} == {1: True, 2: False, 3: False}
+    assert those_of((), view) is view

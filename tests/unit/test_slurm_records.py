@@ -198,6 +198,19 @@ def test_a_comment_that_cant_be_read_costs_only_the_hint() -> None:
     assert job.hint.dropped and job.shape is not None
 
 
+def test_what_its_user_prefers_now_counts_and_not_what_its_mark_remembers() -> None:
+    mark = "pal1{b=7;n=gres/gpu:1;F=odd}"
+    assert [
+        to_job(record(per_node="gres/gpu:1", admin_comment=mark, prefer=now)).prefers for now in ("even", "", None)
+    ] == ["even", "", "odd"]
+
+
+def test_who_has_a_deadline_is_slurms_to_place() -> None:
+    leased = {"per_node": "gres/gpu:1", "admin_comment": "pal1{b=7;n=gres/gpu:1}"}
+    assert to_job(record(**leased, deadline=99)).slurms
+    assert not to_job(record(**leased)).slurms and not to_job(record(per_node="gres/gpu:1", deadline=99)).slurms
+
+
 def test_the_worker_sends_the_fields_of_a_job_in_the_order_of_the_record() -> None:
     assert JobRecord.__struct_fields__ == read.JOB_FIELDS
 

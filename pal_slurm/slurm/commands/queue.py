@@ -81,6 +81,8 @@ def _to_record(row: QueueRow) -> JobRecord:
         exclusive=_alone(get("OverSubscribe"), get("Exclusive")),
         by_user=(get("Exclusive") or get("OverSubscribe")) in _BY_USER,
         oversubscribes=get("OverSubscribe") == "YES",
+        prefer=get("Prefer"),
+        deadline=_time(get("Deadline")),
     )
     _add_memory(record, get("MinMemory"), get("tres-alloc"))
     _add_array(record, row)

@@ -108,7 +108,7 @@ def judge(row: Row, release: str, backend: str, alone: Got, beside: Got, made: S
     differs = list(differences(alone, beside))
     seen = ""
     if differs and row.exception == "split":
-        differs, seen = list(differences(_folded(alone), _folded(beside))), "split"
+        differs, seen = list(differences(folded(alone), folded(beside))), "split"
     elif row.exception == "model" and not alone.ran and beside.ran:
         differs, seen = [], "model"
     if row.placed and placed not in (row.placed_on(release), "late"):
@@ -158,7 +158,7 @@ def _of_tasks(what: str, alone: Sequence[Mapping[str, str]], beside: Sequence[Ma
                 yield f"{what} {i}: {key}: {one.get(key)} -> {two.get(key)}"
 
 
-def _folded(got: Got) -> Got:
+def folded(got: Got) -> Got:
     """Apart from how a total is split over the nodes."""
     total = tuple(map(sum, zip(*got.nodes, strict=True))) or (0, 0, 0)
     batch = tuple({key: value for key, value in task.items() if key not in _PER_NODE} for task in got.batch)

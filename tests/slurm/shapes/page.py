@@ -21,6 +21,8 @@ variable of Slurm's and of the GPUs in the environment of the script and of ever
 limit Slurm's own passes choose with --time-min, and the names of nodes and devices: these are what pald is there to
 choose, and the scores are such that it chooses others than Slurm alone would.
 
+What becomes of these jobs when they are edited while they wait: [every edit](edits.md).
+
 `{COMMAND}` runs all of it and writes this page;
 `tests/slurm/test_pald_shapes.py` runs a third through one backend in CI, by turns (`PAL_TEST_TURN=0` to `5` asks for
 one), and all with `--slow`.

@@ -244,6 +244,9 @@ class Row:
     def name(self) -> str:
         return self.text + (f" => {'; '.join(self.steps)}" if self.steps else "")
 
+    def speaks_of(self, word: str) -> bool:
+        return word in self.text
+
     @property
     def environment(self) -> tuple[str, ...]:
         words = self.text.split()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import shlex
 import subprocess
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +55,9 @@ class Ground:
     nodes: Callable[[int, int], Sequence[int]]  # numbers of a row's, of so many rows
     options: Callable[[int], Sequence[str]]  # of `minicluster up`, for so many rows
     said: tuple[str, ...] = ()  # by all jobs, beside their rows
+    also: Callable[[Sequence[int]], Sequence[int]] = lambda nodes: nodes  # those of a row's second partition
+    reserves: tuple[int, ...] = (1, 2)  # which of a row's nodes its reservation has
+    begins: str = ""  # the first lines of each script; HOME: the directory
 
 
 FOUR_NODES = Ground(
@@ -83,16 +86,21 @@ class Place:
         return f"n{self.nodes[which - 1]}"
 
     @property
-    def rack(self) -> str:
-        return f"rack{(self.nodes[0] - 1) // 8 + 1}"  # as the mini-cluster names them
+    def values(self) -> dict[str, str]:
+        """What stands between braces in a row."""
+        named = {name: f"n{number}" for name, number in zip(("first", "second", "third"), self.nodes, strict=False)}
+        rack = f"rack{(self.nodes[0] - 1) // 8 + 1}"  # as the mini-cluster names them
+        return named | {
+            "part": self.partition, "also": f"also{self.number}", "rack": rack, "resv": f"r{self.number}",
+        }  # fmt: skip
 
 
 def partitions(rows: Sequence[Row], ground: Ground) -> str:
     """For --partitions of the mini-cluster."""
     numbers = [ground.nodes(i, len(rows)) for i, _ in enumerate(rows)]
-    nodes = [f"n[{','.join(map(str, some))}] OverSubscribe=YES" for some in numbers]
-    also = [f"also{i}={nodes[i]}" for i, row in enumerate(rows) if "{also}" in row.text]
-    return ",".join([*(f"p{i}={inside}" for i, inside in enumerate(nodes)), *also])
+    also = [(f"also{i}", ground.also(numbers[i])) for i, row in enumerate(rows) if row.speaks_of("{also}")]
+    named = [*((f"p{i}", some) for i, some in enumerate(numbers)), *also]
+    return ",".join(f"{name}=n[{','.join(map(str, some))}] OverSubscribe=YES" for name, some in named)
 
 
 def cluster_for(rows: Sequence[Row], name: str, release: str, ground: Ground = FOUR_NODES) -> Minicluster:
@@ -109,27 +117,45 @@ def run_all(
     each: Callable[[], None] = lambda: None,
 ) -> dict[str, Got]:
     """What each row's job got, by the row's name. Nobody waits for the jobs in `stays`; `each` is called often."""
+    with ExitStack() as stack:
+        running = submit_all(stack, cluster, rows, home, ground)
+        said = wait_all(cluster, running, stays, each)
+    return got_of(cluster, rows, home, said)
+
+
+def places(rows: Sequence[Row], home: Path, ground: Ground) -> list[Place]:
+    return [Place(i, home, ground.nodes(i, len(rows))) for i, _ in enumerate(rows)]
+
+
+def submit_all(
+    stack: ExitStack, cluster: Minicluster, rows: Sequence[Row], home: Path, ground: Ground
+) -> dict[str, subprocess.Popen[str]]:
+    """The commands, by the row's name; what the rows speak of is there until the stack ends."""
     home.mkdir()
     home.chmod(0o777)
     for name, text in (("task", _TASK), ("half", _HALF), ("prog", f"* {home}/task {home}/multi-%t\n")):
         (home / name).write_text(text)
         (home / name).chmod(0o755)
-    with ExitStack() as stack:
-        running: dict[str, subprocess.Popen[str]] = {}
-        for i, row in enumerate(rows):
-            place = Place(i, home, ground.nodes(i, len(rows)))
-            words = stack.enter_context(_words(cluster, row, place))
-            running[row.name] = _submit(cluster, row, place, words, ground.said)
-        said = _wait(cluster, running, stays, each)
+    running: dict[str, subprocess.Popen[str]] = {}
+    for row, place in zip(rows, places(rows, home, ground), strict=True):
+        words = stack.enter_context(_words(cluster, row, place, ground))
+        running[row.name] = _submit(cluster, row, place, words, ground)
+    return running
+
+
+def got_of(
+    cluster: Minicluster, rows: Sequence[Row], home: Path, said: Mapping[str, tuple[int, str]]
+) -> dict[str, Got]:
     records = cluster.client("scontrol", "show", "job", "-o")
     return {row.name: read(home, i, records, *said[row.name]) for i, row in enumerate(rows)}
 
 
-def _wait(
+def wait_all(
     cluster: Minicluster,
-    running: dict[str, subprocess.Popen[str]],
-    stays: Collection[int],
-    each: Callable[[], None],
+    running: Mapping[str, subprocess.Popen[str]],
+    stays: Collection[int] = (),
+    each: Callable[[], None] = lambda: None,
+    within: float = 150,
 ) -> dict[str, tuple[int, str]]:
     """Until no job is left, and those that their user held are released; each command's exit code and errors."""
 
@@ -143,7 +169,7 @@ def _wait(
         return ended and not left
 
     try:
-        wait_for(all_gone, f"{cluster.release}: all rows have run", 150)
+        wait_for(all_gone, f"{cluster.release}: all rows have run", within)
     except AssertionError:  # what is left counts as cancelled: a difference, where it is one
         cluster.run("scancel", *cluster.client("squeue", "-h", "-o", "%i").split())
         wait_for(all_gone, f"{cluster.release}: no job is left", 60)
@@ -154,40 +180,37 @@ def _wait(
 
 
 @contextmanager
-def _words(cluster: Minicluster, row: Row, place: Place) -> Iterator[list[str]]:
+def _words(cluster: Minicluster, row: Row, place: Place, ground: Ground) -> Iterator[list[str]]:
     """The row's words with its place in them, and what they speak of made."""
     text = " ".join(row.words)
-    values = {name: f"n{number}" for name, number in zip(("first", "second", "third"), place.nodes, strict=False)}
-    values |= {"part": place.partition, "also": f"also{place.number}", "rack": place.rack}
-    reservation = f"r{place.number}"
+    values = place.values
+    reservation = values["resv"]
     if "{file}" in text:
         values["file"] = str(place.home / f"{place.number}.nodes")
         Path(values["file"]).write_text(place.node(2) + "\n")
     if "{before}" in text:
         words = ("-p", place.partition, "-o", "/dev/null", "-J", "before", "--wrap", "true")
         values["before"] = cluster.client("sbatch", "--parsable", *words, user=USER).strip()
-    if "{resv}" in text:
-        values["resv"] = reservation
-        nodes = f"nodes={place.node(1)},{place.node(2)}"
-        what = (f"reservationname={reservation}", "starttime=now", "duration=60", f"users={USER}", nodes)
+    if row.speaks_of("{resv}"):
+        nodes = f"nodes={','.join(map(place.node, ground.reserves))}"
+        when = ("starttime=now", "duration=60", "flags=ignore_jobs")
+        what = (f"reservationname={reservation}", *when, f"users={USER}", nodes)
         cluster.client("scontrol", "create", "reservation", *what)
     try:
         yield text.format(**values).split() if "{" in text else row.words
     finally:
-        if "{resv}" in text:
+        if row.speaks_of("{resv}"):
             cluster.client("scontrol", "delete", f"reservation={reservation}")
 
 
-def _submit(
-    cluster: Minicluster, row: Row, place: Place, words: list[str], said: Sequence[str]
-) -> subprocess.Popen[str]:
-    ours = ["-J", place.job, *said]
+def _submit(cluster: Minicluster, row: Row, place: Place, words: list[str], ground: Ground) -> subprocess.Popen[str]:
+    ours = ["-J", place.job, *ground.said]
     if not {"-p", "--partition"} & set(words):
         ours += ["-p", place.partition]
     if row.command == "sbatch":
         ours += ["-o", "/dev/null"]
     script = place.home / f"{place.number}.sh"
-    script.write_text(_script(row, place, [*ours, *words]))
+    script.write_text(_script(row, place, [*ours, *words], ground.begins))
     script.chmod(0o755)
     o = f"{place.home}/{place.number}"
     program = [str(script)] if row.command != "srun" else [f"{place.home}/task", f"{o}.step1", f"{o}.job"]
@@ -203,10 +226,10 @@ def _submit(
     )  # fmt: skip
 
 
-def _script(row: Row, place: Place, words: list[str]) -> str:
+def _script(row: Row, place: Place, words: list[str], begins: str) -> str:
     steps = [step.replace("{prog}", f"{place.home}/prog") for step in row.steps or _USUAL]
     text = "\n".join(f"step {n} {step}" for n, step in enumerate(steps, 1)) + ("" if row.steps else _TWO)
-    header = f"#SBATCH {shlex.join(words)}" if row.in_script else ""
+    header = f"#SBATCH {shlex.join(words)}" if row.in_script else begins
     return (
         _SCRIPT.replace("HEADER", header)
         .replace("EXIT", str(EXIT))

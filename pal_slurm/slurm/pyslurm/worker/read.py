@@ -60,7 +60,7 @@ JOB_FIELDS = (
     *("exclusive", "batch"),
     *(ours for ours, _ in TEXTS),
     *TRES,
-    *("admin_comment", "comment", "name", "command", "gres_detail", "by_user", "oversubscribes"),
+    *("admin_comment", "comment", "name", "command", "gres_detail", "by_user", "oversubscribes", "prefer", "deadline"),
 )
 # The longest comment that can be anybody's hint; what is longer is cut to one more, so that it is seen to be too long.
 MOST_COMMENT = 8193
@@ -88,6 +88,7 @@ def job_row(job: Any) -> Row:
     row += [(_comment(job, name) or "")[:MOST_NAME] for name in ("name", "command")]
     row.append([text or "" for text in job.gres_detail] if state != "PENDING" else [])
     row += [job.resource_sharing in BY_USER, job.resource_sharing == "YES"]
+    row += [",".join(job.preferred_features or ()), job.deadline or None]
     return row
 
 
