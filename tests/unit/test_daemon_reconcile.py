@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pal_slurm.daemon.entries import Entries
@@ -37,6 +38,7 @@ from pal_slurm.store import Ledger, Store
 from tests.builders import leased, snapshot
 
 FIVE = homogeneous(5, 4)
+FULL = replace(FIVE, gpu_free=np.zeros_like(FIVE.gpu_free))
 NOW = 1000.0
 ORIGINAL = Request(per_node="gres/gpu:2")
 WHERE = Placement(("n2", "n5"), ((1, 3), (1, 3)), exact=True)
@@ -115,7 +117,7 @@ def test_passes_count_from_the_first_look_at_a_pin_and_for_the_next_pald_from_wh
     store: Store, fence: int, fates: list[Fate]
 ) -> None:
     """Those before may have been on their way when it was written, and many edits at once make many passes."""
-    ledger, waiting = Ledger(store, "c"), snapshot(pinned(why=Waits.ROOM), now=NOW, cluster=FIVE)
+    ledger, waiting = Ledger(store, "c"), snapshot(pinned(why=Waits.ROOM), now=NOW, cluster=FULL)
     ledger.write([intent()])
     past, first = Past(ledger, Entries()), 15 if fence == 1 else 11
     looks = (past.reconciled(waiting, Passes(first + n, 5, 0, 0, 0), Rules(True), fence)[0] for n in range(len(fates)))
