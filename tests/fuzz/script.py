@@ -10,6 +10,7 @@ What can happen: `troubles.py`; where pald comes by: POINTS.
 
 from __future__ import annotations
 
+import math
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -127,13 +128,19 @@ def _submission(words: list[str]) -> Submission:
     bar = words.index("|")
     facts = dict(_pairs(words[2:bar]))
     options = tuple(words[bar + 1 :])
-    return Submission(float(words[0]), float(facts["runs"]), facts["user"], options, facts.get("manners", ""))
+    return Submission(_seconds(words[0]), _seconds(facts["runs"]), facts["user"], options, facts.get("manners", ""))
+
+
+def _seconds(word: str) -> float:
+    if math.isfinite(value := float(word)):
+        return value
+    raise ValueError(f"{word} is no time")
 
 
 def _happening(words: list[str]) -> Happening:
     if words[1] != "on":
-        return Happening(float(words[0]), words[1], tuple(words[2:]))
+        return Happening(_seconds(words[0]), words[1], tuple(words[2:]))
     point, _, skip = words[2].partition("+")
     if point not in POINTS:
         raise ValueError(f"pald comes by no {point}")
-    return Happening(float(words[0]), words[3], tuple(words[4:]), point, int(skip or 0))
+    return Happening(_seconds(words[0]), words[3], tuple(words[4:]), point, int(skip or 0))
