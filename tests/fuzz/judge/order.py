@@ -11,6 +11,7 @@ CALM_S = 30.0
 LONGEST_RUN_S = 120.0  # of those that are drawn
 DEAD_S = 180.0  # until the dead man's timer has undone all, or pald is back
 TROUBLE_S = 30.0
+LEASE_S = 600.0  # the longest: a pald that is started anew in shadow gives none back; the dead man's timer does
 REQUEUED_S = 130.0
 OVERTAKES_S = 10.0  # a pass of Slurm's
 
@@ -64,7 +65,8 @@ def a_bounded_delay(facts: Facts) -> Iterator[Verdict]:
 
 def bound(facts: Facts) -> float:
     """Two of the longest runs, as another order of jobs may cost, and what each trouble may."""
-    wrong = sum(min(t.until - t.at, DEAD_S) + TROUBLE_S for t in facts.troubles)
+    left = {"shadow": LEASE_S} if facts.history.setting["deadman"] == "no" else {}
+    wrong = sum(min(t.until - t.at, left.get(t.what, DEAD_S)) + TROUBLE_S for t in facts.troubles)
     # Who is moved begins anew here, and others wait for that run.
     anew = sum(LONGEST_RUN_S for e in facts.events if isinstance(e, Stopped) and e.by)
     return 2 * LONGEST_RUN_S + wrong + anew
