@@ -17,7 +17,7 @@ from pathlib import Path
 from pal_slurm.model import EditKind
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Pald, plain
-from tests.slurm.sites.table import Crowd, Site
+from tests.slurm.sites.table import SPLIT, Crowd, Site
 
 STEADY_S = 2.5  # nothing has changed for so long: nothing will
 PATIENCE_S = 25.0  # more than a pin that is taken back three times costs here
@@ -158,19 +158,24 @@ def _clear(cluster: Minicluster) -> None:
 
 
 def differences(alone: Run, beside: Run) -> Iterator[str]:
+    """Of a total over several nodes all of it is the same; no Slurm promises how it is split (docs/shapes.md)."""
     for row, got in beside.rows.items():
         was = alone.rows[row]
-        if got.nodes != was.nodes or [s for s in got.states if "refused" in s] != [
-            s for s in was.states if "refused" in s
-        ]:
+        same = got.nodes == was.nodes or (row in SPLIT and _total(got) == _total(was))
+        if not same or _refused(got) != _refused(was):
             yield f"`{row}`: {_said(was)} -> {_said(got)}"
     for name, (many, after) in beside.crowds.items():
         was_many, was_after = alone.crowds[name]
         if many < was_many:
             yield f"{name}: {was_many} run after {was_after} s -> {many} after {after} s"
-    for name, edits in beside.edits.items():
-        if edits["unpin"] > 2:
-            yield f"{name}: {dict(edits)}"
+
+
+def _total(got: Got) -> tuple[int, ...]:
+    return tuple(map(sum, zip(*got.nodes, strict=True)))
+
+
+def _refused(got: Got) -> list[str]:
+    return [state for state in got.states if "refused" in state]
 
 
 def _said(got: Got) -> str:

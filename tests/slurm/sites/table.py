@@ -41,6 +41,7 @@ ROWS = (
     "--gres=gpu:1 --oversubscribe -n5 -N1",
     "-n4 -c4 -N1",
 )
+SPLIT = ("-N2 -n2 --gpus=4",)
 ONES = Crowd("1 GPU beside CPU jobs", "--gres=gpu:1 -c2", 40, ((8, "-N1 -n9 --mem=1000"),))
 TWOS = Crowd("2 nodes", "-N2 -n6 --ntasks-per-node=3 --gres=gpu:2", 12)
 FULL = Crowd("1 GPU where no CPU is free", "--gres=gpu:1", 16, ((10, "-N1 -n32 --mem=1000"),))
