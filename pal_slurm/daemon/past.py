@@ -138,10 +138,11 @@ class Past:
         return next(stands, None)
 
     def undos(
-        self, fates: Iterable[Transition], lost: Iterable[Lost], seen: Snapshot, leases: LeaseRules
+        self, fates: Collection[Transition], lost: Iterable[Lost], seen: Snapshot, leases: LeaseRules
     ) -> list[Wish]:
         """Original requests to give back: pins that did not work out, and pins that nobody watches."""
         now = int(seen.taken)
+        slurms = slurms_own(seen) if any(t.fate is Fate.UNDO for t in fates) else []
         wishes: dict[int, Wish] = {}
         for t in fates:
             # An operation of several steps that is no move is not ours to go on with.
@@ -152,7 +153,7 @@ class Past:
                 wishes[t.job.id] = Wish(Include(t.job.id), t.job.submit, t.intent.decision, cause=t.cause)
                 continue
             own = t.job.own_begin(now)
-            stays = own is not None or t.fate is not Fate.UNDO or would_be_passed(t.job, seen)
+            stays = own is not None or t.fate is not Fate.UNDO or would_be_passed(t.job, slurms)
             again = own if stays else self._later(t.job, now, leases)
             ours = t.intent.edit
             edit = give_back(t.job, again, ours if isinstance(ours, Pin | Unpin) else None)
@@ -170,16 +171,21 @@ class Past:
         return int(now + wait + leases.least_s)
 
 
-def would_be_passed(job: Job, seen: Snapshot) -> bool:
+def slurms_own(seen: Snapshot) -> list[Job]:
+    """Who wants GPUs and waits in Slurm's own queue."""
+    free = (j for j in seen.pending if j.gpu_job and not (j.pin or j.reservation))
+    return [j for j in free if turn_of(j, seen.taken)[0] is Turn.THEIRS]
+
+
+def would_be_passed(job: Job, waiting: Iterable[Job]) -> bool:
     """Whether Slurm could start somebody behind it while it is leased again: then it keeps its turn there (P5).
 
     Whom a limit of his own keeps waits for that, with a lease or without.
     """
     if job.why is Waits.THEIR_LIMIT:
         return False
-    behind = (j for j in seen.pending if j.gpu_job and j.order > job.order and not (j.pin or j.reservation))
-    others = (j for j in behind if not set(j.partitions).isdisjoint(job.partitions))
-    return any(turn_of(j, seen.taken)[0] is Turn.THEIRS for j in others)
+    behind = (j for j in waiting if j.order > job.order)
+    return any(not set(j.partitions).isdisjoint(job.partitions) for j in behind)
 
 
 def pins_of(fates: Iterable[Transition]) -> Pins:

@@ -176,7 +176,7 @@ def nodes_after_a_pin_taken_back() -> Patches:
 
 @mutant("a job whose pin is taken back is leased again, whoever waits behind it")
 def turn_lost_with_the_pin() -> Patches:
-    return [(past, "would_be_passed", lambda job, seen: False)]
+    return [(past, "would_be_passed", lambda job, waiting: False)]
 
 
 @mutant("a pin that was torn is left as it is")
