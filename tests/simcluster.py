@@ -25,7 +25,7 @@ from pal_slurm.slurm.capabilities import parse_release
 from pal_slurm.slurm.edits.rewrite import NOW, Rewrite
 from pal_slurm.slurm.nodes import ReservationRecord, SiteWords
 from pal_slurm.slurm.nodeset import expand, fold
-from pal_slurm.slurm.port import Capabilities, Left, Passes, Pulse, SchedulerSetup, unbounded
+from pal_slurm.slurm.port import Capabilities, Left, Passes, Pulse, SchedulerSetup, Series, unbounded
 from pal_slurm.slurm.records import JobRecord
 
 LOOK_S = 0.1
@@ -195,9 +195,9 @@ class SteppingSlurm:
         self._cluster.pass_time()
         return self.inner.jobs(ids)
 
-    def apply(self, edits: Sequence[Edit], left_s: Left = unbounded) -> list[EditResult]:
+    def apply(self, edits: Sequence[Edit], left_s: Left = unbounded, series: Series | None = None) -> list[EditResult]:
         self._cluster.pass_time()
-        return self.inner.apply(edits, left_s)
+        return self.inner.apply(edits, left_s, series)
 
     def bound(self, jobs: Sequence[int]) -> dict[int, str]:
         return self.inner.bound(jobs)

@@ -284,8 +284,11 @@ class Cycle:
                 self.entries[JobRef(result.edit.job, submit[result.edit.job])].lease_end = end
 
     def _slack_s(self) -> float:
-        """A lease that ends sooner than this is due."""
-        return max(float(self.leases.margin_s), 3 * self.pace.gap_s(self.config.cycle.interval_s))
+        """A lease that ends sooner than this is due: else the next look, and what is written by it, may come too late.
+
+        Not sooner: to renew is to ask, and the more is asked the further are looks apart."""
+        interval_s = self.config.cycle.interval_s
+        return max(float(self.leases.margin_s), 2 * self.pace.gap_s(interval_s) + interval_s)
 
     def _lease_again(self, round: Round) -> None:
         """Take up leases that ran out, with what nothing else needs of the budget.

@@ -23,11 +23,10 @@ from pal_slurm.daemon.rights import Rights
 from pal_slurm.daemon.round import Round, Wish, let_go
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import LATE, NOT_SENT, Edit, EditKind, EditResult, Intent, Outcome, until
-from pal_slurm.slurm.port import Slurm
+from pal_slurm.slurm.port import Series, Slurm
 from pal_slurm.store import Ledger
 
 BATCH = 64
-KEEPS = 4  # batches of renewals that a backend is given in one go: the look after one is the look before the next
 # Nothing is left to watch after these: the job is as it was, runs, or is gone.
 CLOSING = (Outcome.REFUSED, Outcome.STARTED, Outcome.GONE)
 KEEPING = frozenset((EditKind.RENEW, EditKind.LEASE))  # due again in the next cycle; as many as there may be time for
@@ -106,7 +105,8 @@ class Writer:
     def _in_batches(self, wishes: Sequence[Wish], round: Round) -> list[EditResult]:
         """Stops, with a note, when we may no longer write on this snapshot's strength."""
         results: list[EditResult] = []
-        keeping, left = KEEPING.issuperset(kinds(wishes)), wishes
+        keeping, left, series = KEEPING.issuperset(kinds(wishes)), wishes, Series()
+        coming = self.slurm.keeps_at_once if keeping else BATCH
         while left:
             if stop := self._why_not(round):
                 if results and KEEPING.issuperset(kinds(left)) and self.leader.confirm():
@@ -116,11 +116,12 @@ class Writer:
                 round.report.note = f"{stop}; {len(left)} edits were not written"
                 break
             most = self._at_once(round) if keeping else BATCH
-            before = self.took_s
-            made = self._batch(left[:most], round)
+            before, now, left = self.took_s, left[:most], left[most:]
+            series.coming = [w.edit for w in left[:coming]]
+            made = self._batch(now, round, series)
             if keeping:
                 self.keeps.took(sum(r.said != LATE for r in made), self.took_s - before)
-            results, left = results + made, left[most:]
+            results += made
         for result in results:
             if result.said == LATE:
                 round.report.put_off += 1
@@ -130,7 +131,7 @@ class Writer:
 
     def _at_once(self, round: Round) -> int:
         least = min(BATCH, self.slurm.keeps_at_once)
-        return self.keeps.bulk(self._left_s(round), least, KEEPS * self.slurm.keeps_at_once)
+        return self.keeps.bulk(self._left_s(round), least, self.slurm.keeps_at_once)
 
     def _left_s(self, round: Round) -> float:
         """For how long something may still be written on this snapshot's strength."""
@@ -144,7 +145,7 @@ class Writer:
             return "our leadership ran out"
         return ""
 
-    def _batch(self, batch: Sequence[Wish], round: Round) -> list[EditResult]:
+    def _batch(self, batch: Sequence[Wish], round: Round, series: Series) -> list[EditResult]:
         now, passes = round.time(self.clock.monotonic()), round.passes
         crash_point("before-intent")
         intents = self.ledger.write(
@@ -158,7 +159,7 @@ class Writer:
             ]
         )  # fmt: skip
         crash_point("after-intent")
-        results = self._send(batch, round)
+        results = self._send(batch, round, series)
         crash_point("after-edit")
         told = [(i, r.outcome, r.said) for i, r in zip(intents, results, strict=True)]
         over = [_over(i, r) for i, r in zip(intents, results, strict=True)]
@@ -168,22 +169,22 @@ class Writer:
         crash_point("after-outcome")
         return results
 
-    def _send(self, batch: Sequence[Wish], round: Round) -> list[EditResult]:
+    def _send(self, batch: Sequence[Wish], round: Round, series: Series) -> list[EditResult]:
         """What may still be sent; the disk may have kept us waiting since we decided."""
         stop, now = self._why_not(round), round.time(self.clock.monotonic())
         late = {i for i, w in enumerate(batch) if w.by is not None and now >= w.by}
         if stop:
             return [EditResult(w.edit, Outcome.REFUSED, f"{NOT_SENT}{stop}") for w in batch]
-        sent = iter(self._apply([w.edit for i, w in enumerate(batch) if i not in late], round))
+        sent = iter(self._apply([w.edit for i, w in enumerate(batch) if i not in late], round, series))
         return [
             EditResult(w.edit, Outcome.REFUSED, f"{NOT_SENT}its lease is about to end") if i in late else next(sent)
             for i, w in enumerate(batch)
         ]
 
-    def _apply(self, edits: Sequence[Edit], round: Round) -> list[EditResult]:
+    def _apply(self, edits: Sequence[Edit], round: Round, series: Series) -> list[EditResult]:
         begun = self.clock.monotonic()
         try:
-            return self.slurm.apply(edits, lambda: self._left_s(round))
+            return self.slurm.apply(edits, lambda: self._left_s(round), series)
         except SlurmUnavailable as e:
             return [EditResult(edit, Outcome.UNKNOWN, str(e)) for edit in edits]
         finally:

@@ -68,6 +68,30 @@ class Passes:
 Left = Callable[[], float]  # for how many seconds from now something may still be written; 0 and less: no more
 
 
+STANDS_S = 5.0  # as long as edits of one batch may take
+
+
+@dataclass
+class Series:
+    """Edits that follow one another in several calls: what is read after one is what is read before the next.
+
+    Of a long queue each look costs slurmctld the same, however few of its jobs are meant.
+    """
+
+    coming: Sequence[Edit] = ()  # with the next call, as far as it is known
+    _found: Sequence[Job] = ()
+    _of: frozenset[int] = frozenset()  # jobs that were asked for
+    _at: float = -math.inf
+
+    def leave(self, found: Sequence[Job], now: float) -> None:
+        self._found, self._of, self._at = found, frozenset(edit.job for edit in self.coming), now
+
+    def take(self, edits: Sequence[Edit], now: float) -> Sequence[Job] | None:
+        """Once; none where it was read for other jobs, or too long ago to write by it."""
+        age, self._at = now - self._at, -math.inf
+        return self._found if 0 <= age < STANDS_S and self._of.issuperset(edit.job for edit in edits) else None
+
+
 def unbounded() -> float:
     """Of who asks nobody: a person at his terminal."""
     return math.inf
@@ -87,7 +111,7 @@ class Slurm(Protocol):
     def jobs(self, ids: Sequence[int]) -> dict[int, Job]:
         """These jobs only, as they are now; one that is gone is missing from the answer."""
 
-    def apply(self, edits: Sequence[Edit], left_s: Left = unbounded) -> list[EditResult]:
+    def apply(self, edits: Sequence[Edit], left_s: Left = unbounded, series: Series | None = None) -> list[EditResult]:
         """Write, re-read, compare; one result per edit, in order. Those for which no time was left are LATE."""
 
     def bound(self, jobs: Sequence[int]) -> dict[int, str]:

@@ -49,8 +49,8 @@ def undo_of_the_wrong_job() -> Patches:
 
 @mutant("the edit is made, and then written down")
 def intent_after_the_edit() -> Patches:
-    def batch(self: writer.Writer, wishes: Sequence[Any], round: Any) -> list[EditResult]:
-        results = self._send(wishes, round)
+    def batch(self: writer.Writer, wishes: Sequence[Any], round: Any, series: Any) -> list[EditResult]:
+        results = self._send(wishes, round, series)
         now, passes = self.clock.now(), round.passes
         said = [
             Intent(0, w.submit, w.edit, round.fence, now, decision=w.decision, passes_main=passes.main) for w in wishes
@@ -103,9 +103,9 @@ def stale_snapshot_accepted() -> Patches:
 
 @mutant("for how long it may still write is asked before a bulk of edits, and not before each")
 def time_left_asked_once() -> Patches:
-    def apply_(self: writer.Writer, edits: Any, round: Any) -> list[EditResult]:
+    def apply_(self: writer.Writer, edits: Any, round: Any, series: Any) -> list[EditResult]:
         left = self._left_s(round)
-        return self.slurm.apply(edits, lambda: left)
+        return self.slurm.apply(edits, lambda: left, series)
 
     return [(writer.Writer, "_apply", apply_)]
 

@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 
 import pytest
 
-from pal_slurm.model import Job, Outcome, Renew
+from pal_slurm.model import EditResult, Job, Outcome, Renew
 from pal_slurm.sim.slurm.backend import EDITS_AT_ONCE
+from pal_slurm.slurm.port import STANDS_S, Series
 from tests.simpald import House
 
 Make = Callable[..., House]
@@ -49,8 +50,9 @@ def test_leases_are_kept_by_a_share_of_the_time_beside_the_edits_a_second(
         assert all(leased(house, jobs)) is all_kept
 
 
+@pytest.mark.parametrize("calls", [1, 3])
 def test_the_look_after_one_batch_is_the_look_before_the_next_and_sees_what_users_did_meanwhile(
-    make_house: Make, monkeypatch: pytest.MonkeyPatch
+    make_house: Make, monkeypatch: pytest.MonkeyPatch, calls: int
 ) -> None:
     house, jobs = queue(make_house, 3 * EDITS_AT_ONCE)
     look, looks = house.slurm.records, list[int]()
@@ -64,7 +66,20 @@ def test_the_look_after_one_batch_is_the_look_before_the_next_and_sees_what_user
 
     monkeypatch.setattr(house.slurm, "records", watched)
     edits = [Renew(job, until=int(house.now) + 500, seen=look([job])[0]) for job in jobs]
-    results = house.slurm.apply(edits)
+    results, series, each = list[EditResult](), Series(), len(edits) // calls
+    for first in range(0, len(edits), each):
+        series.coming = edits[first + each : first + 2 * each]
+        results += house.slurm.apply(edits[first : first + each], series=series)
     assert looks == [EDITS_AT_ONCE, 2 * EDITS_AT_ONCE, 2 * EDITS_AT_ONCE - 1, EDITS_AT_ONCE]
     refused = [result.edit.job for result in results if result.outcome is not Outcome.DONE]
     assert refused == [jobs[EDITS_AT_ONCE]] and leased(house, jobs).count(True) >= 3 * EDITS_AT_ONCE - 1
+
+
+@pytest.mark.parametrize(("known", "later_s"), [(1, 0.0), (2, STANDS_S)])
+def test_what_was_read_for_others_or_long_ago_is_read_again(make_house: Make, known: int, later_s: float) -> None:
+    house, jobs = queue(make_house, 3)
+    edits = [Renew(job, until=int(house.now) + 500, seen=house.slurm.records([job])[0]) for job in jobs]
+    series = Series(coming=edits[1 : 1 + known])
+    house.slurm.apply(edits[:1], series=series)
+    house.alone(later_s)
+    assert series.take(edits[1:], house.now) is None

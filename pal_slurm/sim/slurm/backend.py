@@ -20,7 +20,7 @@ from pal_slurm.slurm.capabilities import capabilities_of
 from pal_slurm.slurm.edits.apply import UNSENT, Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.nodes import PLAIN_WORDS, NodeRecord, SiteWords, to_cluster, to_reservation
-from pal_slurm.slurm.port import Capabilities, Left, Passes, Pulse, SchedulerSetup, unbounded
+from pal_slurm.slurm.port import Capabilities, Left, Passes, Pulse, SchedulerSetup, Series, unbounded
 from pal_slurm.slurm.snapshots import in_tiers
 
 EDITS_AT_ONCE = 100
@@ -79,8 +79,8 @@ class SimSlurm:
         self.trouble.answered("jobs")
         return {number: job for number, job in found.items() if job.state is not JobState.OTHER}
 
-    def apply(self, edits: Sequence[Edit], left_s: Left = unbounded) -> list[EditResult]:
-        return apply(edits, self, EDITS_AT_ONCE, left_s) if edits else []
+    def apply(self, edits: Sequence[Edit], left_s: Left = unbounded, series: Series | None = None) -> list[EditResult]:
+        return apply(edits, self, EDITS_AT_ONCE, left_s, series) if edits else []
 
     def bound(self, jobs: Sequence[int]) -> dict[int, str]:
         self._ask("bound", len(jobs))

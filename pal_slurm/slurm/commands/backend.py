@@ -18,7 +18,7 @@ from pal_slurm.slurm.commands.write import BATCH, lift, send
 from pal_slurm.slurm.edits.apply import Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords
-from pal_slurm.slurm.port import Capabilities, Left, Passes, Pulse, SchedulerSetup, unbounded
+from pal_slurm.slurm.port import Capabilities, Left, Passes, Pulse, SchedulerSetup, Series, unbounded
 from pal_slurm.slurm.records import HOLDS_RESOURCES, to_job
 from pal_slurm.slurm.snapshots import to_snapshot
 
@@ -57,8 +57,8 @@ class CliSlurm:
         wanted = frozenset(ids)
         return {job.id: job for job in self.records(ids) if job.id in wanted and job.state is not JobState.OTHER}
 
-    def apply(self, edits: Sequence[Edit], left_s: Left = unbounded) -> list[EditResult]:
-        return apply(edits, self, BATCH, left_s)
+    def apply(self, edits: Sequence[Edit], left_s: Left = unbounded, series: Series | None = None) -> list[EditResult]:
+        return apply(edits, self, BATCH, left_s, series)
 
     def able(self) -> tuple[Capabilities, bool]:
         return self.capabilities(), to_setup(self._config()).disable_job_shrink

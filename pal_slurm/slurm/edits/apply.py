@@ -15,7 +15,7 @@ from pal_slurm.model import LATE, Edit, EditResult, Job, Outcome
 from pal_slurm.slurm.edits.insist import insist
 from pal_slurm.slurm.edits.judge import judge
 from pal_slurm.slurm.edits.prepare import Ready, by_id, prepare_all, record_of
-from pal_slurm.slurm.port import Capabilities, Left
+from pal_slurm.slurm.port import Capabilities, Left, Series
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,18 +45,17 @@ class Hands(Protocol):
     def now(self) -> float: ...
 
 
-def apply(edits: Sequence[Edit], hands: Hands, at_once: int, left_s: Left) -> list[EditResult]:
-    """`at_once`: how many go into one batch, so that the read before it is never long ago.
-
-    What is read after one batch is what is read before the next: of a long queue each look costs slurmctld the same.
-    """
+def apply(
+    edits: Sequence[Edit], hands: Hands, at_once: int, left_s: Left, series: Series | None = None
+) -> list[EditResult]:
+    """`at_once`: how many go into one batch, so that the read before it is never long ago."""
     results: list[EditResult] = []
-    stands: Sequence[Job] | None = None
+    series = series or Series()
+    coming = series.coming
     try:
         for first in range(0, len(edits), at_once):
-            next_ones = edits[first + at_once : first + 2 * at_once]
-            made, stands = _batch(edits[first : first + at_once], stands, next_ones, hands, left_s)
-            results += made
+            series.coming = edits[first + at_once : first + 2 * at_once] or coming
+            results += _batch(edits[first : first + at_once], series, hands, left_s)
     except _Lost as lost:
         results += lost.results
         said = f"nothing was written: {lost}"
@@ -74,19 +73,17 @@ class _Lost(Exception):
         self.results = results
 
 
-def _batch(
-    edits: Sequence[Edit], stands: Sequence[Job] | None, next_ones: Sequence[Edit], hands: Hands, left_s: Left
-) -> tuple[list[EditResult], Sequence[Job] | None]:
-    """Results, and the records that the next batch begins with; none: it has to read for itself."""
+def _batch(edits: Sequence[Edit], series: Series, hands: Hands, left_s: Left) -> list[EditResult]:
+    stands = series.take(edits, hands.now())
     if left_s() <= 0:
-        return [EditResult(edit, Outcome.REFUSED, LATE) for edit in edits], None
+        return [EditResult(edit, Outcome.REFUSED, LATE) for edit in edits]
     caps, may_name_nodes = hands.able()
     if stands is None:
         stands = hands.records(edit.job for edit in edits)
     made = prepare_all(edits, by_id(stands), caps, may_name_nodes, hands.now())
     ready = sorted((item for item in made if isinstance(item, Ready)), key=lambda item: item.turn)
     if not ready:
-        return [item for item in made if isinstance(item, EditResult)], None
+        return [item for item in made if isinstance(item, EditResult)]
     heard: dict[int, Heard] = {}
 
     def send(some: Sequence[Ready]) -> None:
@@ -98,13 +95,14 @@ def _batch(
         insist(ready, send, lambda item: heard[id(item)].said)
         sent = [item for item in ready if heard[id(item)].sent]
         homes = [home for item in sent for home in item.homes]
-        after = hands.records([*homes, *(edit.job for edit in next_ones)]) if sent else ()
+        after = hands.records([*homes, *(edit.job for edit in series.coming)]) if sent else ()
     except SlurmUnavailable as error:
         said = f"written, and can't be read again: {error}" if len(heard) == len(ready) else str(error)
         raise _Lost(error, [_unknown(m, heard.get(id(m)), said) for m in made]) from error
     now, found = hands.now(), by_id(after)
-    results = [_verdict(m, heard[id(m)], found, now) if isinstance(m, Ready) else m for m in made]
-    return results, after if sent else None
+    if sent:
+        series.leave(after, now)
+    return [_verdict(m, heard[id(m)], found, now) if isinstance(m, Ready) else m for m in made]
 
 
 def _unknown(made: Ready | EditResult, heard: Heard | None, said: str) -> EditResult:

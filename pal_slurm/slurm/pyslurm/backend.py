@@ -25,7 +25,7 @@ from pal_slurm.slurm.commands.write import send as by_command
 from pal_slurm.slurm.edits.apply import UNSENT, Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.nodes import PLAIN_WORDS, Machine, PartitionRecord, SiteWords
-from pal_slurm.slurm.port import Capabilities, Left, Passes, Pulse, SchedulerSetup, unbounded
+from pal_slurm.slurm.port import Capabilities, Left, Passes, Pulse, SchedulerSetup, Series, unbounded
 from pal_slurm.slurm.pyslurm.messages import (
     ANSWER,
     HELLO,
@@ -128,8 +128,8 @@ class PyslurmSlurm:
         wanted = frozenset(ids)
         return {job.id: job for job in self.records(ids) if job.id in wanted and job.state is not JobState.OTHER}
 
-    def apply(self, edits: Sequence[Edit], left_s: Left = unbounded) -> list[EditResult]:
-        return apply(edits, self, EDITS_PER_CALL, left_s)
+    def apply(self, edits: Sequence[Edit], left_s: Left = unbounded, series: Series | None = None) -> list[EditResult]:
+        return apply(edits, self, EDITS_PER_CALL, left_s, series)
 
     def able(self) -> tuple[Capabilities, bool]:
         return self.capabilities(), "disable_job_shrink" in self._told().scheduler
