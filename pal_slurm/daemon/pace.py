@@ -128,7 +128,7 @@ class ReadPace:
     slow_s: float = 1.0  # a snapshot that takes longer, and much longer than others did: slurmctld is in trouble
     cost_s: float | None = None
     usual_s: float = 0.0  # what a snapshot takes us here: seconds, where there are tens of thousands of jobs
-    owed_s: float = 0.0  # of slurmctld's time, beyond the share of what has passed since
+    owed_s: float = 0.0  # of slurmctld's time, beyond what is aimed at of what has passed since
     at: float = 0.0
     spaced_s: float = 0.0
     backoff: int = 0
@@ -144,7 +144,7 @@ class ReadPace:
         cost = wall_s if rpc_s is None else min(rpc_s, wall_s + beside_s)
         known = self.cost_s
         self.cost_s = cost if known is None else 0.7 * known + 0.3 * cost
-        self.owed_s = max(0.0, self.owed_s - self.share * (monotonic - self.at)) + cost
+        self.owed_s = max(0.0, self.owed_s - AIM * self.share * (monotonic - self.at)) + cost
         self.at = monotonic
         wanted = max(self.cost_s / AIM, self.owed_s) / self.share
         self.spaced_s = wanted if known is None else min(wanted, max(self.FIRST_STEP_S, self.STEP * self.spaced_s))

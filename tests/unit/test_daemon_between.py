@@ -224,7 +224,7 @@ def test_nobody_is_moved_nor_fenced_where_looks_are_too_far_apart_to_follow_him(
 def test_a_fence_that_is_seen_ten_seconds_later_is_as_good(make_house: Make) -> None:
     house = make_house(**QUICK_MOVES)
     ring = Ring(house, size=3, rival=True)
-    house.controller.setup = replace(house.controller.setup, read_s=0.3)
+    house.controller.setup = replace(house.controller.setup, read_s=0.25)
     house.live(900)
     assert 5.0 < house.pald.pald.cycle.pace.spaced_s < 12.0
     ring.turn()
