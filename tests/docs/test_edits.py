@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tests.docs.pages import PROJECT
 from tests.slurm.edits.rows import all_cases
-from tests.slurm.shapes.page import code
+from tests.slurm.verdicts.page import code
 
 LINES = (PROJECT / "docs" / "edits.md").read_text(encoding="utf-8").splitlines()
 

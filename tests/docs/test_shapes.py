@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tests.docs.pages import PROJECT
 from tests.slurm.shapes.compare import EXCEPTIONS
-from tests.slurm.shapes.page import code
 from tests.slurm.shapes.rows import all_rows
+from tests.slurm.verdicts.page import code
 
 LINES = (PROJECT / "docs" / "shapes.md").read_text(encoding="utf-8").splitlines()
 

@@ -19,13 +19,13 @@ def test_each_edit_comes_out_as_without_pald(release: str) -> None:
     ways, parts = backends_of(release), len(QUICK) * PARTS
     now = turn(EVERY * parts * len(ways)) // EVERY
     print(f"PAL_TEST_TURN={turn(EVERY * parts * len(ways))}")
-    batch = run(release, QUICK[now % len(QUICK)], now // len(QUICK) % PARTS, [ways[now // parts]])
-    assert [verdict for verdict in batch.verdicts if verdict.differs] == []
+    verdicts = run(release, QUICK[now % len(QUICK)], now // len(QUICK) % PARTS, [ways[now // parts]])
+    assert [verdict for verdict in verdicts if verdict.differs] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("state", STATES)
 def test_so_does_every_edit_in_every_state(release: str, state: str, part: int) -> None:
-    batch = run(release, state, part, backends_of(release))
-    assert [verdict for verdict in batch.verdicts if verdict.differs] == []
+    verdicts = run(release, state, part, backends_of(release))
+    assert [verdict for verdict in verdicts if verdict.differs] == []

@@ -36,5 +36,5 @@ def test_with_two_models_moves_and_shares_that_are_owed_each_line_gets_what_it_g
     finally:
         cluster.down()
     verdicts = [judge(row, release, "", alone[row.name], beside[row.name], made[row.name]) for row in rows]
-    assert {verdict.row: verdict.differs for verdict in verdicts if verdict.differs} == {}
+    assert {verdict.line: verdict.differs for verdict in verdicts if verdict.differs} == {}
     assert sum(verdict.placed == "slots" for verdict in verdicts) >= 10

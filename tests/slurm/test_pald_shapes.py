@@ -22,22 +22,22 @@ from tests.turns import turn
 def test_each_shape_of_job_gets_what_it_gets_without_pald(release: str) -> None:
     """A third of the rows through one backend, by turns."""
     print(f"PAL_TEST_TURN={turn(2 * THIRDS)}")
-    batch = run(release, turn(THIRDS), [backend_of_turn(release)])
-    assert [verdict for verdict in batch.verdicts if verdict.differs] == []
+    verdicts = run(release, turn(THIRDS), [backend_of_turn(release)])
+    assert [verdict for verdict in verdicts if verdict.differs] == []
 
 
 @pytest.mark.slow
 @pytest.mark.slurm("26.05")
 def test_so_they_do_through_the_other_backend(release: str) -> None:
     (other,) = set(backends_of(release)) - {backend_of_turn(release)}
-    assert [verdict for verdict in run(release, turn(THIRDS), [other]).verdicts if verdict.differs] == []
+    assert [verdict for verdict in run(release, turn(THIRDS), [other]) if verdict.differs] == []
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("later", range(1, THIRDS))
 def test_so_do_the_shapes_of_the_other_thirds(release: str, later: int) -> None:
-    batch = run(release, (turn(THIRDS) + later) % THIRDS, backends_of(release))
-    assert [verdict for verdict in batch.verdicts if verdict.differs] == []
+    verdicts = run(release, (turn(THIRDS) + later) % THIRDS, backends_of(release))
+    assert [verdict for verdict in verdicts if verdict.differs] == []
 
 
 @pytest.mark.slurm("26.05", slow=("22.05", "24.11"))

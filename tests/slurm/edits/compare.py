@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from tests.slurm.edits.run import Edited, cluster_of, run_all
 from tests.slurm.pald import Pald
 from tests.slurm.shapes.compare import differences, folded, how, in_words, uneven
 from tests.slurm.shapes.got import Got
+from tests.slurm.verdicts.verdict import Verdict, twice
 
 LATE_S = 30.0  # longer than that after who has no pald: it was kept waiting
 SOON_S = 3  # begin times that are as near as this are the same
@@ -29,38 +29,33 @@ _PLACES = ("{first}", "{second}", "{also}", "{resv}", "even", "odd")
 
 
 @dataclass(frozen=True)
-class Verdict:
-    release: str
-    backend: str
+class EditVerdict(Verdict):
+    """What it waited: after there was room."""
+
     state: str
-    line: str
-    placed: str  # how pald placed it
-    differs: tuple[str, ...]
-    exception: str
     refused: str  # by Slurm, in its words
-    got: str
-    waited: tuple[float, float]  # seconds after there was room: without pald, with
-    again: bool = False
+
+    @property
+    def what(self) -> str:
+        return said_in(self.state, self.line)
 
 
-def compare(release: str, cases: Sequence[Case], home: Path, name: str, backends: Sequence[str]) -> list[Verdict]:
-    """What differs is run once more: a fault of pald's does so again, what a busy machine made late does not."""
-    (home / "once").mkdir()
-    (home / "again").mkdir()
-    verdicts = list(_compare(release, cases, home / "once", name, backends))
-    wrong = {(v.state, v.line) for v in verdicts if v.differs}
-    for verdict in verdicts:
-        if verdict.differs:
-            print(
-                f"run once more: {verdict.backend}: {verdict.state}: {verdict.line}: {verdict.differs}", file=sys.stderr
-            )
-    rest = [case for case in cases if (case.state, case.line) in wrong]
-    second = list(_compare(release, rest, home / "again", name, backends)) if rest else []
-    newer = {(v.backend, v.state, v.line): v for v in second}
-    return [replace(newer.get((v.backend, v.state, v.line), v), again=(v.state, v.line) in wrong) for v in verdicts]
+def said_in(state: str, line: str) -> str:
+    return f"{state}: {line}"
 
 
-def _compare(release: str, cases: Sequence[Case], home: Path, name: str, backends: Sequence[str]) -> Iterator[Verdict]:
+def compare(release: str, cases: Sequence[Case], home: Path, name: str, backends: Sequence[str]) -> list[EditVerdict]:
+    return twice(
+        cases,
+        lambda case: said_in(case.state, case.line),
+        lambda some, at: _compare(release, some, at, name, backends),
+        home,
+    )
+
+
+def _compare(
+    release: str, cases: Sequence[Case], home: Path, name: str, backends: Sequence[str]
+) -> Iterator[EditVerdict]:
     cluster = cluster_of(cases, name, release)
     try:
         alone = run_all(cluster, cases, home / "alone")
@@ -79,7 +74,7 @@ def _compare(release: str, cases: Sequence[Case], home: Path, name: str, backend
         cluster.down()
 
 
-def judge(case: Case, release: str, backend: str, alone: Edited, beside: Edited, placed: str) -> Verdict:
+def judge(case: Case, release: str, backend: str, alone: Edited, beside: Edited, placed: str) -> EditVerdict:
     differs = tuple(differences_of(case, alone, beside))
     seen = case.exception if differs and (case.exception != "pinned" or case.state == "c") else ""
     if seen == "pinned":
@@ -89,10 +84,8 @@ def judge(case: Case, release: str, backend: str, alone: Edited, beside: Edited,
         seen = "" if differs else seen
     waited = (max(alone.started, default=0.0), max(beside.started, default=0.0))
     refused = "; ".join(said.partition(" ")[2] for said in alone.said if not said.startswith("0"))
-    return Verdict(
-        release, backend, case.state, case.line, placed, differs, seen, refused, in_words(beside.got),
-        waited,
-    )  # fmt: skip
+    got = in_words(beside.got)
+    return EditVerdict(release, backend, case.line, placed, differs, seen, got, waited, case.state, refused)
 
 
 def differences_of(case: Case, alone: Edited, beside: Edited) -> Iterator[str]:

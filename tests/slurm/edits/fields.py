@@ -6,9 +6,10 @@ beside them (`strings scontrol`) of 22.05, 24.11 and 26.05.
 
 from __future__ import annotations
 
-import gzip
 import re
 from pathlib import Path
+
+from tests.slurm.verdicts.manual import entries
 
 _NAMES = """
     Account AdminComment ArrayTaskThrottle BurstBuffer CPUsPerTask ClusterFeatures Clusters Comment Contiguous
@@ -33,15 +34,5 @@ def apart() -> frozenset[str]:
 
 def of_page(page: Path) -> set[str]:
     """The fields of a man page of scontrol: the bold word of each entry of that section."""
-    with gzip.open(page, "rt", encoding="utf-8", errors="replace") as file:
-        lines = file.read().replace("\\-", "-").splitlines()
-    found: set[str] = set()
-    section = before = ""
-    for line in lines:
-        if line.startswith(".SH"):
-            section = line
-        entry = re.match(r"\\fB([A-Z][A-Za-z]+)\\fR", line)
-        if "JOBS - SPECIFICATIONS FOR UPDATE" in section and before.startswith(".TP") and entry:
-            found.add(entry[1])
-        before = line
-    return found
+    bold = (re.match(r"\\fB([A-Z][A-Za-z]+)\\fR", line) for line in entries(page, "JOBS - SPECIFICATIONS FOR UPDATE"))
+    return {word[1] for word in bold if word}

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from tests.slurm.edits.compare import EXCEPTIONS, LATE_S, Verdict
+from tests.slurm.edits.compare import EXCEPTIONS, LATE_S, EditVerdict
 from tests.slurm.edits.fields import APART
 from tests.slurm.edits.rows import STATES, all_cases, cases_for
 from tests.slurm.shapes.options import RELEASES
-from tests.slurm.shapes.page import code
+from tests.slurm.verdicts.page import by_line, cell, code, newest, safe, summary
 
 COMMAND = "python -m tests.slurm.edits --write docs/edits.md"
 _HEAD = f"""# Every edit of a waiting job, with pald and without
@@ -34,7 +33,7 @@ when this page was written.
 """
 
 
-def page(verdicts: Sequence[Verdict]) -> str:
+def page(verdicts: Sequence[EditVerdict]) -> str:
     return "\n".join([_HEAD, *_states(), *_summary(verdicts), _KEY, *_tables(verdicts), *_apart()]) + "\n"
 
 
@@ -45,22 +44,9 @@ def _states() -> Iterator[str]:
     yield ""
 
 
-def _summary(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    yield (
-        "| Slurm | through | edits | equal | "
-        + "".join(f"exception `{name}` | " for name in EXCEPTIONS)
-        + "different |"
-    )
-    yield "|---|---|---|---|" + "---|" * (len(EXCEPTIONS) + 1)
-    for (release, backend), group in groupby(sorted(verdicts, key=_arm), key=_arm):
-        counts = Counter("different" if v.differs else v.exception or "equal" for v in group)
-        cells = [counts["equal"], *(counts[name] for name in EXCEPTIONS), counts["different"]]
-        yield f"| {release} | {backend} | {counts.total()} | " + " | ".join(map(str, cells)) + " |"
-    yield ""
-    yield from (f"- `{name}`: {why}" for name, why in EXCEPTIONS.items())
-    again = sum(v.again for v in verdicts)
+def _summary(verdicts: Sequence[EditVerdict]) -> Iterator[str]:
+    yield from summary(verdicts, "edits", EXCEPTIONS)
     refused = sum(bool(v.refused) for v in verdicts)
-    yield f"- What differs is run once more, as a busy machine may be late: {again} of {len(verdicts)} were."
     yield f"- {refused} times Slurm refuses, with the same words with and without pald."
     later = sorted(v.waited[1] - v.waited[0] for v in verdicts)
     if later:
@@ -68,38 +54,29 @@ def _summary(verdicts: Sequence[Verdict]) -> Iterator[str]:
         yield f"- With pald a job starts {half:.1f} s later in the middle, {most:.1f} s at most, with 35 at once."
 
 
-def _arm(verdict: Verdict) -> tuple[str, str]:
-    return (verdict.release, verdict.backend)
-
-
-def _tables(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    by_line: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        by_line.setdefault(verdict.line, []).append(verdict)
+def _tables(verdicts: Sequence[EditVerdict]) -> Iterator[str]:
+    found = by_line(verdicts)
     for topic, cases in groupby(all_cases(), key=lambda case: case.topic):
         yield f"\n## {topic}\n"
         yield "| said | what comes of it | " + " | ".join(STATES) + " |"
         yield "|---|---|" + "---|" * len(STATES)
         for case in cases:
-            mine = by_line.get(case.line, [])
+            mine = found.get(case.line, [])
             cells = [_cell(case.line, state, [v for v in mine if v.state == state]) for state in STATES]
             yield f"| {code(case.line)} | {_outcome(mine)} | " + " | ".join(cells) + " |"
 
 
-def _outcome(verdicts: Sequence[Verdict]) -> str:
-    newest = [v for v in verdicts if v.release == max((v.release for v in verdicts), default="")]
-    if not newest:
+def _outcome(verdicts: Sequence[EditVerdict]) -> str:
+    last = newest(verdicts)
+    if not last:
         return ""
-    said = newest[0].refused
-    return (f"refused: {said}" if said else newest[0].got).replace("|", "\\|")
+    said = last[0].refused
+    return safe(f"refused: {said}" if said else last[0].got)
 
 
-def _cell(line: str, state: str, verdicts: Sequence[Verdict]) -> str:
-    if not verdicts:
-        tried = any(case.line == line for release in RELEASES for case in cases_for(release, state))
-        return "not run" if tried else "-"
-    words = {"**different**" if v.differs else v.exception or "equal" for v in verdicts}
-    return ", ".join(sorted(words))
+def _cell(line: str, state: str, verdicts: Sequence[EditVerdict]) -> str:
+    asked = any(case.line == line for release in RELEASES for case in cases_for(release, state))
+    return cell(verdicts, asked=asked)
 
 
 def _apart() -> Iterator[str]:

@@ -5,9 +5,8 @@ CI runs a third (`THIRDS`) of the rows through one backend, by turns (tests/turn
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pal_slurm.model import NOT_SENT, EditKind, Intent, Outcome
@@ -16,6 +15,7 @@ from tests.slurm.pald import Pald, pin_of, plain
 from tests.slurm.shapes.got import Got, Task
 from tests.slurm.shapes.rows import Row, rows_for
 from tests.slurm.shapes.run import NODES, cluster_for, run_all
+from tests.slurm.verdicts.verdict import Verdict, twice
 from tests.turns import turn
 
 THIRDS = 3
@@ -30,19 +30,6 @@ _PER_NODE = frozenset({
     "SLURM_GPUS_ON_NODE", "SLURM_CPUS_ON_NODE", "SLURM_JOB_CPUS_PER_NODE", "SLURM_TASKS_PER_NODE", "SLURM_JOB_GPUS",
     "CUDA_VISIBLE_DEVICES", "GPU_DEVICE_ORDINAL", "ROCR_VISIBLE_DEVICES", "ZE_AFFINITY_MASK",
 })  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Verdict:
-    release: str
-    backend: str
-    row: str
-    placed: str  # how pald placed it
-    differs: tuple[str, ...]  # beyond its exception
-    exception: str  # that was seen
-    got: str  # in a few words
-    waited: tuple[int, int]  # seconds: without pald, with
-    again: bool = False  # it differed once, and not when it was run once more
 
 
 def backends_of(release: str) -> tuple[str, ...]:
@@ -60,17 +47,7 @@ def a_third(release: str, which: int) -> list[Row]:
 
 
 def compare(release: str, rows: Sequence[Row], home: Path, name: str, backends: Sequence[str]) -> list[Verdict]:
-    """What differs is run once more: a fault of pald's does so again, what a busy machine made late does not."""
-    (home / "once").mkdir()
-    (home / "again").mkdir()
-    verdicts = list(_compare(release, rows, home / "once", name, backends))
-    wrong = {verdict.row for verdict in verdicts if verdict.differs}
-    for verdict in verdicts:
-        if verdict.differs:
-            print(f"run once more: {verdict.backend}: {verdict.row}: {verdict.differs}", file=sys.stderr)
-    rest = [row for row in rows if row.name in wrong]
-    second = {(v.row, v.backend): v for v in _compare(release, rest, home / "again", name, backends)} if rest else {}
-    return [replace(second.get((v.row, v.backend), v), again=v.row in wrong) for v in verdicts]
+    return twice(rows, lambda row: row.name, lambda some, at: _compare(release, some, at, name, backends), home)
 
 
 def _compare(release: str, rows: Sequence[Row], home: Path, name: str, backends: Sequence[str]) -> Iterator[Verdict]:

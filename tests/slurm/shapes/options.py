@@ -7,12 +7,13 @@ reason; a test asks that every other option is in a row.
 
 from __future__ import annotations
 
-import gzip
 import re
 import sys
 from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
+
+from tests.slurm.verdicts.manual import entries
 
 RELEASES = ("22.05", "24.11", "26.05")
 LISTS = Path(__file__).with_name("options.txt")
@@ -72,17 +73,8 @@ def knows(release: str, command: str, options: Iterable[str]) -> bool:
 
 def of_page(page: Path) -> set[str]:
     """The long options of a man page: the bold words of each entry under OPTIONS."""
-    with gzip.open(page, "rt", encoding="utf-8", errors="replace") as file:
-        lines = file.read().replace("\\-", "-").splitlines()
-    found: set[str] = set()
-    section = before = ""
-    for line in lines:
-        if line.startswith(".SH"):
-            section = line
-        if "OPTIONS" in section and before.startswith(".TP") and line.startswith("\\fB-"):
-            found.update(re.findall(r"--[a-z][a-z0-9-]+", " ".join(re.findall(r"\\fB(.*?)\\f[RI]", line))))
-        before = line
-    return found
+    bold = (re.findall(r"\\fB(.*?)\\f[RI]", line) for line in entries(page, "OPTIONS") if line.startswith("\\fB-"))
+    return {name for words in bold for name in re.findall(r"--[a-z][a-z0-9-]+", " ".join(words))}
 
 
 if __name__ == "__main__":  # a line of options.txt for each page: RELEASE PAGE...

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from tests.slurm.shapes.compare import EXCEPTIONS, Verdict
+from tests.slurm.shapes.compare import EXCEPTIONS
 from tests.slurm.shapes.options import APART, RELEASES
 from tests.slurm.shapes.rows import all_rows, rows_for
+from tests.slurm.verdicts.page import by_line, cell, code, newest, safe, summary
+from tests.slurm.verdicts.verdict import Verdict
 
 COMMAND = "python -m tests.slurm.shapes --write docs/shapes.md"
 _HEAD = f"""# Every shape of job, with pald and without
@@ -44,62 +45,31 @@ def page(verdicts: Sequence[Verdict]) -> str:
 
 
 def _summary(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    yield (
-        "| Slurm | through | rows | equal | "
-        + " | ".join(f"exception `{name}`" for name in EXCEPTIONS)
-        + " | different |"
-    )
-    yield "|---|---|---|---|" + "---|" * (len(EXCEPTIONS) + 1)
-    for (release, backend), group in groupby(sorted(verdicts, key=_arm), key=_arm):
-        counts = Counter("different" if v.differs else v.exception or "equal" for v in group)
-        cells = [counts["equal"], *(counts[name] for name in EXCEPTIONS), counts["different"]]
-        yield f"| {release} | {backend} | {counts.total()} | " + " | ".join(map(str, cells)) + " |"
-    yield ""
-    yield from (f"- `{name}`: {why}" for name, why in EXCEPTIONS.items())
-    refused = {v.row for v in verdicts if v.got.startswith("refused")}
-    again = sum(v.again for v in verdicts)
-    yield f"- What differs is run once more, as a busy machine may be late: {again} of {len(verdicts)} were."
+    yield from summary(verdicts, "rows", EXCEPTIONS)
+    refused = {v.line for v in verdicts if v.got.startswith("refused")}
     yield f"- {len(refused)} of the rows are refused by Slurm somewhere, with the same words with and without pald."
 
 
-def _arm(verdict: Verdict) -> tuple[str, str]:
-    return (verdict.release, verdict.backend)
-
-
 def _tables(verdicts: Sequence[Verdict]) -> Iterator[str]:
-    by_row: dict[str, list[Verdict]] = {}
-    for verdict in verdicts:
-        by_row.setdefault(verdict.row, []).append(verdict)
+    found = by_line(verdicts)
     for topic, rows in groupby(all_rows(), key=lambda row: row.topic):
         yield f"\n## {topic}\n"
         yield "| sbatch, if nothing else is said | what it got | placed | " + " | ".join(RELEASES) + " | waits |"
         yield "|---|---|---|" + "---|" * (len(RELEASES) + 1)
         for row in rows:
-            yield _line(row.name, by_row.get(row.name, []))
+            yield _line(row.name, found.get(row.name, []))
 
 
 def _line(name: str, verdicts: Sequence[Verdict]) -> str:
-    newest = [v for v in verdicts if v.release == max((v.release for v in verdicts), default="")]
-    got = newest[0].got if newest else ""
-    placed = ", ".join(sorted({v.placed for v in newest}))
-    cells = [_cell(name, release, [v for v in verdicts if v.release == release]) for release in RELEASES]
+    last = newest(verdicts)
+    got = last[0].got if last else ""
+    placed = ", ".join(sorted({v.placed for v in last}))
+    cells = [
+        cell([v for v in verdicts if v.release == release], asked=name in {row.name for row in rows_for(release)})
+        for release in RELEASES
+    ]
     longer = max((v.waited[1] - v.waited[0] for v in verdicts), default=0)
-    return f"| {code(name)} | {_safe(got)} | {placed} | {' | '.join(cells)} | {max(longer, 0)} |"
-
-
-def _cell(name: str, release: str, verdicts: Sequence[Verdict]) -> str:
-    if not verdicts:
-        return "not run" if name in {row.name for row in rows_for(release)} else "-"
-    words = {"**different**" if v.differs else v.exception or "equal" for v in verdicts}
-    return ", ".join(sorted(words))
-
-
-def code(text: str) -> str:
-    return "`" + _safe(text) + "`"
-
-
-def _safe(text: str) -> str:
-    return text.replace("|", "\\|")
+    return f"| {code(name)} | {safe(got)} | {placed} | {' | '.join(cells)} | {max(longer, 0):.0f} |"
 
 
 def _apart() -> Iterator[str]:
