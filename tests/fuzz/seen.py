@@ -161,6 +161,8 @@ class Looks:
 class SeenSlurm(SimSlurm):
     """The port of one pald; each update is written down with what stood before and after it, and with the ledger."""
 
+    keeps_at_once = 3  # so that renewals follow one another in several calls
+
     pald: str
     life: int
     heard: Overheard
