@@ -103,7 +103,8 @@ def reading(pald: Pald, cluster: Minicluster, seconds: float = 300.0) -> bool:
     after, took = spent(cluster), time.monotonic() - began
     waiting = len(cluster.client("squeue", "-h", "-t", "PD", "-o", "%i", timeout=120).split())
     leased = re.findall(r"(?m)^<\d>\d+ pending, (\d+) leased", pald.said())
-    print(f"{waiting} pending, {leased[-1]} leased, {count(pald) - cycles} cycles in {took:.0f} s; of slurmctld's time, by its own count:")
+    print(f"{waiting} pending, {leased[-1]} leased, {count(pald) - cycles} cycles in {took:.0f} s")
+    print("of slurmctld's time, by its own count:")
     total = 0.0
     for name, (number, us) in sorted(after.items()):
         was = before.get(name, (0, 0))
