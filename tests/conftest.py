@@ -1,8 +1,11 @@
 """Databases for tests: SQLite in a file, PostgreSQL and MariaDB on servers of the session. Plugins of the whole run."""
 
+import gc
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from zlib import crc32
 
 import pytest
 from hypothesis import settings
@@ -11,6 +14,7 @@ from pal_slurm.store.migrate import upgrade_url
 from tests import spread
 from tests.databases import Servers
 from tests.slurm.counted import Counted
+from tests.turns import turn
 
 EXAMPLES = 60
 
@@ -21,7 +25,32 @@ def pytest_configure(config: pytest.Config) -> None:
         config.pluginmanager.register(Counted())
 
 
+@pytest.hookimpl(tryfirst=True)  # before `-m` looks at the marks
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    _by_turns(items)
+    _fewer_examples(config, items)
+
+
+def pytest_collection_finish() -> None:
+    gc.collect()
+    gc.freeze()  # thousands of tests that stay: nobody need look through them again
+
+
+def _by_turns(items: list[pytest.Item]) -> None:
+    """Of the cases of a test with `@pytest.mark.every(3)` a push runs every third, and the next push others."""
+    cases: Counter[str] = Counter()
+    for item in items:
+        marker = item.get_closest_marker("every")
+        if marker is None or item.get_closest_marker("slow"):
+            continue
+        (every,) = marker.args
+        test = item.nodeid.partition("[")[0]
+        if (crc32(test.encode()) + cases[test]) % every != turn(every):
+            item.add_marker(pytest.mark.slow)
+        cases[test] += 1
+
+
+def _fewer_examples(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of the examples that a test asks for, `scripts/test --fast` takes a tenth, a push so many; `--slow` takes all."""
     quick, all_of_them = os.environ.get("PAL_TEST_QUICK"), config.getoption("markexpr") != "not slow"
     if all_of_them and not quick:

@@ -95,6 +95,7 @@ def whole(store: Store) -> None:
         assert due or counted == stored
 
 
+@pytest.mark.every(3)
 def test_killed_a_hundred_times_while_taking_in(tmp_path: Path) -> None:
     truth = fleet(NODES, GPUS, slow={("n2", 1): 1.5})
     url, spool = f"sqlite:///{tmp_path}/pal.sqlite", tmp_path / "spool"
@@ -138,6 +139,7 @@ def migrate(path: Path) -> None:
     engine.dispose()
 
 
+@pytest.mark.every(3)
 def test_killed_a_hundred_times_while_migrating(tmp_path: Path) -> None:
     old = tmp_path / "old.sqlite"
     make_old(old)

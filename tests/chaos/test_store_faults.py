@@ -300,6 +300,7 @@ def test_killed_at_any_moment_whatever_was_said_to_be_written_is_there(url: str)
         survivor.close()
 
 
+@pytest.mark.every(3)
 def test_killed_while_the_schema_is_made_it_is_made_whole_the_next_time(tmp_path: Path) -> None:
     rng = random.Random(3)
     code = "import sys\nfrom pal_slurm.store.migrate import upgrade_url\n"

@@ -74,6 +74,7 @@ def test_a_thousand_jobs_that_may_all_share_while_others_come(name: str, publish
     assert hours(ran(load, "artifact/gavel-las-packed")) == pytest.approx(published, rel=0.02)
 
 
+@pytest.mark.every(3)
 def test_two_on_a_gpu_end_sooner_where_gpus_are_short_and_nobody_shares_who_did_not_say_so() -> None:
     load = some("5.6", jobs=200)
     assert ran(load, "artifact/gavel-las-packed").figures()["shared"] == 0.0

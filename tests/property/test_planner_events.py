@@ -256,6 +256,7 @@ def agree(day: Day, at: str) -> None:
     day.obeys(mine)
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("block", range(350 // BLOCK))
 def test_a_planner_told_of_events_plans_as_one_made_of_the_queue_does(block: int) -> None:
     for seed in range(block * BLOCK, (block + 1) * BLOCK):
@@ -265,6 +266,7 @@ def test_a_planner_told_of_events_plans_as_one_made_of_the_queue_does(block: int
             agree(day, f"day {seed}, event {event}")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("block", range(100 // BLOCK))
 def test_so_does_one_of_a_mixed_cluster(block: int) -> None:
     for seed in range(2000 + block * BLOCK, 2000 + (block + 1) * BLOCK):
@@ -274,6 +276,7 @@ def test_so_does_one_of_a_mixed_cluster(block: int) -> None:
             agree(day, f"day {seed}, event {event}")
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("block", range(100 // BLOCK))
 def test_so_does_one_that_is_alone_with_a_growing_queue(block: int) -> None:
     for seed in range(1000 + block * BLOCK, 1000 + (block + 1) * BLOCK):
@@ -317,6 +320,7 @@ class InPlannerTwice(InPlanner):
         return mine
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("seed", range(20))
 def test_what_the_simulator_plans_is_what_pald_would_plan_from_its_queue(seed: int) -> None:
     rng, draw = random.Random(seed), np.random.default_rng(seed)

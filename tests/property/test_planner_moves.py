@@ -151,6 +151,7 @@ def told(made: Plan) -> tuple[object, ...]:
     return decided, [(d.job, d.action, d.reason, d.rank) for d in made.decisions]
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("block", range(DAYS // BLOCK))
 def test_a_planner_that_moves_and_is_told_of_events_plans_as_one_made_of_the_queue_does(block: int) -> None:
     seen = {"moves": 0, "stops": 0, "couples": 0}

@@ -129,6 +129,7 @@ def simulate(
     return Engine(CLUSTER, table, load, scheduler, rules, changes).run()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(
     "spec", SPECS, ids=lambda spec: f"{spec.policy}-{spec.order}-{spec.fill}-{spec.moves}{spec.moving}"
 )

@@ -3,8 +3,8 @@
 A test asks for `minicluster`, and runs once per release: on all, or on those that its marker names, on some of them
 only with `--slow` (`@pytest.mark.slurm("24.11", slow=("22.05", "26.05"))`). What is about pald and not about a release
 runs on one of several, by turns, and on the others with `--slow` (`@pytest.mark.slurm(turns=("22.05", "26.05"))`;
-tests/turns.py). A table of many lines runs at one push of so many (`every=3`), each table at another. One cluster per
-release lives through the session and is as new for each test. `make_minicluster` starts others.
+tests/turns.py). One cluster per release lives through the session and is as new for each test. `make_minicluster`
+starts others.
 `PAL_TEST_RELEASES="22.05 26.05"` asks for fewer releases; `counted.py` counts the tests, and fails the run when one is
 skipped in any other way.
 """
@@ -14,7 +14,6 @@ import re
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from zlib import crc32
 
 import pytest
 
@@ -42,9 +41,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     wanted = [*marker.args, *turns, *slow] if marker and (marker.args or turns) else list(RELEASES)
     able = [name for name in turns if name in asked()] or turns
     slow += [name for name in turns if name != able[turn(len(able))]]
-    every = kinds.get("every", 1)
-    if turn(every) != crc32(metafunc.definition.nodeid.partition("::")[0].encode()) % every:
-        slow = wanted
+    every = metafunc.definition.get_closest_marker("every")
+    if turns and every and every.args[0] % len(turns) == 0:
+        raise pytest.UsageError(
+            f"{metafunc.definition.nodeid}: every({every.args[0]}) meets the same release each time"
+        )
     unknown = set(wanted) - set(RELEASES)
     if unknown:
         raise pytest.UsageError(f"{metafunc.definition.nodeid}: no such release: {', '.join(unknown)}")

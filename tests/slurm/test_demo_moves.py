@@ -21,6 +21,7 @@ from tests.slurm.test_palwork import start_again
 from tests.slurm.worklog import WorkLog
 
 
+@pytest.mark.every(3)
 @pytest.mark.slurm("26.05")
 def test_a_job_that_moves_is_one_job_whose_runs_are_added_up(minicluster: Minicluster, tmp_path: Path) -> None:
     out = tmp_path / "out"

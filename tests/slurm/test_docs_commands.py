@@ -14,6 +14,7 @@ from tests.slurm.pald import BIN, Pald
 SCORES = "node,slot,model,class,score\n" + "".join(f"n1,{slot},a100,A,{1 + slot / 10}\n" for slot in range(4))
 
 
+@pytest.mark.every(3)
 @pytest.mark.slurm("26.05")
 @pytest.mark.parametrize("page", pages_with("run slurm"), ids=name)
 def test_the_commands_of_a_page_run_on_a_cluster(page: Path, minicluster: Minicluster, tmp_path: Path) -> None:

@@ -81,6 +81,7 @@ FILES = [
 ]
 
 
+@pytest.mark.every(2)
 @pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
 @pytest.mark.parametrize(("file", "old", "new", "check", "said"), FILES, ids=[f"{f[0]}: {f[4]}" for f in FILES])
 def test_a_file_that_is_wrong_is_told_and_nothing_else(

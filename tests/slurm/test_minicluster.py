@@ -15,6 +15,8 @@ import pytest
 
 from tests.slurm.minicluster import RELEASES, TOOL, Minicluster, tool, wait_for
 
+pytestmark = pytest.mark.every(2)
+
 HOME = Path(os.environ.get("PAL_MINICLUSTER_HOME", "/tmp/pal-minicluster"))
 
 

@@ -18,6 +18,8 @@ from tests.slurm.pald import mark_of
 from tests.slurm.test_minicluster import HOME, assert_no_trace, name  # noqa: F401
 from tests.slurm.test_minicluster import mark_of as mark_of_world
 
+pytestmark = pytest.mark.every(2)
+
 Make = Callable[..., Minicluster]
 
 

@@ -73,6 +73,7 @@ class Told:
         wait_for(lambda: len(self.runs()) == runs and condition(*self.runs()[-1][1:]), f"{what}: {self.runs()}", 120)
 
 
+@pytest.mark.every(2)
 @pytest.mark.slurm("26.05")
 @pytest.mark.parametrize("recipe", HERE, ids=lambda recipe: recipe.name)
 def test_a_recipe_goes_on_at_the_step_that_it_had_saved(

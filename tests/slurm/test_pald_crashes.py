@@ -20,6 +20,7 @@ from tests.slurm.pald import Journal, Pald, lua_settings, mark_of, pin_by_hand, 
 BATCHES = {"undo and pin": 1, "renew": 2}
 
 
+@pytest.mark.every(2)
 @pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
 @pytest.mark.parametrize("batch", BATCHES.values(), ids=BATCHES)
 @pytest.mark.parametrize("point", CRASH_POINTS)

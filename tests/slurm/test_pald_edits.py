@@ -13,7 +13,8 @@ EVERY = 3  # pushes
 QUICK = "abc"  # a job that was requeued waits for two minutes in any case; (d) takes three where the machine is busy
 
 
-@pytest.mark.slurm("26.05", slow=("22.05", "24.11"), every=EVERY)
+@pytest.mark.every(EVERY)
+@pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
 def test_each_edit_comes_out_as_without_pald(release: str) -> None:
     """A fifth of the edits in one state through one backend, by turns, at one push of three."""
     ways, parts = backends_of(release), len(QUICK) * PARTS

@@ -18,6 +18,7 @@ WAITING = 200
 WINDOW_S = 8.0
 
 
+@pytest.mark.every(2)
 @pytest.mark.slurm("26.05")
 def test_200_waiting_jobs_cost_a_few_edits_a_second(minicluster: Minicluster, tmp_path: Path) -> None:
     """The sum of 1/length over the ranks, as the unit test of 10,000 reckons it, seen in the ledger."""

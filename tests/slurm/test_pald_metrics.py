@@ -18,6 +18,8 @@ from tests.slurm.minicluster import PROJECT, Minicluster, wait_for
 from tests.slurm.pald import Pald
 from tests.slurm.test_pald_rights import AS_USER, USER, home  # noqa: F401
 
+pytestmark = pytest.mark.every(2)
+
 ASKED = b"GET /metrics HTTP/1.1\r\nHost: here\r\n\r\n"
 
 

@@ -115,7 +115,8 @@ def got(cluster: Minicluster, lines: Mapping[str, Line] = LINES) -> Mapping[str,
     return found
 
 
-@pytest.mark.slurm("26.05", slow=("24.11", "22.05"), every=3)
+@pytest.mark.every(3)
+@pytest.mark.slurm("26.05", slow=("24.11", "22.05"))
 def test_with_pald_and_without_every_line_gets_what_it_asks_for(mixed: Minicluster, tmp_path: Path) -> None:
     mixed.reset()
     without = got(mixed)

@@ -41,6 +41,7 @@ def test_scores_of_nodes_that_slurm_lacks_and_nodes_without_scores_do_no_harm(
         assert set(nodes[:6]) == set(minicluster.nodes) - {"n1", "n2"}  # unknown counts as 1.0, which beats 1.04
 
 
+@pytest.mark.every(3)
 @pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
 def test_bad_scores_are_refused_by_line_and_field_and_pald_goes_on_with_those_it_has(
     minicluster: Minicluster, tmp_path: Path

@@ -71,7 +71,8 @@ def got(cluster: Minicluster) -> Mapping[str, Line]:
     return found
 
 
-@pytest.mark.slurm("26.05", slow=("24.11", "22.05"), every=3)
+@pytest.mark.every(3)
+@pytest.mark.slurm("26.05", slow=("24.11", "22.05"))
 def test_with_shards_in_use_every_line_gets_what_it_asks_for_with_pald_and_without(
     release: str, make_minicluster: Callable[..., Minicluster], tmp_path: Path
 ) -> None:

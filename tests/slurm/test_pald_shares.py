@@ -188,7 +188,8 @@ def seen(cluster: Minicluster, home: Path) -> Mapping[str, Sequence[tuple[str, s
     return found
 
 
-@pytest.mark.slurm("26.05", slow=("24.11",), every=3)
+@pytest.mark.every(3)
+@pytest.mark.slurm("26.05", slow=("24.11",))
 def test_scripts_and_steps_of_all_who_say_pal_share_see_what_they_see_without_pald(
     shared: Minicluster, tmp_path: Path
 ) -> None:

@@ -129,6 +129,7 @@ def let_go(cluster: Minicluster, jobs: Mapping[str, int], holder: int) -> None:
         wait_for(lambda job=job: cluster.state(job) in ("COMPLETED", ""), f"{name} ends", within=180)  # type: ignore[misc]
 
 
+@pytest.mark.every(3)
 @pytest.mark.slurm("26.05", slow=("24.11",))
 def test_an_edit_of_a_waiting_part_comes_out_as_on_the_same_job_without_pald(own: Minicluster, tmp_path: Path) -> None:
     own.reset()

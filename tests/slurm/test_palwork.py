@@ -11,7 +11,7 @@ import pytest
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.worklog import WorkLog
 
-pytestmark = pytest.mark.slurm(turns=("22.05", "24.11", "26.05"))
+pytestmark = [pytest.mark.slurm(turns=("22.05", "24.11", "26.05")), pytest.mark.every(2)]
 
 
 class Report(TypedDict):

@@ -20,6 +20,8 @@ import pytest
 
 from tests.slurm.minicluster import PROJECT, Minicluster, wait_for
 
+pytestmark = pytest.mark.every(2)
+
 PALCTL = Path(sys.executable).parent / "palctl"
 WITH_US = ("setpriv", "--pdeathsig", "KILL", "--")  # it ends when these tests are killed
 QUICK = "--warm 0 --cool-wait 0"

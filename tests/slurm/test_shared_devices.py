@@ -13,6 +13,7 @@ from tests.slurm.minicluster import Minicluster, wait_for
 SLEEP = ("-t", "5", "--mem=100", "--wrap", "sleep 600")
 
 
+@pytest.mark.every(3)
 @pytest.mark.slurm("26.05", "24.11", "22.05")
 @pytest.mark.parametrize(
     ("gres", "asked", "free"),

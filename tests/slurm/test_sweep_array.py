@@ -21,6 +21,7 @@ seeds: 8
 PALCTL = [sys.executable, "-c", "from pal_slurm.cli.palctl import main; main()"]
 
 
+@pytest.mark.every(3)
 @pytest.mark.slurm("22.05")  # the one release whose jobs run outside a root of their own, and so see this program
 def test_a_job_array_survives_the_death_of_a_node(
     release: str, make_minicluster: Callable[..., Minicluster], tmp_path: Path

@@ -75,6 +75,7 @@ def seen(cluster: Minicluster, out: Path, job: int) -> dict[str, dict[str, str]]
     return {part: dict(word.split("=", 1) for word in text.split("\0") if word) for part, text in texts.items()}
 
 
+@pytest.mark.every(2)
 @pytest.mark.slurm("26.05", "24.11")
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("hostile", [False, True], ids=["", "hostile"])

@@ -20,6 +20,7 @@ def asks(cluster: Minicluster, user: str, *words: str) -> subprocess.CompletedPr
     return subprocess.run(argv, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.every(3)
 @pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
 def test_alice_asks_of_her_job_and_of_bob_s(make_minicluster: Make) -> None:
     cluster = make_minicluster("--nodes", "2", "--pald", "--page", "--users", "alice,bob")

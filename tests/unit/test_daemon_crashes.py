@@ -80,6 +80,7 @@ def test_the_afternoon_holds_every_kind_of_edit(make_house: Make, monkeypatch: p
 PARTS = [pytest.param(part, marks=[pytest.mark.slow] if part % 6 else []) for part in range(24)]
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize("part", PARTS)
 def test_a_crash_at_any_write_leaves_nothing_twice_and_nothing_half(
     part: int, make_house: Make, monkeypatch: pytest.MonkeyPatch

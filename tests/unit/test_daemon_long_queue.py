@@ -40,6 +40,7 @@ def test_where_the_budget_does_not_suffice_no_job_that_is_slurms_stands_behind_o
         assert sorted(now) == now and set(now) == {False, True}
 
 
+@pytest.mark.every(2)
 @pytest.mark.parametrize(("share", "all_kept"), [(0.05, True), (0.0, False)])
 def test_leases_are_kept_by_a_share_of_the_time_beside_the_edits_a_second(
     make_house: Make, share: float, all_kept: bool

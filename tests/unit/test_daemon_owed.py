@@ -54,6 +54,7 @@ def test_every_job_ends_whatever_it_is_owed(make_house: Make, objective: str) ->
     assert told.found is not None and told.found.entitlement == f"gavel/{objective}"
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("objective", ["hierarchical", "max-min", "cost-slo"])
 @pytest.mark.parametrize("array", [False, True], ids=["jobs", "array"])
 def test_a_flood_of_forty_that_has_waited_for_long_lets_a_newcomer_in_at_once(

@@ -70,6 +70,7 @@ def unprintable(said: bytes) -> set[str]:
     return {char for char in said.decode() if not char.isprintable()} - {"\r", "\n"}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_said_of_a_file_can_be_printed(case: str, tmp_path: Path) -> None:
     (tmp_path / "pal.yaml").write_text(f"state_dir: {tmp_path}\nprofile: {{spool: {tmp_path}/spool}}\n")

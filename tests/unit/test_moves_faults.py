@@ -39,6 +39,7 @@ def written() -> dict[tuple[str, str], str]:
     return {(state, fault): said[number] for fault, said in told.items() for number, state in enumerate(STATES)}
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize(("state", "fault", "release"), CELLS)
 def test_a_mover_is_never_lost_and_the_page_says_what_becomes_of_it(state: str, fault: str, release: str) -> None:
     said = cell(state, fault, release)

@@ -88,6 +88,7 @@ def test_its_time_to_save_belongs_to_its_last_minutes(make_house: Make) -> None:
     assert moves_of(house, job) == []
 
 
+@pytest.mark.every(3)
 def test_movers_that_are_held_for_long_take_no_other_jobs_turn(make_house: Make) -> None:
     """Who holds his own jobs between their runs would else keep everybody's from being moved."""
     house = make_house(**{**QUICK_MOVES, "moves": {**QUICK_MOVES["moves"], "at_once": 1}})

@@ -163,6 +163,7 @@ def test_where_two_neighbours_of_a_ring_stay_the_others_run(home: House) -> None
     assert home.where(2) == ring.were[5]
 
 
+@pytest.mark.every(3)
 def test_two_of_a_ring_are_never_pinned_to_the_same_gpus(home: House) -> None:
     """One stays, so the one behind it takes another place; a node is drained, so others would go back to theirs."""
     ring = Ring(home, rival=True)

@@ -136,6 +136,7 @@ def ran(spec: PolicySpec, jobs: int = 12) -> TraceOutcome:
     return Engine(CLUSTER, known, workload(works), scheduler, rules).run()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("name", sorted(OBJECTIVES))
 def test_every_objective_runs_a_trace_by_its_name(name: str) -> None:
     assert f"gavel/{name}" in policy_names()

@@ -86,6 +86,7 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> bytes:
     return path.with_suffix(".csv").read_bytes()
 
 
+@pytest.mark.every(3)
 @pytest.mark.parametrize("whom", ["all", "a worker", "the sweep"])
 def test_killed_and_started_again_it_gives_the_same_file(grid: Path, whole: bytes, whom: str) -> None:
     grid.write_text(LONGER)

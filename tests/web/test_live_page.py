@@ -192,6 +192,7 @@ LARGE = (
 )  # fmt: skip
 
 
+@pytest.mark.every(3)
 def test_pages_of_a_large_site_stay_small(large: LivePage) -> None:
     sizes = {path: len(large.get(path).body) for path in LARGE}
     for path, size in sizes.items():
@@ -218,6 +219,7 @@ def test_a_large_site_s_map_holds_every_gpu_once_and_its_queue_every_job(browser
     assert "50000 jobs wait" in large.get("/queue").text
 
 
+@pytest.mark.every(3)
 def test_a_hundred_open_pages_are_read_for_once(large: LivePage) -> None:
     """What pal-page reads of disks and databases while the present changes is the same for none and for a hundred."""
     assert large.process is not None
