@@ -89,7 +89,7 @@ def test_an_edit_that_gets_no_answer_is_judged_by_what_stands_later(minicluster:
 @pytest.mark.slurm("26.05")
 def test_a_hanging_slurmctld_is_told_and_work_goes_on_when_it_answers(minicluster: Minicluster, tmp_path: Path) -> None:
     """How much less it is asked meanwhile, the unit tests of the pace say."""
-    with Pald(minicluster, tmp_path, {"cluster.timeout_s": 1, "cycle.interval_s": 0.5}) as pald:
+    with Pald(minicluster, tmp_path, {"cluster.timeout_s": 3, "cycle.interval_s": 0.5}) as pald:
         pald.start()
         with minicluster.frozen():
             pald.mark()
