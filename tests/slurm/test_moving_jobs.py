@@ -74,7 +74,7 @@ class Told:
 
 
 @pytest.mark.every(2)
-@pytest.mark.slurm("22.05")  # this machine's own: the others have a /usr and so a Python of their own, without torch
+@pytest.mark.slurm("22.05")  # this machine's own: the others have a Python of their own, without torch
 @pytest.mark.parametrize("recipe", HERE, ids=lambda recipe: recipe.name)
 def test_a_recipe_goes_on_at_the_step_that_it_had_saved(
     minicluster: Minicluster, tmp_path: Path, recipe: Recipe

@@ -23,7 +23,7 @@ def one_that_waits(pald: Pald) -> tuple[int, tuple[str, ...]]:
     pald.cluster.drain("n8")
     job = pald.cluster.submit("-N8", "--gpus-per-node=2")
     pald.wait_cycle()
-    assert reason_of(pald.cluster, job) in ("BeginTime", "None")
+    wait_for(lambda: reason_of(pald.cluster, job) in ("BeginTime", "None"), "Slurm leaves it to its lease")
     return job, request_of(pald.cluster, job)
 
 
