@@ -54,10 +54,9 @@ class Submission:
     manners: str = ""  # how it takes a signal, or its end
 
     def __str__(self) -> str:
-        manners = f" manners={self.manners}" if self.manners else ""
-        return (
-            f"{_number(self.at)} job runs={_number(self.runs)} user={self.user}{manners} | {shlex.join(self.options)}"
-        )
+        manners = f" manners={shlex.quote(self.manners)}" if self.manners else ""
+        whose = f"runs={_number(self.runs)} user={shlex.quote(self.user)}{manners}"
+        return f"{_number(self.at)} job {whose} | {shlex.join(self.options)}"
 
 
 @dataclass(frozen=True)
@@ -88,7 +87,7 @@ class Script:
         return max([*(job.at for job in self.jobs), *(item.at for item in self.happenings)], default=0.0)
 
     def __str__(self) -> str:
-        told = " ".join(f"{name}={value}" for name, value in self.setting.items())
+        told = " ".join(f"{name}={shlex.quote(value)}" for name, value in self.setting.items())
         return "\n".join([f"cluster {told}".rstrip(), *map(str, self.jobs), *map(str, self.happenings), ""])
 
 
