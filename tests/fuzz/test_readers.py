@@ -23,7 +23,6 @@ def searched(name: str, seconds: float) -> Found:
     return found
 
 
-@pytest.mark.every(3)
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_refuses_with_a_sentence(name: str) -> None:
     """What earlier searches found, first: an input of which a reader was mended is among it."""

@@ -45,7 +45,6 @@ def test_what_was_found_is_mended(at: Court, path: Path) -> None:
                 assert path.stem.rpartition("-")[0] in [v.rule for v in at.tried(script)]
 
 
-@pytest.mark.every(3)
 @pytest.mark.parametrize("path", CAUGHT, ids=lambda path: path.stem)
 def test_a_pald_that_is_broken_on_purpose_is_caught(at: Court, path: Path) -> None:
     script = read(path.read_text())

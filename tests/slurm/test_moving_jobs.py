@@ -73,12 +73,7 @@ class Told:
         wait_for(lambda: len(self.runs()) == runs and condition(*self.runs()[-1][1:]), f"{what}: {self.runs()}", 120)
 
 
-@pytest.mark.every(2)
-@pytest.mark.slurm("22.05")  # this machine's own: the others have a Python of their own, without torch
-@pytest.mark.parametrize("recipe", HERE, ids=lambda recipe: recipe.name)
-def test_a_recipe_goes_on_at_the_step_that_it_had_saved(
-    minicluster: Minicluster, tmp_path: Path, recipe: Recipe
-) -> None:
+def goes_on_at_the_step_that_it_had_saved(minicluster: Minicluster, tmp_path: Path, recipe: Recipe) -> None:
     for block in blocks(PAGE):
         if " file=" in block.info:
             (tmp_path / block.info.partition(" file=")[2]).write_text(block.text)
@@ -101,3 +96,17 @@ def test_a_recipe_goes_on_at_the_step_that_it_had_saved(
     assert third[0] == second[2][-1] > second[0], "it resumed at its last save, though nobody had asked for one"
     assert third[1][:3] == [third[0] + 1, third[0] + 2, third[0] + 3]
     minicluster.client("scancel", "--full", str(job))
+
+
+@pytest.mark.every(2)
+@pytest.mark.slurm("22.05")  # this machine's own: the others have a Python of their own, without torch
+@pytest.mark.parametrize("recipe", HERE, ids=lambda recipe: recipe.name)
+def test_a_recipe_goes_on_at_the_step_that_it_had_saved(
+    minicluster: Minicluster, tmp_path: Path, recipe: Recipe
+) -> None:
+    goes_on_at_the_step_that_it_had_saved(minicluster, tmp_path, recipe)
+
+
+@pytest.mark.slurm("24.11", "26.05")
+def test_so_does_the_one_without_python(minicluster: Minicluster, tmp_path: Path) -> None:
+    goes_on_at_the_step_that_it_had_saved(minicluster, tmp_path, RECIPES[0])
