@@ -106,7 +106,9 @@ class Writer:
         """Stops, with a note, when we may no longer write on this snapshot's strength."""
         results: list[EditResult] = []
         keeping, left, series = KEEPING.issuperset(kinds(wishes)), wishes, Series()
-        coming = self.slurm.keeps_at_once if keeping else BATCH
+        coming = (
+            self.slurm.keeps_at_once if keeping else 0
+        )  # pins and undos are read anew each time: a user may have edited
         while left:
             if stop := self._why_not(round):
                 if results and KEEPING.issuperset(kinds(left)) and self.leader.confirm():
