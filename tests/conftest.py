@@ -18,8 +18,13 @@ from tests.turns import turn
 
 EXAMPLES = 60
 
+# Everybody runs the same examples, in CI and on a new clone; `scripts/test --slow`, the nightly run, draws new ones.
+settings.register_profile("same", derandomize=True, database=None, deadline=None, print_blob=True)
+settings.register_profile("new", deadline=None, print_blob=True)
+
 
 def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("new" if config.getoption("markexpr") == "slow or not slow" else "same")
     config.pluginmanager.register(spread)
     if not hasattr(config, "workerinput"):
         config.pluginmanager.register(Counted())

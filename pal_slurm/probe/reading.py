@@ -47,8 +47,7 @@ def read(data: bytes, now: float) -> Reading:
         return _too_large(len(data))
     if not data.strip():
         return Reading(defects=(Defect("", "torn: the file is empty"),))
-    first, _, rest = data.strip().partition(b"\n")
-    if rest and b'"part"' in first[:500]:
+    if b'"part"' in data.lstrip().partition(b"\n")[0][:500]:
         found = _job_part(data, defects, now)
         return Reading(defects=defects.all()) if defects.found or found is None else Reading(part=found)
     value = decode(data, "", defects)
@@ -94,15 +93,22 @@ def decode(data: bytes, path: str, defects: Defects) -> object:
     try:
         return json.loads(data.decode("utf-8"), object_pairs_hook=once)
     except UnicodeDecodeError as error:
-        defects.add(path, f"no UTF-8 at byte {error.start} of {len(data)}")
+        torn = "torn: it ends in the middle, " if error.reason == "unexpected end of data" else ""
+        defects.add(path, f"{torn}no UTF-8 at byte {error.start} of {len(data)}")
     except json.JSONDecodeError as error:
-        torn = "" if data.rstrip().endswith(b"}") else "torn: it ends in the middle, "
-        defects.add(path, f"{torn}no JSON: {error.msg} at character {error.pos} of {len(data)}")
+        torn = "torn: it ends in the middle, " if _ends_early(error) else ""
+        defects.add(path, f"{torn}no JSON: {error.msg} at character {error.pos} of {len(error.doc)}")
     except RecursionError:
         defects.add(path, "nested too deeply")
     except ValueError as error:
         defects.add(path, f"no JSON: {error}")
     return None
+
+
+def _ends_early(error: json.JSONDecodeError) -> bool:
+    """A document ends with `}`; one that is cut off may too, but then the end is where the parser wants more."""
+    text = error.doc.rstrip()
+    return not text.endswith("}") or error.pos >= len(text) or error.msg.startswith("Unterminated string")
 
 
 def _header(fields: Fields, defects: Defects) -> bool:
@@ -206,6 +212,8 @@ def _job_part(data: bytes, defects: Defects, now: float) -> JobPart | None:
     if not _header(head, defects):
         return None
     head.choice("kind", ("job",))
+    if len(values) == 1:
+        defects.add("line 1", "torn: the file has no `end` line")
     body = parts.Body(defects, now)
     for i, value in enumerate(values[1:], 2):
         body.add(value, f"line {i}", is_last=i == len(values))

@@ -6,6 +6,9 @@ import re
 import tomllib
 from itertools import groupby
 
+import pytest
+from hypothesis import settings
+
 from tests.docs.pages import PROJECT
 
 ROW = re.compile(r"^\| (\d+) \| `(\w+)` \| (.+) \|$", re.MULTILINE)
@@ -39,3 +42,9 @@ def test_the_way_of_a_job_names_twenty_files_at_most_once_each_and_they_exist() 
     files = [name for _, name, _ in re.findall(r"^\| (\d+) \| `([\w/.]+)` \| (.+) \|$", way, re.MULTILINE)]
     assert 10 < len(files) <= 20 and len(set(files)) == len(files)
     assert [name for name in files if not any((PROJECT / room / name).exists() for room in ("pal_slurm", ""))] == []
+
+
+def test_ci_and_a_new_clone_run_the_same_examples(request: pytest.FixtureRequest) -> None:
+    nightly = request.config.getoption("markexpr") == "slow or not slow"
+    drawn = settings.get_current_profile_name(), settings.default is not None and settings.default.derandomize
+    assert drawn == (("new", False) if nightly else ("same", True))

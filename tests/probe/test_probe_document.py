@@ -87,10 +87,26 @@ def test_all_defects_are_named_at_once_but_not_without_end() -> None:
     assert said[-1] == "151 further defects are not named"
 
 
-@given(st.integers(0, len(to_json(document())) - 2))
-@settings(max_examples=60, deadline=None)
-def test_a_document_cut_off_anywhere_is_torn(cut: int) -> None:
-    assert "torn" in defects(to_json(document()).encode()[:cut])
+@pytest.mark.parametrize(
+    "whole",
+    [
+        to_json(document()),
+        to_json(document(made_by='näher {[]} " ü')),
+        json.dumps(as_json(), indent=2),
+        json.dumps({**as_json(), "made_by": "näher {[]} ü"}, ensure_ascii=False),
+    ],
+    ids=["line", "escaped", "indented", "utf-8"],
+)
+def test_a_document_cut_off_anywhere_is_torn(whole: str) -> None:
+    data = whole.strip().encode()
+    for cut in range(len(data)):
+        assert defects(data[:cut]).startswith("torn: "), data[:cut][-40:]
+
+
+def test_a_document_that_is_wrong_in_the_middle_is_not_torn() -> None:
+    data = to_json(document()).encode()
+    for wrong in (data.replace(b",", b";", 1), data.replace(b'"', b'"\n', 1), data.replace(b"bench", b"\xff")):
+        assert "torn" not in defects(wrong)
 
 
 @pytest.mark.parametrize(
