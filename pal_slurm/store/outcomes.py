@@ -28,7 +28,7 @@ class JobOutcome:
     as_pinned: bool | None = None  # None: it was not pinned
     step_time: float | None = None  # predicted for what it got
     slurm_step_time: float | None = None  # predicted for what Slurm itself would have chosen
-    user: str = ""  # empty: not known
+    user: str = ""  # empty: not known, or over 64 characters: cut off it could be the name of another
     limit_s: int | None = None  # of time; None: it has none, or nobody knows
     named: str | None = None  # what its name comes to: repeated jobs have the same
     shared: bool = False  # it had parts of its GPUs, and another job may have had the rest
@@ -108,13 +108,18 @@ class OutcomeRepo:
         c = outcomes.c
         return self._find(c.shared.is_(True) & (c.start <= until) & (c.end.is_(None) | (c.end >= since)))
 
-    def newest(self, most: int = 100, *, user: str = "", app: str = "") -> list[JobOutcome]:
-        """Newest start first; of one user, or of one application, where that is named."""
-        query = select(outcomes).where(outcomes.c.cluster == self._cluster)
-        if user:
-            query = query.where(outcomes.c.user == user)
-        if app:
-            query = query.where(outcomes.c.app == app)
+    def newest(self, most: int = 100, *, app: str | None = None) -> list[JobOutcome]:
+        """Of everybody, newest start first; of one application, where that is named."""
+        return self._newest([] if app is None else [outcomes.c.app == app], most)
+
+    def newest_of(self, user: str, most: int = 100, *, app: str | None = None) -> list[JobOutcome]:
+        """Of one user. A job of which nobody wrote whose it is belongs to nobody: an empty name is an error of ours."""
+        if not user:
+            raise ValueError("a query of one user's jobs without a user")
+        return self._newest([outcomes.c.user == user, *([] if app is None else [outcomes.c.app == app])], most)
+
+    def _newest(self, conditions: Sequence[Any], most: int) -> list[JobOutcome]:
+        query = select(outcomes).where(outcomes.c.cluster == self._cluster, *conditions)
         with self._store.reading() as db:
             found = db.execute(query.order_by(outcomes.c.start.desc(), outcomes.c.job.desc()).limit(most)).all()
         return [_outcome(row) for row in found]
@@ -127,7 +132,7 @@ class OutcomeRepo:
 
     def _values(self, o: JobOutcome) -> dict[str, object]:
         task = -1 if o.task is None else o.task
-        return {**values(o), "cluster": self._cluster, "task": task, "user": o.user[:64]}
+        return {**values(o), "cluster": self._cluster, "task": task, "user": o.user if len(o.user) <= 64 else ""}
 
 
 def _began(got: JobOutcome) -> tuple[int, int]:

@@ -125,6 +125,15 @@ def test_each_sees_his_own_rows_and_root_all(answers: UserAnswers) -> None:
     assert apps(BOB) == apps(ROOT) == {"resnet", "site-app", "bobs-secret"}
 
 
+@pytest.mark.parametrize("question", [Question("jobs"), Question("apps"), Question("why", "1"), Question("why", "7")])
+def test_who_has_no_name_is_told_nothing(answers: UserAnswers, question: Question) -> None:
+    """A UID that the host has no name for: access is denied, and a query without a user is a fault of ours."""
+    with pytest.raises(BadInput, match="who you are"):
+        answers.to(question, Asker(""))
+    with pytest.raises(ValueError, match="without a user"):
+        OutcomeRepo(answers.store, "c").newest_of("", 10)
+
+
 def test_a_story_of_another_that_had_the_same_job_id_is_not_told(answers: UserAnswers, sqlite_store: Store) -> None:
     """Job ids come round again: alice's new job 2 has no story yet, and bob's old one is not hers."""
     new = leased(2, 1, user="alice")
@@ -256,6 +265,22 @@ def test_a_stranger_with_palctl_is_told_nothing_of_others(answers: UserAnswers, 
             )  # fmt: skip
             assert (done.returncode, told in done.stdout + done.stderr) == (code, True), done
             assert "alice" not in done.stdout and "bobs-secret" not in done.stdout
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as another user")
+def test_a_uid_without_a_name_is_told_nothing_of_others(answers: UserAnswers, public_path: Path) -> None:
+    uid, path = 54_321, public_path / "users.sock"
+    with pytest.raises(KeyError):
+        pwd.getpwuid(uid)
+    ask_it = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(sys.argv[2].encode())"
+    with asking(answers, path):
+        for question in ('{"ask": "jobs"}', '{"ask": "apps"}', '{"ask": "why", "job": "2"}'):
+            done = subprocess.run(
+                ["setpriv", f"--reuid={uid}", f"--regid={uid}", "--clear-groups", sys.executable, "-c",
+                 f"{ask_it}; print(s.makefile().read())", str(path), f"{question}\n"],
+                capture_output=True, text=True, check=True, timeout=60, cwd="/",
+            )  # fmt: skip
+            assert set(json.loads(done.stdout)) == {"error"}, done.stdout
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can ask as another user")

@@ -78,7 +78,7 @@ def _asker(uid: int) -> Asker:
     try:
         name = pwd.getpwuid(uid).pw_name
     except KeyError:
-        name = ""  # owns nothing
+        name = ""  # nobody: it is told nothing
     return Asker(name, uid in (0, os.geteuid()))
 
 

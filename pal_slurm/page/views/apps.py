@@ -42,7 +42,7 @@ def _seen(asked: Visit) -> list[SeenApp]:
         jobs: Iterable[RunningNow | WaitingNow] = (*present.running, *present.waiting)
         mine = {job.app for job in jobs if viewer.sees(job.user)}
         if viewer.name:
-            mine |= {got.app or "" for got in OutcomeRepo(store, cluster).newest(MINE, user=viewer.name)}
+            mine |= {got.app or "" for got in OutcomeRepo(store, cluster).newest_of(viewer.name, MINE)}
     return [seen for seen in found if seen.source in ("pal.yaml", "admin") or seen.app.name in mine]
 
 
@@ -78,8 +78,8 @@ def app(asked: Visit) -> PageView:
     past = []
     if viewer.name or viewer.everything:
         with asked.watcher.reading() as (store, cluster):
-            whose = "" if viewer.everything else viewer.name
-            past = OutcomeRepo(store, cluster).newest(PAST, user=whose, app=name)
+            repo = OutcomeRepo(store, cluster)
+            past = repo.newest(PAST, app=name) if viewer.everything else repo.newest_of(viewer.name, PAST, app=name)
     mine = [job for job in present.running if job.app == name and viewer.sees(job.user)]
     return PageView(
         "app.html",

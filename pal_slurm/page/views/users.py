@@ -19,7 +19,7 @@ def user(asked: Visit) -> PageView:
     running = [job for job in sight.present.running if job.user == name]
     waiting = [(place, job) for place, job in sight.waiting.values() if job.user == name]
     with asked.watcher.reading() as (store, cluster):
-        past = OutcomeRepo(store, cluster).newest(MOST, user=name)
+        past = OutcomeRepo(store, cluster).newest_of(name, MOST)
     if not (running or waiting or past):
         raise NotThere(f"no job of a user {name!r} is known")
     return PageView(
