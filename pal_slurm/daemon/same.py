@@ -41,7 +41,7 @@ def _says_same(job: Job) -> bool:
 def _first(job: Job, runs: Sequence[JobOutcome]) -> JobOutcome | None:
     """Of the runs that it had. Slurm gives one that it requeued a new submit time; and an id was another job's once."""
     known = [run for run in runs if run.submit == job.submit]
-    before = [run for run in runs if run.start <= job.submit and run.user in ("", job.user)]
+    before = [run for run in runs if run.start <= job.submit and run.user and run.user == job.user]
     return next(iter(known or before[-job.restarts :]), None)
 
 

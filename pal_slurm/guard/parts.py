@@ -48,5 +48,5 @@ def _check_pair(job: Job, other: Job, rules: Rules) -> None:
     if not (other.shard and other.shares) or other.completing or other.suspended:
         raise No(Cause.NOT_ALIKE, f"job {other.id} does not share its GPU")
     owners = [(who.account, "" if rules.accounts and who.account else who.user) for who in (job, other)]
-    if owners[0] != owners[1]:
+    if not any(owners[0]) or owners[0] != owners[1]:  # whose it is must be known
         raise No(Cause.NOT_ALIKE, f"job {other.id} is of another owner")

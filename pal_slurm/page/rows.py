@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 from pal_slurm.model import Action, Intent, Placement, Reason
 from pal_slurm.page.asked import Visit
@@ -15,6 +17,8 @@ from pal_slurm.report.text import clock
 from pal_slurm.report.why import REASONS, where
 from pal_slurm.store import JobOutcome
 
+log = logging.getLogger("pal-page")
+NOT_SHOWN = "it can't be shown; the journal of pal-page has more"
 HOURS_S = 20 * 3600  # of what comes later the day is told
 
 
@@ -68,7 +72,22 @@ def name_of(job: int, task: int | None) -> str:
     return str(job) if task is None else f"{job}_{task}"
 
 
+@lru_cache(maxsize=1024)
+def _fault(what: str, error: str) -> None:
+    """Once for each row."""
+    log.error("%s can't be shown: %s", what, error[:200])
+
+
 def running_row(job: RunningNow, sight: Sight, viewer: Viewer) -> RunningRow:
+    """What is wrong with a job costs its own row, never the page; so for all rows here."""
+    try:
+        return _running(job, sight, viewer)
+    except Exception as error:
+        _fault(f"running job {job.job}", repr(error))
+        return RunningRow(name_of(job.job, job.task), "", "", "", 0, NOT_SHOWN, "–", "–", None)
+
+
+def _running(job: RunningNow, sight: Sight, viewer: Viewer) -> RunningRow:
     sees = viewer.sees(job.user)
     marks = [
         sight.scores.gpus[node, slot].marks.get(job.cls)
@@ -85,6 +104,14 @@ def running_row(job: RunningNow, sight: Sight, viewer: Viewer) -> RunningRow:
 
 
 def waiting_row(place: int, job: WaitingNow, viewer: Viewer, now: float) -> WaitingRow:
+    try:
+        return _waiting(place, job, viewer, now)
+    except Exception as error:
+        _fault(f"waiting job {job.job}", repr(error))
+        return WaitingRow(place, name_of(job.job, job.task), 0, "", "", 0, "", "–", NOT_SHOWN, "", "")
+
+
+def _waiting(place: int, job: WaitingNow, viewer: Viewer, now: float) -> WaitingRow:
     sees = viewer.sees(job.user)
     return WaitingRow(
         place, name_of(job.job, job.task), job.tasks, job.user if sees else "", job.app if sees else "", job.gpus,
@@ -121,10 +148,23 @@ def edits_shown(asked: Visit, edits: Iterable[Intent]) -> list[EditRow]:
 
 def edit_row(edit: Intent, everything: bool) -> EditRow:
     shown = edit if everything else replace(edit, said="", cause="")
-    return EditRow(edit.id, name_of(edit.edit.job, edit.edit.task), edit_words(shown))
+    try:
+        words = edit_words(shown)
+    except Exception as error:
+        _fault(f"edit {edit.id}", repr(error))
+        words = NOT_SHOWN
+    return EditRow(edit.id, name_of(edit.edit.job, edit.edit.task), words)
 
 
 def past_row(outcome: JobOutcome) -> PastRow:
+    try:
+        return _past(outcome)
+    except Exception as error:
+        _fault(f"a start of job {outcome.job}", repr(error))
+        return PastRow(name_of(outcome.ref.id, outcome.task), "", 0, NOT_SHOWN, "–", "–", None)
+
+
+def _past(outcome: JobOutcome) -> PastRow:
     ours, theirs = outcome.step_time, outcome.slurm_step_time
     return PastRow(
         name_of(outcome.ref.id, outcome.task), outcome.app or "", sum(map(len, outcome.gpus)),

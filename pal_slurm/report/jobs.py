@@ -82,4 +82,4 @@ def _got(o: JobOutcome) -> dict[str, Value]:
 
 def _gain(ours: float | None, slurms: float | None) -> float | None:
     """How much longer a step would take where Slurm itself would have put the job: 0.2 is 20 %."""
-    return None if ours is None or slurms is None else slurms / ours - 1.0
+    return None if not ours or slurms is None else slurms / ours - 1.0

@@ -51,8 +51,13 @@ def in_utc(wanted: bool = True) -> Iterator[None]:
 
 
 def clock(at: float | None, form: str = "%Y-%m-%d %H:%M") -> str:
-    """In local time, unless `in_utc`."""
-    return "-" if at is None else datetime.fromtimestamp(at, UTC).astimezone(_zone.get()).strftime(form)
+    """In local time, unless `in_utc`. A time that no calendar has is a sentence: users choose begin times, limits."""
+    if at is None:
+        return "-"
+    try:
+        return datetime.fromtimestamp(at, UTC).astimezone(_zone.get()).strftime(form)
+    except (ValueError, OverflowError, OSError):
+        return "after the year 9999" if at > 0 else "before the year 1" if at < 0 else "no time"
 
 
 def age_days(at: float, now: float) -> float:
@@ -103,10 +108,18 @@ def table(rows: Sequence[Row], fields: Sequence[str], paint: Paint | None = None
 
 
 def as_json(value: object) -> str:
-    return json.dumps(msgspec.to_builtins(value, str_keys=True), indent=2, ensure_ascii=True, allow_nan=False)
+    return _json(msgspec.to_builtins(value, str_keys=True), 2)
 
 
 def rows_as_json(rows: Sequence[Row]) -> str:
     """A list with one row per line: ten thousand GPUs are no hundred thousand lines."""
-    lines = ",\n  ".join(json.dumps(row, ensure_ascii=True, allow_nan=False) for row in rows)
+    lines = ",\n  ".join(map(_json, rows))
     return f"[\n  {lines}\n]" if rows else "[]"
+
+
+def _json(value: object, indent: int | None = None) -> str:
+    """Numbers that JSON does not have (NaN, infinity) become null: one of them must not cost the whole answer."""
+    try:
+        return json.dumps(value, indent=indent, ensure_ascii=True, allow_nan=False)
+    except ValueError:
+        return json.dumps(json.loads(msgspec.json.encode(value)), indent=indent, ensure_ascii=True)

@@ -102,6 +102,8 @@ def test_an_account_counts_where_slurm_holds_users_to_theirs() -> None:
     typed = replace(RULES, accounts=False)
     assert cause(guest, host, rules=typed) is Cause.NOT_ALIKE
     assert cause(guest, replace(host, user="ann"), rules=typed) is None
+    nobody, nobodys = (replace(job, account="", user="") for job in (GUEST, HOST))
+    assert cause(nobody, nobodys) is Cause.NOT_ALIKE  # whose they are is not known
     assert cause(guest, replace(host, user="ann", account=""), rules=typed) is Cause.NOT_ALIKE
 
 

@@ -37,7 +37,7 @@ from pal_slurm.model import (
     Warn,
 )
 from pal_slurm.report.life import Life
-from pal_slurm.report.text import as_json
+from pal_slurm.report.text import as_json, clock, rows_as_json
 from pal_slurm.store import open_store
 from pal_slurm.store.nights import Alert, NightRepo
 from tests.unit.answered import judge
@@ -53,6 +53,20 @@ def with_json(group: click.Command, path: tuple[str, ...] = ()) -> Iterator[str]
             command = group.get_command(context, name)
             assert command is not None
             yield from with_json(command, (*path, name))
+
+
+@pytest.mark.parametrize("odd", [float("inf"), float("-inf"), float("nan")])
+def test_one_odd_number_costs_its_own_field_of_an_answer(odd: float) -> None:
+    rows = [{"job": 1, "gain": odd, "app": "\x9b"}, {"job": 2, "gain": 0.5, "app": "x"}]
+    expected = [{"job": 1, "gain": None, "app": "\x9b"}, {"job": 2, "gain": 0.5, "app": "x"}]
+    for text in (rows_as_json(rows), as_json(rows)):
+        assert json.loads(text) == expected and text.isascii()
+    assert clock(odd) in ("after the year 9999", "before the year 1", "no time")
+
+
+@pytest.mark.parametrize("at", [253_402_300_800, 2**62, 1e300, -(2**62), -1e300])
+def test_a_time_that_no_calendar_has_is_a_sentence(at: float) -> None:
+    assert clock(at) == ("after the year 9999" if at > 0 else "before the year 1")
 
 
 def test_every_command_with_json_has_a_schema() -> None:

@@ -272,7 +272,9 @@ def test_a_uid_without_a_name_is_told_nothing_of_others(answers: UserAnswers, pu
     uid, path = 54_321, public_path / "users.sock"
     with pytest.raises(KeyError):
         pwd.getpwuid(uid)
-    ask_it = "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(sys.argv[2].encode())"
+    ask_it = (
+        "import socket,sys; s=socket.socket(socket.AF_UNIX); s.connect(sys.argv[1]); s.sendall(sys.argv[2].encode())"
+    )
     with asking(answers, path):
         for question in ('{"ask": "jobs"}', '{"ask": "apps"}', '{"ask": "why", "job": "2"}'):
             done = subprocess.run(

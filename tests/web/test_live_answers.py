@@ -13,8 +13,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 import pytest
+from msgspec.structs import replace
 
 from pal_slurm.report.pace import BURST, TOO_OFTEN
+from pal_slurm.store import open_store
 from pal_slurm.store.tables import HEAD
 from tests.web.fleets import HARM, fill
 from tests.web.live import LivePage, Site
@@ -101,6 +103,33 @@ def test_who_is_not_logged_in_sees_no_names(page: LivePage) -> None:
     text = page.get("/job/100").text
     assert "is shown to its user" in text and "Placements weighed" not in text
     assert "n1:g0,g1" in text  # that it is there
+
+
+FAR = (2**31, 253_402_300_799, 253_402_300_800, 2**62, -(2**62))  # seconds; the third begins the year 10000
+
+
+def test_one_job_of_absurd_numbers_costs_its_own_row_and_no_page(tmp_path: Path) -> None:
+    """Years beyond 9999, and names of nodes that nothing can be made of."""
+    site = Site(tmp_path / "pal", settings={"privacy": "open"}).make(fill)
+    with contextlib.closing(open_store(site.url)) as store:
+        seen = site.show(store, time.time())
+    runs = [replace(seen.running[0], job=7001 + n, start=at, end=at) for n, at in enumerate(FAR)]
+    waits = [
+        replace(seen.waiting[0], job=8001 + n, submit=at, lease=at, until=float(at), gpus=2**62)
+        for n, at in enumerate(FAR)
+    ]
+    broken = replace(seen.running[0], job=7999, nodes=("n[1-",), gpus=((0,),))
+    site.write(replace(seen, running=(broken, *runs, *seen.running), waiting=(*waits, *seen.waiting)))
+    every = ("/queue", "/running", "/", "/apps", "/user/alice", "/job/100", "/job/1003", "/app/resnet50")
+    with LivePage(site) as page:
+        for path in (*every, *(f"/job/{job.job}" for job in (broken, *runs, *waits))):
+            answer = page.get(path)
+            assert answer.status == 200, (path, answer.text)
+        queue, running = page.get("/queue").text, page.get("/running").text
+        assert all(f"job/{job.job}" in queue for job in (*waits, *seen.waiting))
+        assert all(f"job/{job.job}" in running for job in (broken, *runs, *seen.running))
+        assert "after the year 9999" in queue and "after the year 9999" in running
+        assert running.count("can&#39;t be shown") == 1
 
 
 def test_a_user_sees_his_own_jobs_in_full_and_others_as_before(behind: LivePage) -> None:
