@@ -37,7 +37,7 @@ from pal_slurm.model import (
     Warn,
 )
 from pal_slurm.report.life import Life
-from pal_slurm.report.text import as_json, clock, rows_as_json
+from pal_slurm.report.text import Value, as_json, clock, rows_as_json
 from pal_slurm.store import open_store
 from pal_slurm.store.nights import Alert, NightRepo
 from tests.unit.answered import judge
@@ -57,7 +57,7 @@ def with_json(group: click.Command, path: tuple[str, ...] = ()) -> Iterator[str]
 
 @pytest.mark.parametrize("odd", [float("inf"), float("-inf"), float("nan")])
 def test_one_odd_number_costs_its_own_field_of_an_answer(odd: float) -> None:
-    rows = [{"job": 1, "gain": odd, "app": "\x9b"}, {"job": 2, "gain": 0.5, "app": "x"}]
+    rows: list[dict[str, Value]] = [{"job": 1, "gain": odd, "app": "\x9b"}, {"job": 2, "gain": 0.5, "app": "x"}]
     expected = [{"job": 1, "gain": None, "app": "\x9b"}, {"job": 2, "gain": 0.5, "app": "x"}]
     for text in (rows_as_json(rows), as_json(rows)):
         assert json.loads(text) == expected and text.isascii()
