@@ -70,7 +70,7 @@ class PolicySection(Section, frozen=True):
         str, why("A named composition: pal (ours), packed, gavel/hierarchical ...; the keys below change parts of it.")
     ] = "pal"
     order: Annotated[
-        str, why("In which order jobs are considered; slurm is Slurm's own priority. Empty: as named.")
+        str, why("In which order jobs are considered; slurm, also where it is empty, is Slurm's own priority.")
     ] = ""
     placement: Annotated[str, why("Which GPUs; lv is the least step time over every span. Empty: as named.")] = ""
     patience: Annotated[

@@ -257,10 +257,11 @@ def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
 
 
 def composition_of(config: Config) -> Composition:
+    """Slurm's priority counts, whatever the order of the named policy, unless `policy.order` says otherwise (P5)."""
     p = config.policy
     return compose(
         p.name,
-        order=p.order,
+        order=p.order or "slurm",
         placement=p.placement,
         patience=p.patience,
         pools="best" if p.pools == "fastest" else p.pools,

@@ -7,7 +7,7 @@ changed; a table brings just those up to date when it is next asked (tables.py),
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from math import inf
 
 import numpy as np
@@ -20,6 +20,14 @@ from pal_slurm.policy.rackroom import RackRoom
 from pal_slurm.policy.tables import NodeTable, SetTable, node_table, set_table
 
 Models = frozenset[int] | None  # GPU models allowed; None: all
+
+
+def still_there(placement: Placement, cluster: Cluster) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Row and slots of each node, without what has left the configuration while a job holds it."""
+    index, width = cluster.node_index, cluster.width
+    for name, slots in zip(placement.nodes, placement.gpus or ((),) * len(placement.nodes), strict=True):
+        if (row := index.get(name)) is not None:
+            yield row, slots if not slots or max(slots) < width else tuple(s for s in slots if s < width)
 
 
 class Floor(FreeGpus):
@@ -203,17 +211,16 @@ class Floor(FreeGpus):
     def hold(self, job: Job, placement: Placement) -> None:
         """The same where some of it may be taken already: by a pinned job that Slurm is just starting, or later."""
         nodes = len(placement.nodes)
-        index, masks, same = self.cluster.node_index, self.masks, self.same_demand(job, nodes)
-        for name, slots in zip(placement.nodes, placement.gpus, strict=True):
-            row = index[name]
+        masks, same = self.masks, self.same_demand(job, nodes)
+        for row, slots in still_there(placement, self.cluster):
             cpus, mem_mb = same or self.demand(job, nodes, row)
             self.gpus_decide = self.gpus_decide and self._modest(len(slots), cpus, mem_mb)
             self._now_free(row, masks[row] & ~mask_of(slots), -cpus, -mem_mb)
 
     def clear(self, job: Job, placement: Placement) -> Callable[[], None]:
         """Hold it for nobody; what is returned gives back what was free of it."""
-        index, nodes = self.cluster.node_index, len(placement.nodes)
-        before = [(index[name], self.masks[index[name]]) for name in placement.nodes]
+        nodes = len(placement.nodes)
+        before = [(row, self.masks[row]) for row, _ in still_there(placement, self.cluster)]
         self.hold(job, placement)
         taken = [(row, free & ~self.masks[row], *self.demand(job, nodes, row)) for row, free in before]
 
@@ -257,11 +264,12 @@ class Floor(FreeGpus):
     def give(self, job: Job, placement: Placement) -> None:
         """The job is gone: what it held is free again, unless its node can't be used."""
         nodes = len(placement.nodes)
-        index, masks, same = self.cluster.node_index, self.masks, self.same_demand(job, nodes)
-        for name, slots in zip(placement.nodes, placement.gpus, strict=True):
-            row, gpus = index[name], mask_of(slots)
+        masks, same = self.masks, self.same_demand(job, nodes)
+        for row, slots in still_there(placement, self.cluster):
+            gpus = mask_of(slots)
             cpus, mem_mb = same or self.demand(job, nodes, row)
             if masks[row] & gpus:
+                name = self.cluster.node_names[row]
                 raise ValueError(f"GPUs {slots} of {name} are free already; job {job.id} can't give them back")
             self._now_free(row, masks[row] | gpus & self._usable_masks[row], cpus, mem_mb)
         self.unfit.clear()

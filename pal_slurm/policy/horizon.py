@@ -15,7 +15,7 @@ import numpy as np
 
 from pal_slurm.model import BoolArray, FloatArray, IntArray, Job, Placement
 from pal_slurm.policy.firstfit import first_fit
-from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.floor import Floor, still_there
 from pal_slurm.policy.needs import Need
 
 Release = tuple[float, int, int]  # time, CPUs, MB
@@ -46,13 +46,9 @@ class Horizon:
 
     def occupy(self, who: Hashable, job: Job, placement: Placement, end: float) -> None:
         """It holds these GPUs until then."""
-        gpus = placement.gpus or ((),) * len(placement.nodes)
-        index, nodes = self.floor.cluster.node_index, len(placement.nodes)
+        nodes = len(placement.nodes)
         same = self.floor.same_demand(job, nodes)
-        for name, slots in zip(placement.nodes, gpus, strict=True):
-            row = index.get(name)
-            if row is None:
-                continue  # a node that has left the configuration while its last job runs
+        for row, slots in still_there(placement, self.floor.cluster):
             for slot in slots:
                 shared = job.parts or placement.shard
                 self._gpu_at[row, slot] = self._last_of(row, slot, end) if shared else end
@@ -68,9 +64,7 @@ class Horizon:
 
     def leave(self, who: Hashable, placement: Placement) -> None:
         """It holds them no longer."""
-        index = self.floor.cluster.node_index
-        for name, slots in zip(placement.nodes, placement.gpus, strict=True):
-            row = index[name]
+        for row, slots in still_there(placement, self.floor.cluster):
             for slot in slots:
                 self._gpu_at[row, slot] = 0.0
             if self._stale is not None:

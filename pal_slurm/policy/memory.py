@@ -7,17 +7,18 @@ memory began counts as having declined for all of its wait, so nobody is kept lo
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from pal_slurm.model import Job, JobRef, Reason
+from pal_slurm.model import Gpus, Job, JobRef, Reason
 from pal_slurm.policy.entitlement.debts import NO_DEBTS, Debts, debts_of
 from pal_slurm.policy.seams import Lessons, Promised
 
-VERSION = 2
-READABLE = (1, VERSION)
+VERSION = 3
+READABLE = (1, 2, VERSION)
 GRACE_S = 60.0
-PROMISES = (Reason.BETTER_SPAN_SOON, Reason.BETTER_GPUS_SOON)  # as numbers
+BY_NUMBER = (Reason.BETTER_SPAN_SOON, Reason.BETTER_GPUS_SOON)  # reasons of promises, in versions 1 and 2
 NO_PLAN_S = 600.0  # a head whose start nobody can plan (running jobs without limit) is let go after this
 
 
@@ -42,6 +43,8 @@ class Memory:
     promised: Mapping[JobRef, Promised] = field(default_factory=dict)  # to those of them whose patience keeps its word
     lessons: Lessons = ()  # of the patience; another one can't read them
     learner: str = ""  # its name
+    settled: tuple[tuple[int, Gpus], ...] = ()  # where the last plan that moves jobs put whom, in the order
+    mover: str = ""  # the name of the `moving` that planned so
     debts: Debts = NO_DEBTS  # where jobs are owed something
 
     def declines_since(self, job: Job) -> float | None:
@@ -67,9 +70,11 @@ class Memory:
             "begun": self.begun,
             "declining": [[*key[:2], since] for key, since in self.declining.items()],
             "heads": [[*key[:2], head.since, head.until] for key, head in self.heads.items()],
-            "promised": [[*key[:2], p.until, p.badness, PROMISES.index(p.reason)] for key, p in self.promised.items()],
+            "promised": [[*key[:2], p.until, p.badness, p.reason.value] for key, p in self.promised.items()],
             "lessons": [list(row) for row in self.lessons],
             "learner": self.learner,
+            "settled": [[job, *gpus] for job, gpus in self.settled],
+            "mover": self.mover,
             "debts": self.debts.plain(),
         }
 
@@ -86,18 +91,27 @@ def memory_of(plain: object) -> Memory:
         declining = {JobRef(int(job), int(submit)): since for job, submit, since in map(_numbers, plain["declining"])}
         rows = map(_numbers, plain["heads"])
         heads = {JobRef(int(job), int(submit)): Head(since, until) for job, submit, since, until in rows}
-        rows = map(_numbers, plain.get("promised", ()))
-        promised = {
-            JobRef(int(i), int(at)): Promised(until, bad, PROMISES[int(why)]) for i, at, until, bad, why in rows
-        }
+        promised = dict(_promised(plain.get("promised", ())))
         lessons = tuple(tuple(map(float, _numbers(row))) for row in plain.get("lessons", ()))
-        learner = plain.get("learner", "")
-        if not isinstance(learner, str):
-            raise TypeError("a learner has a name")
+        rows = map(_numbers, plain.get("settled", ()))
+        settled = tuple((int(job), tuple(map(int, gpus))) for job, *gpus in rows)
+        learner, mover = plain.get("learner", ""), plain.get("mover", "")
+        if not isinstance(learner, str) or not isinstance(mover, str):
+            raise TypeError("a learner and a mover have names")
         debts = debts_of(plain["debts"]) if "debts" in plain else NO_DEBTS
-        return Memory(None if begun is None else float(begun), declining, heads, promised, lessons, learner, debts)
+        begun = None if begun is None else float(begun)
+        return Memory(begun, declining, heads, promised, lessons, learner, settled, mover, debts)
     except (KeyError, IndexError, TypeError, ValueError, OverflowError):
         return NO_MEMORY
+
+
+def _promised(rows: Iterable[Iterable[object]]) -> Iterator[tuple[JobRef, Promised]]:
+    """Without those whose reason this pald does not know: their jobs are asked again."""
+    for *row, why in rows:
+        job, submit, until, badness = _numbers(row)
+        with suppress(ValueError, IndexError):
+            reason = BY_NUMBER[why] if isinstance(why, int) else Reason(str(why))
+            yield JobRef(int(job), int(submit)), Promised(until, badness, reason)
 
 
 def _numbers(row: Iterable[object]) -> list[int | float]:

@@ -81,14 +81,10 @@ class Moves:
         self._mover.recall(self._settled(memory))
 
     def _settled(self, memory: Memory) -> dict[int, Gpus]:
-        if memory.learner != self._name:
-            return {}
-        whole = ((int(job), tuple(map(int, gpus))) for job, *gpus in memory.lessons)
-        return {job: gpus for job, gpus in whole if gpus}
+        return {job: gpus for job, gpus in memory.settled if gpus} if memory.mover == self._name else {}
 
     def _remembered(self) -> Memory:
-        rows = tuple((float(job), *map(float, gpus)) for job, gpus in self._mover.settled())
-        return Memory(lessons=rows, learner=self._name)
+        return Memory(settled=tuple(self._mover.settled()), mover=self._name)
 
     def act(self, now: float) -> Plan:
         where = self._mover.act(now)

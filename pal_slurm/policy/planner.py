@@ -236,7 +236,7 @@ class Planner:
         declining = {key: since for key, since in self.declining.items() if key in here}
         promised = {key: promise for key, promise in self.promised.items() if key in here}
         debts = NO_DEBTS if self.facts.due is None else self.facts.due.debts
-        return Memory(self.memory.begun, declining, self.heads, promised, self.lessons, self._learner, debts)
+        return Memory(self.memory.begun, declining, self.heads, promised, self.lessons, self._learner, debts=debts)
 
     def clear(self, job: Job, placement: Placement) -> None:
         """Nobody may have these GPUs in this plan."""

@@ -15,6 +15,7 @@ import numpy as np
 from pal_slurm.model import FloatArray, IntArray
 
 INFINITY: float = float(highspy.kHighsInf)
+MOST_S = 600.0  # for any program: its thread comes to an end; who is waited for says less
 _NO_COUNTS = np.zeros(0, dtype=np.int32)
 _NO_VALUES = np.zeros(0)
 
@@ -101,7 +102,7 @@ class LinearProgram:
         """What is known to be possible."""
         self._highs.setSolution(len(values), np.arange(len(values), dtype=np.int32), values)
 
-    def solve(self, most_s: float = INFINITY) -> Optimum:
+    def solve(self, most_s: float = MOST_S) -> Optimum:
         highs = self._highs
         highs.setOptionValue("time_limit", highs.getRunTime() + most_s)
         highs.run()

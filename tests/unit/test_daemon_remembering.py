@@ -6,8 +6,9 @@ import pytest
 from sqlalchemy import text
 
 from pal_slurm.daemon.remembering import EVERY_S, Remembering
-from pal_slurm.model import JobRef
-from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
+from pal_slurm.model import JobRef, Reason
+from pal_slurm.policy.memory import NO_MEMORY, Head, Memory, memory_of
+from pal_slurm.policy.seams import Promised
 from pal_slurm.store import MemoryRepo, Store
 
 NOW = 1000.0
@@ -94,6 +95,34 @@ def test_times_that_have_not_come_are_forgotten(store: Store) -> None:
     assert stored(store, NOW) == Memory(NOW - 50, {JobRef(7, 100): 950.0})
     repo.keep(Memory(NOW + 1, ahead.declining).plain(), 1, NOW)
     assert stored(store, NOW) == NO_MEMORY
+
+
+def test_a_promise_is_kept_by_the_name_of_its_reason_whatever_patience_gave_it(store: Store) -> None:
+    promised = {JobRef(number, 100): Promised(2000.0, 1.5, reason) for number, reason in enumerate(Reason)}
+    memory = Memory(NOW - 50, dict.fromkeys(promised, 950.0), promised=promised)
+    Remembering(MemoryRepo(store, "c")).keep(memory, 1, NOW)
+    assert stored(store) == memory
+
+
+@pytest.mark.parametrize(
+    ("version", "why", "kept"),
+    [(2, 0, Reason.BETTER_SPAN_SOON), (2, 1, Reason.BETTER_GPUS_SOON), (2, 7, None), (3, "of-a-newer-pald", None)],
+)
+def test_a_promise_for_a_reason_that_is_not_known_is_forgotten_and_nothing_else(
+    version: int, why: object, kept: Reason | None
+) -> None:
+    plain = Memory(NOW - 50, {JobRef(7, 100): 950.0}, {JobRef(8, 100): Head(960.0, 1200.0)}).plain()
+    memory = memory_of(plain | {"version": version, "promised": [[7, 100, 2000.0, 1.5, why]]})
+    assert {key: promise.reason for key, promise in memory.promised.items()} == (
+        {} if kept is None else {JobRef(7, 100): kept}
+    )
+    assert memory.declining and memory.heads and memory.begun == NOW - 50
+
+
+def test_what_a_patience_learned_and_where_a_plan_put_whom_are_two_things(store: Store) -> None:
+    memory = Memory(NOW, lessons=((1.0, 2.0, 3.0),), learner="value", settled=((7, (0, 1)), (8, ())), mover="assign")
+    Remembering(MemoryRepo(store, "c")).keep(memory, 1, NOW)
+    assert stored(store) == memory
 
 
 def test_a_large_one_fits(store: Store) -> None:

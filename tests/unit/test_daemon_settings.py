@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from pal_slurm.daemon.build import composition_of
 from pal_slurm.daemon.leader import Leader
 from pal_slurm.daemon.main import _ask_settings, _reload
 from pal_slurm.daemon.wake import Waker
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import EditKind
+from pal_slurm.policy.composition import composition_names
+from pal_slurm.policy.order.slurm import SlurmOrder
+from pal_slurm.sim.daemon import settings
 from tests.simpald import House
 
+MakeHouse = Callable[..., House]
 SHRINKS = "sched_interval=5,bf_interval=5"
 
 
@@ -53,6 +59,19 @@ def test_a_line_that_slurm_conf_lacked_counts_without_a_restart_of_pald(house: H
     reconfigured(house, SHRINKS)
     _ask_settings(house.pald.pald)
     assert not pinned(house)
+
+
+def test_no_named_policy_has_pald_start_jobs_in_another_order_than_slurms(make_house: MakeHouse) -> None:
+    """Dally's own order is one of the simulator's: fewest GPUs times time first, whatever priority Slurm gave (P5)."""
+    for name in composition_names():
+        assert isinstance(composition_of(settings(Path("/"), {"policy": {"name": name}})).order, SlurmOrder), name
+    house = make_house(count=1, policy={"name": "dally"})
+    full = house.submit("--gres=gpu:4", "-t10", runs=60)
+    house.live(5)
+    last, first = house.submit("--gres=gpu:4", "-t10"), house.submit("--gres=gpu:4", "-t60")
+    house.user_edits(first, priority=4_294_901_761)
+    house.live(120)
+    assert (house.state(full), house.state(last), house.state(first)) == ("COMPLETED", "PENDING", "RUNNING")
 
 
 def test_a_slurmctld_that_does_not_answer_changes_no_setting(house: House, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import tracemalloc
 from dataclasses import replace
 
 import numpy as np
@@ -40,7 +41,7 @@ from pal_slurm.model import (
     homogeneous,
     neutral_scores,
 )
-from pal_slurm.policy import compose
+from pal_slurm.policy import Floor, compose
 from pal_slurm.policy.moving.value import ByValue, ForRoom, MayMove, rest_of
 from pal_slurm.slurm.port import Passes
 from pal_slurm.store.samples import JobSample
@@ -244,6 +245,38 @@ def test_planning_for_two_thousand_movable_jobs_is_quick() -> None:
         assert len(look(jobs, scores, nodes=1000)) == 8
         cost.append(time.process_time() - begun)
     assert min(cost) < 3.0  # with all that is built for it here; benchmarks/bench_moving.py counts the look alone
+
+
+def test_exchanges_among_ten_thousand_jobs_of_one_shape_take_a_bounded_memory() -> None:
+    """By the square of the jobs it would be more than the unit may have."""
+    jobs = [running(i + 1, f"n{i // 4 + 1}", (i % 4,), "ab"[i % 2]) for i in range(10_000)]
+    rng = np.random.default_rng(1)
+    scores = {("A", f"n{n + 1}", slot): float(1 + 0.3 * rng.random()) for n in range(2500) for slot in range(4)}
+    tracemalloc.start()
+    try:
+        assert len(look(jobs, scores, nodes=2500)) == 8
+        assert tracemalloc.get_traced_memory()[1] < 200e6
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_look_that_fails_leaves_the_floor_as_it_was() -> None:
+    cluster = homogeneous(2, 4)
+    job = running(1, "n1", (0, 1))
+    free = np.array(cluster.gpu_free)
+    free[0, :2] = False
+    cluster = replace(cluster, gpu_free=free)
+    known = Knowledge(neutral_scores(cluster, ("A", "B", *OWN)), APPS)
+    floor = Floor(cluster, known, now=NOW)
+
+    class Fails:
+        def place(self, job: Job, app: App, floor: Floor) -> Placement | None:
+            raise RuntimeError("a fault of ours")
+
+    seek = ByValue(Snapshot(NOW, cluster, (), (job,)), known, Fails(), -1.0, 8, floor=floor)
+    with pytest.raises(RuntimeError):
+        seek.moves([MayMove(job, 60.0)])
+    assert (floor.free == free).all()
 
 
 MOVE = Move(

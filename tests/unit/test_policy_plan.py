@@ -27,7 +27,7 @@ from pal_slurm.model import (
     homogeneous,
     neutral_scores,
 )
-from pal_slurm.policy import Circumstances, Composition, Plan, compose, plan
+from pal_slurm.policy import Circumstances, Composition, Plan, Planner, compose, plan
 from pal_slurm.policy.line import Group, InLine
 from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
 from pal_slurm.policy.seams import Fill
@@ -349,6 +349,22 @@ def test_pins_that_have_not_started_hold_their_gpus_and_are_not_decided_again() 
     spot = Placement(("n1",), ((0, 1, 2),), True)
     result = made(ONE, [waiting(1, 3), waiting(2, 2)], circumstances=Circumstances(released={1: spot}))
     assert told(result) == [(2, "wait", "no-room")]
+
+
+@pytest.mark.parametrize("gone", [{"n9": (0, 1)}, {"n1": (4, 5)}, {"n1": (0, 1), "n9": (0, 1)}])
+def test_what_has_left_the_configuration_keeps_nobody_from_being_planned(gone: dict[str, tuple[int, ...]]) -> None:
+    """A node, or its last GPUs, taken out of slurm.conf while a job holds them or was just pinned there."""
+    spot = Placement(tuple(gone), tuple(gone.values()), True)
+    free = ONE.gpu_free.copy()
+    free[0, [slot for slot in gone.get("n1", ()) if slot < 4]] = False
+    cluster = replace(ONE, gpu_free=free)
+    facts, others = Circumstances(released={1: spot}), [waiting(1, 2), waiting(2, 2)]
+    assert told(made(ONE, others, circumstances=facts)) == [(2, "pin", "best-span")]
+    look = snapshot(waiting(2, 4), running(7, gone, int(NOW) + 600), cluster=cluster)
+    planner = Planner.of(look, known(cluster), PAL)
+    planner.act(NOW)
+    planner.ended(7)
+    assert told(planner.act(NOW + 1)) == [(2, "pin", "best-span")]
 
 
 def test_what_is_kept_for_a_head_is_not_given_away_in_the_plan_that_lets_it_go() -> None:

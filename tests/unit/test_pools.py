@@ -1,6 +1,7 @@
 """Who runs and in which pool: against plain searches, with jobs that may not be moved, and what prices say."""
 
 import itertools
+import time
 
 import numpy as np
 import pytest
@@ -131,6 +132,12 @@ class TestPrices:
         # the kind that the second pool hardly slows takes that, the other one the first
         assert price[0] / 1.0 < price[1] / 0.2 and price[1] / 0.9 <= price[0] / 1.0 + 1e-9
         assert price.mean() == pytest.approx(1.0)
+
+    def test_prices_that_take_the_solver_too_long_are_neutral_and_the_cycle_goes_on(self) -> None:
+        rates = np.random.default_rng(1).random((5000, 40))
+        begun = time.process_time()
+        assert shadow_prices(rates, np.ones(5000), np.full(40, 8.0)).tolist() == [1.0] * 40
+        assert time.process_time() - begun < 6.0
 
     def test_a_bad_match_is_taken_by_nobody_who_waits_in_a_crowd(self) -> None:
         market = Market([10, 10])

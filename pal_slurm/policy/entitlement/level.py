@@ -14,7 +14,7 @@ import numpy as np
 
 from pal_slurm.model import FloatArray, IntArray
 from pal_slurm.policy.entitlement.division import Alike, Division, Shares, Together, alone
-from pal_slurm.policy.solving import INFINITY, Columns, LinearProgram, Optimum, packed
+from pal_slurm.policy.solving import INFINITY, MOST_S, Columns, LinearProgram, Optimum, packed
 
 FREE = 1e-7  # of the dearest pool's price: this is none
 COLD = 500  # rows that differ: from here on a cold solve is faster by the interior point
@@ -70,7 +70,7 @@ class CommonLevel:
         """Of the fairness rows."""
         return self._n + self._pools
 
-    def solve(self, needs: FloatArray, floors: FloatArray | None = None, most_s: float = INFINITY) -> Optimum:
+    def solve(self, needs: FloatArray, floors: FloatArray | None = None, most_s: float = MOST_S) -> Optimum:
         """`needs`, `floors`: rates by class. The answer's value is the level, its duals those of the fairness rows."""
         needs = needs / self.unit
         floor = np.zeros(self._n) if floors is None else floors / self.unit

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from pal_slurm.model import FloatArray, Snapshot, Speeds
+from pal_slurm.model import FloatArray, IntArray, Snapshot, Speeds
 
 if TYPE_CHECKING:
     from pal_slurm.policy.moving.models import Between
@@ -55,24 +55,25 @@ class _Alike:
     """Jobs of one shape: any of them fits where another one runs."""
 
     def __init__(self, alike: Sequence[RunsNow], view: Snapshot, between: Between, margin: float) -> None:
-        self._alike, self._view = alike, view
+        self._alike, self._view, self._steps = alike, view, _Steps(alike, between)
         now, rest = np.array([s.step for s in alike]), np.array([s.rest_s for s in alike])
-        quicker = 1.0 - _steps(alike, between) / now[:, None]  # of i on the GPUs of j
-        self._gain = gain = rest[:, None] * quicker
-        self._worst = worst = np.argsort(-gain.max(axis=1), kind="stable")[:MOST_PAIRS]
+        self._worst = worst = np.argsort(-rest * (1.0 - self._steps.least() / now), kind="stable")[:MOST_PAIRS]
         self._row = {int(i): row for row, i in enumerate(worst)}
         pays = margin * np.array([s.mover.cost_s for s in alike])
         # One row for each of the worst: what it wins where the others are, and what they win where it is.
-        goes, comes = gain[worst] - pays[worst][:, None], gain[:, worst].T - pays
-        slower, slows = -quicker[worst], -quicker[:, worst].T
+        quicker = _quicker(self._steps.of(worst), now[worst][:, None])
+        self._goes = rest[worst][:, None] * quicker - pays[worst][:, None]
+        quickens = _quicker(self._steps.at(worst), now)
+        self._comes = rest * quickens - pays
+        self._both = self._goes + self._comes
         model, user = np.array([s.model for s in alike]), np.array([s.job.user for s in alike])
         own = (model[worst][:, None] != model) & (user[worst][:, None] == user)
-        bound = np.where(own, MOST_SLOWER_MODEL, MOST_SLOWER)
-        self._both = np.where((slower > bound) | (slows > bound), -np.inf, goes + comes)
+        for gain in (quicker, quickens):
+            self._both[(gain < -MOST_SLOWER_MODEL) | ((gain < -MOST_SLOWER) & ~own)] = -np.inf
         self._both[np.arange(len(worst)), worst] = -np.inf
         asked = np.array([bool(s.job.consent.signal) for s in alike])  # who is asked first may not go
-        self._goes = np.where((slower > MOST_SLOWER) | asked[worst][:, None], -np.inf, goes)
-        self._comes = np.where((slows > MOST_SLOWER) | asked, -np.inf, comes)
+        self._goes[(quicker < -MOST_SLOWER) | asked[worst][:, None]] = -np.inf
+        self._comes[(quickens < -MOST_SLOWER) | asked] = -np.inf
 
     def rings(self, most: int) -> Iterator[Ring]:
         tries = 16 * most
@@ -121,20 +122,60 @@ class _Alike:
         for table in (self._both, self._goes, self._comes):
             table[np.isin(self._worst, members)] = -np.inf
             table[:, members] = -np.inf
-        return [(self._alike[i], self._alike[j], float(self._gain[i, j])) for i, j in _in_turn(members)]
+        ring = [self._alike[i] for i in members]
+        return [(one, other, one.gain(self._steps.between.step(one, other.gpus))) for one, other in _in_turn(ring)]
 
 
 def _in_turn(ring: Sequence[T]) -> Iterator[tuple[T, T]]:
     return zip(ring, [*ring[1:], ring[0]], strict=True)
 
 
-def _steps(alike: Sequence[RunsNow], between: Between) -> FloatArray:
-    """Seconds per step of each on the GPUs of each; one row per application and model is worked out."""
-    rows: dict[tuple[int, int], FloatArray] = {}
-    for s in alike:
-        if (id(s.app), s.model) not in rows:
-            rows[id(s.app), s.model] = np.array([between.step(s, other.gpus) for other in alike])
-    return np.stack([rows[id(s.app), s.model] for s in alike])
+class _Steps:
+    """Seconds per step of some on the GPUs of others. Never of all on those of all: that is memory by the square."""
+
+    def __init__(self, alike: Sequence[RunsNow], between: Between) -> None:
+        self._alike, self.between = alike, between
+        self._kinds: dict[tuple[int, int], list[int]] = defaultdict(list)  # by application and model: alike anywhere
+        for i, s in enumerate(alike):
+            self._kinds[id(s.app), s.model].append(i)
+        self._rows: dict[tuple[int, int], FloatArray] = {}
+
+    def least(self) -> FloatArray:
+        """(all,) where each is fastest."""
+        least = np.empty(len(self._alike))
+        for kind, members in self._kinds.items():
+            least[members] = self._everywhere(kind).min()
+        return least
+
+    def of(self, some: IntArray) -> FloatArray:
+        """(some, all) on the GPUs of all."""
+        kinds = ((id(s.app), s.model) for s in map(self._alike.__getitem__, some))
+        return np.stack([self._everywhere(kind) for kind in kinds])
+
+    def at(self, some: IntArray) -> FloatArray:
+        """(some, all) of all on their GPUs."""
+        there = [self._alike[i].gpus for i in some]
+        steps = np.empty((len(there), len(self._alike)))
+        for members in self._kinds.values():
+            one = self._alike[members[0]]
+            steps[:, members] = np.array([self.between.step(one, gpus) for gpus in there])[:, None]
+        return steps
+
+    def _everywhere(self, kind: tuple[int, int]) -> FloatArray:
+        row = self._rows.get(kind)
+        if row is None:
+            one = self._alike[self._kinds[kind][0]]
+            row = np.array([self.between.step(one, other.gpus) for other in self._alike])
+            if len(self._rows) < MOST_PAIRS:
+                self._rows[kind] = row
+        return row
+
+
+def _quicker(steps: FloatArray, now: FloatArray) -> FloatArray:
+    """By which share than now; in place."""
+    steps /= now
+    np.subtract(1.0, steps, out=steps)
+    return steps
 
 
 def _may_have(one: RunsNow, other: RunsNow, view: Snapshot) -> bool:

@@ -123,11 +123,13 @@ class ByValue:
         made = self.floor or Floor(cluster, self.knowledge, now=view.taken, reservations=view.reservations)
         self.on, restore = made, made.saved()
         self._free: dict[tuple[str, int], FloatArray] = {}  # by class and model: what is free, best first
-        standing = [s for mover in movers if (s := self._standing(mover)) is not None]
-        self._make_room(standing)
-        self._to_free_gpus(self._left(standing))
-        self._exchange(self._left(standing))
-        restore()
+        try:
+            standing = [s for mover in movers if (s := self._standing(mover)) is not None]
+            self._make_room(standing)
+            self._to_free_gpus(self._left(standing))
+            self._exchange(self._left(standing))
+        finally:
+            restore()
         return self.found
 
     def _left(self, standing: Sequence[RunsNow]) -> list[RunsNow]:

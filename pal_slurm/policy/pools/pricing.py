@@ -26,6 +26,7 @@ AGAIN = 50  # arrivals after which prices are made anew; sooner while few have c
 USUAL_S = 4 * 3600.0  # of work on the best GPUs that a job is taken to have,
 BELIEF = 20  # until so many have told otherwise
 LAST = 200  # ended jobs that tell
+MOST_S = 2.0  # for the solver; without an answer all pools cost the same
 
 Kind = tuple[tuple[float, ...], int]  # rates by pool, GPUs
 
@@ -122,4 +123,4 @@ def for_ever(rates: FloatArray, work: FloatArray, gpus: FloatArray) -> Optimum:
     gain = np.append(np.zeros(len(kind)), 1.0)
     lower = np.concatenate((np.zeros(kinds), np.full(pools, -INFINITY)))
     upper = np.concatenate((np.full(kinds, INFINITY), gpus))
-    return LinearProgram(Columns(gain, np.full(len(gain), INFINITY), starts, rows, values), lower, upper).solve()
+    return LinearProgram(Columns(gain, np.full(len(gain), INFINITY), starts, rows, values), lower, upper).solve(MOST_S)
