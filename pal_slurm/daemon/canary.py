@@ -1,4 +1,6 @@
-"""Rollout to a part of the jobs. In: the queue, `canary` of pal.yaml. Out: ids of the jobs that are let go plain.
+"""Rollout to a part of the jobs. In: jobs, `canary` of pal.yaml. Out: ids of those that pald leaves to Slurm.
+
+Pending ones are released plain, running ones are not moved.
 
 A job is drawn by its id, so every cycle and every pald says the same of it, and the tasks of an array go together.
 """
@@ -12,13 +14,13 @@ from pal_slurm.config import CanarySection, Config
 from pal_slurm.model import Job
 
 
-def outside(pending: Iterable[Job], config: Config) -> frozenset[int]:
+def outside(jobs: Iterable[Job], config: Config) -> frozenset[int]:
     """In shadow mode nothing is at stake, so all jobs are looked at."""
     canary = config.canary
     if config.actuator == "shadow" or (canary.percent >= 100 and not canary.partitions):
         return frozenset()
     chosen = frozenset(canary.partitions)
-    return frozenset(job.id for job in pending if not (_drawn(job, canary.percent) and _lies_in(job, chosen)))
+    return frozenset(job.id for job in jobs if not (_drawn(job, canary.percent) and _lies_in(job, chosen)))
 
 
 def described(canary: CanarySection) -> str:

@@ -132,7 +132,8 @@ class CardRepo:
             for row in rows:
                 used = dict(zip(row.nodes, row.gpus, strict=False)).get(node, ())
                 if any(stay.slot in used for stay in stays if stay.node == node and _overlap(stay, row.start, row.end)):
-                    name = f"{row.job}" if row.task < 0 else f"{row.job}_{row.task}"
+                    number = row.job if row.array_id is None else row.array_id  # a task by its array, as samples do
+                    name = f"{number}" if row.task < 0 else f"{number}_{row.task}"
                     yield CardJob(
                         row.cluster, name, row.app, float(row.start), row.end, node, sum(map(len, row.gpus)),
                         row.step_time, None,

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import re
+import shutil
+import subprocess
 import tomllib
 from itertools import groupby
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -48,3 +51,35 @@ def test_ci_and_a_new_clone_run_the_same_examples(request: pytest.FixtureRequest
     nightly = request.config.getoption("markexpr") == "slow or not slow"
     drawn = settings.get_current_profile_name(), settings.default is not None and settings.default.derandomize
     assert drawn == (("new", False) if nightly else ("same", True))
+
+
+@pytest.mark.parametrize(
+    ("words", "setup", "given"),
+    [
+        ("", "", "not slow -n N"),
+        ("--slow --cov", "--packages", "slow or not slow -n N --cov"),
+        ("--fast", "--python-only", "not slow -n N tests/unit tests/docs tests/property tests/conformance"),
+        ("tests/unit", "--python-only", "not slow -n 0 tests/unit"),
+        ("tests/unit/a.py::test_x -k lease", "--python-only", "not slow -n 0 tests/unit/a.py::test_x -k lease"),
+        ("tests/unit --fast", "--python-only", "not slow -n 0 tests/unit"),
+        ("-x tests/unit --slow -n 3", "--python-only", "slow or not slow -n 0 -x tests/unit -n 3"),
+        ("tests/unit tests/slurm", "", "not slow -n 0 tests/unit tests/slurm"),
+        ("--fast tests/slurm", "--python-only", "not slow -n 0 tests/slurm"),
+        ("--help", None, ""),
+        ("tests/unit -h", None, ""),
+    ],
+)
+def test_scripts_test_sets_up_what_its_words_need(tmp_path: Path, words: str, setup: str | None, given: str) -> None:
+    for folder in ("scripts", "tests/slurm", "tests/unit", ".venv/bin"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "tests/unit/a.py").touch()
+    shutil.copy(PROJECT / "scripts" / "test", tmp_path / "scripts")
+    for name in ("scripts/setup", ".venv/bin/python"):
+        (tmp_path / name).write_text(f'#!/bin/sh\necho "{name}|$*"\n')
+        (tmp_path / name).chmod(0o755)
+    done = subprocess.run([tmp_path / "scripts/test", *words.split()], capture_output=True, text=True, check=True)
+    if setup is None:
+        assert "--fast" in done.stdout and "scripts/setup|" not in done.stdout
+        return
+    said = re.sub(r" --cov-report=\S+| --durations=15", "", re.sub(r"-n [1-9]\d* --dur", "-n N --dur", done.stdout))
+    assert said.splitlines() == [f"scripts/setup|{setup}", f".venv/bin/python|-m pytest -m {given}"]

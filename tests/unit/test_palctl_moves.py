@@ -13,8 +13,9 @@ import pytest
 from click.testing import CliRunner
 
 from pal_slurm.cli.palctl import palctl
+from pal_slurm.config import CanarySection
 from pal_slurm.daemon.build import composition_of, rules_of
-from pal_slurm.daemon.moves.what_if import NOTHING_PAYS, WouldMove, what_if
+from pal_slurm.daemon.moves.what_if import NOTHING_PAYS, OUTSIDE, WouldMove, what_if
 from pal_slurm.model import (
     Action,
     Apps,
@@ -171,6 +172,20 @@ def test_what_if_names_the_gpus_that_a_job_on_slow_ones_would_be_moved_to(make_h
     (first, _) = would_rows([(one.job, one.decision, one.said) for one in found.values()])
     assert (first["job"], first["action"], first["why"]) == (job, "move", "better-gpus")
     assert house.journal == [], "it was only asked"
+
+
+@pytest.mark.parametrize(
+    ("canary", "moves"),
+    [({"percent": 0.0}, False), ({"partitions": ("other",)}, False), ({"partitions": ("gpu",)}, True)],
+    ids=str,
+)
+def test_a_job_outside_the_canary_is_not_moved(make_house: Make, canary: dict[str, object], moves: bool) -> None:
+    house = make_house(release="26.05", knowledge=slow_first_node(), **{**QUICK_MOVES, "actuator": "shadow"})
+    job = house.submit("--gres=gpu:2", "--comment=pal:move", runs=50_000.0)
+    house.live(30)
+    (found,) = would(house, actuator="move", canary=CanarySection(**canary)).values()  # type: ignore[arg-type]
+    assert found.job.id == job and (found.decision is not None) is moves
+    assert found.said == ("" if moves else OUTSIDE)
 
 
 def test_what_would_go_stands_first_with_its_gain_and_its_cost(house: House) -> None:

@@ -57,7 +57,7 @@ def test_jobs_by_outcome_and_by_sample(store: Store) -> None:
     stays, start = GpuRepo(store).life("GPU-1"), int(NOW) - 3_600
     OutcomeRepo(store, "c").record(
         [
-            JobOutcome(7, start, start, "A", ("n_1",), ((0, 1),), task=3, app="x", step_time=0.5),
+            JobOutcome(12, start, start, "A", ("n_1",), ((0, 1),), task=3, app="x", step_time=0.5, array_id=7),
             JobOutcome(8, start, start, "A", ("nx1",), ((0,),)),  # `_` is no wildcard
             JobOutcome(9, start, start, "A", ("n_1",), ((1,),)),
         ]

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from itertools import islice
 
 from pal_slurm.config import Config
+from pal_slurm.daemon.canary import outside
 from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.round import Round
 from pal_slurm.guard import MoveRules, Rules
@@ -33,6 +34,8 @@ def proposals(
         return []
     room = min(rules.moves.at_once - rules.moves.on_way, rules.moves.per_cluster - rules.moves.of_cluster)
     jobs = movable(round.view, rules) if room > 0 else []
+    kept_out = outside(jobs, config)
+    jobs = [job for job in jobs if job.id not in kept_out]
     if not jobs or any(d.action in (Action.START, Action.PLAIN) for d in decisions):
         return []  # those that wait go first
     number: Callable[[Decision], int] = lambda d: d.rank  # noqa: E731

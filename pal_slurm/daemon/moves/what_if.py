@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 import msgspec
 
 from pal_slurm.config import Config
+from pal_slurm.daemon.canary import outside
 from pal_slurm.daemon.moves.budget import losing, rules_of_moves
 from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.moves.proposing import proposals
@@ -23,6 +24,7 @@ from pal_slurm.model import Action, Decision, Job, Knowledge, Move, Reason, Snap
 from pal_slurm.policy import Circumstances, Composition, plan
 from pal_slurm.slurm.port import Capabilities, Passes
 
+OUTSIDE = "it is outside the canary of pal.yaml"
 NOTHING_PAYS = "no other GPUs are worth its move"
 
 
@@ -61,6 +63,7 @@ def what_if(
     made += proposals(round, made, composition, config, moving, Costs.learned(config.moves, week))
     proposed = {d.job: d for d in made if d.action in OF_RUNNING}
     verdicts = {v.decision.job: v for v in check(list(proposed.values()), snapshot, moving)}
+    kept_out = outside(snapshot.running, config)
     rows = []
     for job in snapshot.running:
         if not job.gpu_job:
@@ -72,7 +75,8 @@ def what_if(
             rows.append(WouldMove(job, None, "moves have cost more than they brought" if stopped else said))
         else:
             decision = proposed.get(job.id)
-            rows.append(WouldMove(job, decision, "" if decision else NOTHING_PAYS))
+            stays = OUTSIDE if job.id in kept_out else NOTHING_PAYS
+            rows.append(WouldMove(job, decision, "" if decision else stays))
     return rows
 
 
