@@ -117,8 +117,9 @@ class Pald:
         """What this cycle saw, for others to see."""
         config = self.config
         told = ShownBeside(
-            self.setup.cluster_name, config.actuator, self.cycle.composition.name, config.cycle.interval_s, self.notes
-        )
+            self.setup.cluster_name, config.actuator, self.cycle.composition.name, config.cycle.interval_s, self.notes,
+            self.setup.private,
+        )  # fmt: skip
         self.showing.begin_when_due(self.cycle.seen, report, told, now)
 
     def reload(self, config: Config) -> None:

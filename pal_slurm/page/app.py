@@ -68,8 +68,8 @@ class PageApp:
         try:
             refused = self._refused(scope)
             peer = scope["client"][0] if scope["client"] else None
-            settings = self.watcher.config.page
-            viewer = Viewer() if refused else viewer_of(scope["headers"], peer, settings, self._key)
+            settings, private = self.watcher.config.page, self.watcher.sight.present.private
+            viewer = Viewer() if refused else viewer_of(scope["headers"], peer, settings, self._key, private)
         except Unclear as error:
             refused, viewer = (400, str(error)), Viewer()
         if refused:
@@ -140,6 +140,7 @@ class PageApp:
 
     def _view(self, scope: Scope, viewer: Viewer, sight: Sight) -> Reply:
         """In a thread."""
+        sight = sight.seen_by(viewer)
         try:
             for route, view in self._views:
                 match, found = route.matches(scope)
@@ -174,7 +175,7 @@ class PageApp:
 
     def _error(self, scope: Scope, viewer: Viewer, status: int, said: str) -> Reply:
         view = PageView("error.html", {"status": status, "title": SAID[status], "said": said})
-        return Reply(status, self._page(scope, viewer, view, self.watcher.sight))
+        return Reply(status, self._page(scope, viewer, view, self.watcher.sight.seen_by(viewer)))
 
     async def _send(self, scope: Scope, send: Send, answer: Reply, kept: str = "no-store", close: bool = False) -> None:
         headers = {"content-type": answer.kind, "content-length": str(len(answer.body)), "cache-control": kept}

@@ -47,8 +47,10 @@ class Events:
         self._last_edit = max((edit.id for edit in sight.ledger.edits), default=self._last_edit)
         self._sight = sight
         for everything in (False, True):
-            rows = [edit_row(edit, everything) for edit in reversed(fresh)]
-            self._said[everything] = _event("edits", rows) + _now(sight) if rows else _now(sight)
+            told = everything or "jobs" not in sight.present.private
+            rows = [edit_row(edit, everything) for edit in reversed(fresh)] if told else []
+            now = _now(sight, everything)
+            self._said[everything] = _event("edits", rows) + now if rows else now
         self._news.set()
         self._news = asyncio.Event()
 
@@ -62,7 +64,7 @@ class Events:
         gone = asyncio.ensure_future(_gone(receive))
         self.open[who] += 1
         try:
-            await self._out(send, f"retry: {RETRY_MS}\n\n".encode() + _now(self._sight))
+            await self._out(send, f"retry: {RETRY_MS}\n\n".encode() + _now(self._sight, everything))
             until = loop.time() + LIFE_S
             while not gone.done() and loop.time() < until:
                 news = asyncio.ensure_future(self._news.wait())
@@ -70,7 +72,7 @@ class Events:
                 heard = news.done()
                 news.cancel()
                 if not gone.done():
-                    await self._out(send, self._said[everything] if heard else _now(self._sight))
+                    await self._out(send, self._said[everything] if heard else _now(self._sight, everything))
             if not gone.done():
                 await send({"type": "http.response.body", "body": b""})
         except TimeoutError:
@@ -90,8 +92,10 @@ async def _gone(receive: Receive) -> None:
         pass
 
 
-def _now(sight: Sight) -> bytes:
-    told = {"number": sight.number, "alive": sight.alive, "taken": sight.present.taken, "counts": sight.counts}
+def _now(sight: Sight, everything: bool) -> bytes:
+    private = not everything and {"jobs", "nodes"}.intersection(sight.present.private)
+    counts = {} if private else sight.counts
+    told = {"number": sight.number, "alive": sight.alive, "taken": sight.present.taken, "counts": counts}
     return _event("now", told)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from pal_slurm.model import Intent
+from pal_slurm.page.viewer import Viewer
 from pal_slurm.report.figures import Gpu
 from pal_slurm.report.gain import GainedShare
-from pal_slurm.report.present import NodeNow, Present, RunningNow, WaitingNow
+from pal_slurm.report.present import NodeNow, Present, RunningNow, WaitingNow, own
 from pal_slurm.report.text import Row, natural
 from pal_slurm.store.nights import Alert
 
@@ -55,6 +56,21 @@ class Sight:
     ledger: Ledgered = Ledgered()
     gains: Gains | None = None
     troubles: Mapping[str, str] = field(default_factory=dict)  # what can't be read, and why
+
+    def seen_by(self, viewer: Viewer) -> Sight:
+        """What Slurm's PrivateData leaves of it to him."""
+        if viewer.everything or not {"jobs", "nodes"}.intersection(self.present.private):
+            return self
+        mine = replace(self, present=own(self.present, viewer.sees))
+        if "jobs" in self.present.private:
+            mine = replace(mine, ledger=replace(mine.ledger, edits=()))
+        if "nodes" in self.present.private:  # but those of his own jobs
+            held = {place: gpu for place, gpu in self.scores.gpus.items() if viewer.sees(self._holds(place))}
+            mine = replace(mine, scores=replace(mine.scores, gpus=held))
+        return mine
+
+    def _holds(self, place: Place) -> str:
+        return job.user if (job := self.holders.get(place)) is not None else ""
 
     @cached_property
     def nodes(self) -> list[NodeNow]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from pal_slurm.config.address import UNIX
@@ -33,8 +33,14 @@ class Viewer:
         return self.everything or (bool(self.name) and self.name == user)
 
 
-def viewer_of(headers: Sequence[tuple[bytes, bytes]], peer: str | None, page: PageSection, key: bytes = b"") -> Viewer:
-    """`peer`: the address that it came from; None: it has none, through a socket or because it is gone already."""
+def viewer_of(
+    headers: Sequence[tuple[bytes, bytes]], peer: str | None, page: PageSection, key: bytes = b"",
+    private: Collection[str] = (),
+) -> Viewer:  # fmt: skip
+    """`peer`: the address that it came from; None: it has none, through a socket or because it is gone already.
+
+    `private`: PrivateData of slurm.conf; what that keeps from users, page.privacy does not give them.
+    """
     said = _said(headers, page.user_header.lower().encode()) if page.user_header else []
     name = ""
     if said:
@@ -46,7 +52,8 @@ def viewer_of(headers: Sequence[tuple[bytes, bytes]], peer: str | None, page: Pa
         name = said[0].decode("ascii")
     elif key:
         name = _named_by_token(headers, key)
-    return Viewer(name, page.privacy == "open" or (bool(name) and name in page.admins))
+    everybodys = page.privacy == "open" and not {"jobs", "nodes", "users"}.intersection(private)
+    return Viewer(name, everybodys or (bool(name) and name in page.admins))
 
 
 def _named_by_token(headers: Iterable[tuple[bytes, bytes]], key: bytes) -> str:

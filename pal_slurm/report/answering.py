@@ -15,8 +15,8 @@ import msgspec
 from pal_slurm.errors import BadInput
 from pal_slurm.model import Reason
 from pal_slurm.report.jobs import job_rows
-from pal_slurm.report.life import Life, life_of, life_sentences, owner
-from pal_slurm.report.present import Present, RunningNow, WaitingNow
+from pal_slurm.report.life import Life, life_of, life_sentences, of_himself, owner
+from pal_slurm.report.present import UNSEEN, Present, RunningNow, WaitingNow
 from pal_slurm.report.text import Row, Value, clock, in_utc
 from pal_slurm.report.why import REASONS
 from pal_slurm.store import DecisionRepo, OutcomeRepo, Store
@@ -85,8 +85,11 @@ class UserAnswers:
             raise BadInput(
                 f"no job {text} of yours is known; of others' jobs nothing is told but how many are ahead of yours"
             )
+        present = self.present()
+        private = () if asker.everything else UNSEEN if present is None else present.private
+        life = of_himself(life, private)
         lines = () if life.empty else tuple(life_sentences(life))
-        ahead = _stands(*waits) if waits is not None else ()
+        ahead = _stands(None if "jobs" in private else waits[0], waits[1]) if waits is not None else ()
         return Answered(lines=(*lines, *ahead), records=msgspec.to_builtins(life.plain(), str_keys=True))
 
     def _user(self, number: int, life: Life) -> str:
@@ -119,9 +122,9 @@ class UserAnswers:
         return Answered(rows=tuple(rows[:MOST_ROWS]))
 
 
-def _stands(place: int, job: WaitingNow) -> tuple[str, ...]:
-    """Where it is in the queue at this moment."""
-    ahead = f"{place} {'job is' if place == 1 else 'jobs are'} ahead of it"
+def _stands(place: int | None, job: WaitingNow) -> tuple[str, ...]:
+    """Where it is in the queue at this moment; `place`: None where that is private."""
+    ahead = "it waits" if place is None else f"{place} {'job is' if place == 1 else 'jobs are'} ahead of it"
     said = REASONS[Reason(job.reason)] if job.reason in set(Reason) else ""
     until = f"It will probably start at {clock(job.until, '%Y-%m-%d %H:%M')}." if job.until else ""
     bound = job.reason in (Reason.HELD, Reason.NOT_ELIGIBLE)  # by more than its lease

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
 from functools import partial
 
 from pal_slurm.model import (
@@ -70,6 +70,18 @@ def life_of(store: Store, cluster: str, job: int, task: int | None = None) -> Li
         tuple(r for r in refused if r.submit == newest),
         tuple(m for m in moves if m.submit == newest),
     )
+
+
+def of_himself(life: Life, private: Collection[str]) -> Life:
+    """Without what Slurm's PrivateData keeps from its user: how many jobs of others there are, their ids, free GPUs."""
+    decided, edits, moves = life.decided, life.edits, life.moves
+    if "jobs" in private:
+        decided = tuple(replace(why, ahead=None, decision=replace(why.decision, rank=0)) for why in decided)
+        edits = tuple(replace(edit, decision=None, move=None) for edit in edits)
+        moves = tuple(replace(move, partner=None, ring=(), makes_room_for=None) for move in moves)
+    if "nodes" in private:
+        decided = tuple(replace(why, free_gpus=None) for why in decided)
+    return replace(life, decided=decided, edits=edits, moves=moves)
 
 
 def owner(life: Life) -> str:

@@ -6,7 +6,7 @@ maps: a queue of 50,000 jobs is 5 MB, and read in a tenth of a second.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 import msgspec
 import numpy as np
@@ -59,6 +59,9 @@ class WaitingNow(msgspec.Struct, frozen=True, array_like=True):
     until: float | None  # when it will probably start
 
 
+UNSEEN = ("jobs", "users")  # private until pald has said what slurm.conf keeps private
+
+
 class Present(msgspec.Struct, frozen=True, kw_only=True):
     version: int = VERSION
     cluster: str
@@ -70,14 +73,16 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     ended: float = 0.0
     interval_s: float = 0.0  # cycles come at least that often
     notes: tuple[str, ...] = ()  # what pald says is wrong with it
+    private: tuple[str, ...] = UNSEEN  # PrivateData of slurm.conf: what users are not told of others
     nodes: tuple[NodeNow, ...] = ()
     running: tuple[RunningNow, ...] = ()
     waiting: tuple[WaitingNow, ...] = ()  # in the order in which they are considered
 
 
 def present_of(
-    snapshot: Snapshot, decisions: Iterable[Decision], apps: Apps, *, cluster: str, actuator: str, policy: str
-) -> Present:
+    snapshot: Snapshot, decisions: Iterable[Decision], apps: Apps, *, cluster: str, actuator: str, policy: str,
+    private: tuple[str, ...] = (),
+) -> Present:  # fmt: skip
     """GPU jobs only."""
     last: dict[int, Decision] = {}
     for decision in decisions:
@@ -90,10 +95,20 @@ def present_of(
         taken=snapshot.taken,
         actuator=actuator,
         policy=policy,
+        private=private,
         nodes=nodes_now(snapshot.cluster),
         running=tuple(_running(job, apps) for job in snapshot.running if job.gpu_job and job.holds),
         waiting=tuple(_waiting(job, last, apps, snapshot.taken) for _, job in jobs),
     )
+
+
+def own(present: Present, sees: Callable[[str], bool]) -> Present:
+    """What Slurm's PrivateData leaves of it to one user; `sees`: whether jobs of that user are shown to him."""
+    if "jobs" in present.private:
+        running = tuple(job for job in present.running if sees(job.user))
+        waiting = tuple(job for job in present.waiting if sees(job.user))
+        present = msgspec.structs.replace(present, running=running, waiting=waiting)
+    return msgspec.structs.replace(present, nodes=()) if "nodes" in present.private else present
 
 
 def nodes_now(cluster: Cluster) -> tuple[NodeNow, ...]:

@@ -169,8 +169,10 @@ def sentences(why: Why) -> Iterator[str]:
     yield REASONS[why.decision.reason]
     yield from filter(None, (_unread(why.unread), _held_to(why), shares(why), _owed(why.due)))
     if why.decision.action is Action.WAIT:
-        free, ahead = _were_free(why.free_gpus), _count(why.ahead, "job")
-        yield f"{free} in its partitions when the plan began; {ahead} came before it."
+        free = "" if why.free_gpus is None else f"{_were_free(why.free_gpus)} in its partitions when the plan began"
+        ahead = "" if why.ahead is None else f"{_count(why.ahead, 'job')} came before it"
+        if told := "; ".join(filter(None, (free, ahead))):
+            yield f"{told}."
     for pool in sorted(why.decision.weighed, key=lambda pool: pool.cost_s):
         yield _pool(pool)
     for weighed in why.weighed:

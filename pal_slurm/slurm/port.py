@@ -29,6 +29,9 @@ class Capabilities:
     same_second: bool = False  # a job may start in the very second in which its last run ended (26.05)
 
 
+UNKNOWN = ("jobs", "nodes", "users")  # where nobody says what is private, nothing of others is told
+
+
 @dataclass(frozen=True, slots=True)
 class SchedulerSetup:
     """What slurm.conf says that matters to us."""
@@ -41,6 +44,7 @@ class SchedulerSetup:
     task_prolog: str = ""  # TaskProlog
     preempts_by_tier: bool = False  # jobs of a higher partition are started in the place of a lower one's
     accounts_hold: bool = False  # nobody can name an account that is not his; else it is what its user typed
+    private: tuple[str, ...] = UNKNOWN  # PrivateData: what users are not told of others
 
 
 @dataclass(frozen=True, slots=True)

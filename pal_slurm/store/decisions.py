@@ -46,8 +46,8 @@ class Why:
     app_known: bool
     cls: str
     gpus: int  # asked for
-    free_gpus: int  # in the partitions that it may use, when the plan began
-    ahead: int  # jobs before it in the order
+    free_gpus: int | None  # in the partitions that it may use, when the plan began; None: its user is not told
+    ahead: int | None  # jobs before it in the order; None: its user is not told
     weighed: tuple[Weighed, ...] = ()
     pinnable: bool = True
     consent: Consent = NO_CONSENT  # to be moved while it runs

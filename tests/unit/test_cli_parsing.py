@@ -105,6 +105,15 @@ def test_accounts_are_users_own_words_where_slurm_enforces_no_associations(told:
     assert not to_setup({}).accounts_hold
 
 
+@pytest.mark.parametrize(
+    ("told", "private"),
+    [("none", ()), ("", ()), ("jobs,nodes", ("jobs", "nodes")), ("Users,JOBS,usage", ("jobs", "usage", "users"))],
+)
+def test_what_is_private_is_told_and_all_is_where_nobody_says(told: str, private: tuple[str, ...]) -> None:
+    assert to_setup({"PrivateData": told}).private == private
+    assert to_setup({}).private == ("jobs", "nodes", "users")
+
+
 def test_devices_of_a_running_job_are_read_node_by_node(release: str) -> None:
     (row, *_) = (row for row in rows(text(release, "queue"), layout_of(release)) if row.get("JobId") == "1")
     record = to_record(row)

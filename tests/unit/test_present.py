@@ -67,7 +67,9 @@ class Shown:
         self.showing = Showing(self.home / "now.json")
 
     def cycle(self, seen: Round | None, report: CycleReport, now: float) -> bool:
-        begun = self.showing.begin_when_due(seen, report, ShownBeside("c", "pin", "pal", 5.0, ("a note",)), now)
+        begun = self.showing.begin_when_due(
+            seen, report, ShownBeside("c", "pin", "pal", 5.0, ("a note",), ("nodes",)), now
+        )
         self.showing.beside.wait()
         return begun
 
@@ -83,7 +85,8 @@ def test_pald_writes_it_for_its_group_and_not_in_every_cycle(tmp_path: Path) -> 
     assert shown.cycle(a_round(), report, 100.0)
     file = tmp_path / "now.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o640
-    assert from_bytes(file.read_bytes()).notes == ("a note",)
+    present = from_bytes(file.read_bytes())
+    assert (present.notes, present.private) == (("a note",), ("nodes",))
     assert not shown.cycle(a_round(), report, 100.5)
     assert shown.cycle(a_round(), report, 110.0)
     assert [path.name for path in tmp_path.iterdir()] == ["now.json"]

@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from pal_slurm.cli.asking import ask
@@ -132,6 +133,30 @@ def test_who_has_no_name_is_told_nothing(answers: UserAnswers, question: Questio
         answers.to(question, Asker(""))
     with pytest.raises(ValueError, match="without a user"):
         OutcomeRepo(answers.store, "c").newest_of("", 10)
+
+
+@pytest.mark.parametrize(
+    ("private", "ahead", "free"),
+    [((), True, True), (("jobs",), False, True), (("nodes",), True, False), (("jobs", "nodes"), False, False),
+     (None, False, True)],
+)  # fmt: skip
+def test_what_slurm_keeps_private_is_not_told(
+    answers: UserAnswers, private: tuple[str, ...] | None, ahead: bool, free: bool
+) -> None:
+    """How many jobs of others are ahead, and how many GPUs are free; None: pald has not said yet what is private."""
+    present = answers.present()
+    assert present is not None
+    seen = None if private is None else msgspec.structs.replace(present, private=private)
+    asked = UserAnswers(answers.store, "c", answers.apps, lambda: seen)
+    told = why(asked, "4", ALICE)
+    text = "\n".join(told.lines)
+    assert ("1 job came before it" in text) == ahead
+    assert ("1 job is ahead of it." in text) == (ahead and seen is not None)
+    assert ("GPUs were free in its partitions" in text) == free
+    (decided,) = told.records["decisions"]  # type: ignore[misc]
+    assert (decided["ahead"], decided["decision"]["rank"]) == ((1, 1) if ahead else (None, 0))
+    assert (decided["free_gpus"] is not None) == free
+    assert "1 job came before it" in "".join(why(asked, "4", ROOT).lines)
 
 
 def test_a_story_of_another_that_had_the_same_job_id_is_not_told(answers: UserAnswers, sqlite_store: Store) -> None:

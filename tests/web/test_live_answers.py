@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import select
 import socket
 import sqlite3
@@ -131,6 +132,42 @@ def test_one_job_of_absurd_numbers_costs_its_own_row_and_no_page(tmp_path: Path)
         assert all(f"job/{job.job}" in running for job in (broken, *runs, *seen.running))
         assert "after the year 9999" in queue and "after the year 9999" in running
         assert running.count("can&#39;t be shown") == 1
+
+
+PRIVATE_SETTINGS: dict[str, object] = {"user_header": "X-Remote-User", "admins": ["root"], "privacy": "open"}
+
+
+def test_what_slurm_keeps_private_the_page_keeps_private_too(tmp_path: Path) -> None:
+    """PrivateData=jobs,nodes: a user sees his own jobs and what they hold, and not that there are others."""
+    listen = f"unix:{tmp_path}/pal/page.sock"
+    site = Site(tmp_path / "pal", settings={**PRIVATE_SETTINGS, "listen": listen}).make(fill)
+    with contextlib.closing(open_store(site.url)) as store:
+        seen = site.show(store, time.time())
+    site.write(replace(seen, private=("jobs", "nodes", "usage")))
+    root, alice = ("X-Remote-User", "root"), ("X-Remote-User", "alice")
+    with LivePage(site, listen) as page:
+        every = {path: page.get(path, root) for path in VIEWS}
+        assert {answer.status for answer in every.values()} == {200}
+        assert "job/101" in every["/running"].text and "bob" in every["/queue"].text
+        for who in ((), (alice,)):
+            for path in VIEWS:
+                text = page.get(path, *who).text
+                assert not re.search(r"\bbob\b|\bjob/(101|1001)\b|\bn16\b", text), path  # nor nodes without hers
+            none, others = page.get("/job/999999", *who), page.get("/job/101", *who)
+            assert (none.status, others.status) == (404, 404)
+            assert others.text.replace("101", "N") == none.text.replace("999999", "N")
+            assert page.get("/ledger", *who).status == page.get("/gpu/n1:g0", *who).status == 403
+        mine = page.get("/job/100", alice).text
+        assert "Placements weighed" in mine and "job/100" in page.get("/running", alice).text
+        assert "before it" not in page.get("/job/1002", alice).text
+        assert "before it" in page.get("/job/1002", root).text
+        assert page.get("/job/100").status == 404
+        with page.connect() as channel:
+            channel.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\nX-Remote-User: alice\r\n\r\n")
+            heard = b""
+            while b"event: now" not in heard or b"counts" not in heard:
+                heard += channel.recv(65536)
+            assert b'"counts":{}' in heard
 
 
 def test_a_user_sees_his_own_jobs_in_full_and_others_as_before(behind: LivePage) -> None:

@@ -35,6 +35,7 @@ class ShownBeside:
     policy: str
     interval_s: float
     notes: tuple[str, ...]
+    private: tuple[str, ...]  # as slurm.conf has it
 
 
 @dataclass
@@ -66,7 +67,7 @@ class Showing:
         present = self.present or Present(cluster=told.cluster, taken=0.0, actuator=told.actuator, policy=told.policy)
         self.present = replace(
             present, end=report.end, sentence=report.sentence, ended=report.ended, interval_s=told.interval_s,
-            notes=told.notes,
+            notes=told.notes, private=told.private,
         )  # fmt: skip
         if self.path is not None:
             self._write(self.path, to_bytes(self.present))

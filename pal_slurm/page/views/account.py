@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pal_slurm.page.asked import Visit
+from pal_slurm.page.asked import NotYours, Visit
 from pal_slurm.page.rows import edits_shown
 from pal_slurm.page.views import PageView, Views
 from pal_slurm.store import Ledger, Said
@@ -16,6 +16,8 @@ def gained(asked: Visit) -> PageView:
 
 def ledger(asked: Visit) -> PageView:
     """Older ones by the id of the oldest that is shown: a list that grows at its head has no page numbers."""
+    if not asked.viewer.everything and "jobs" in asked.sight.present.private:
+        raise NotYours("Slurm keeps others' jobs private here (PrivateData), and every edit names one")
     before = asked.number("before", 0, 10**9 - 1) or None
     with asked.watcher.reading() as (store, cluster):
         found = Ledger(store, cluster).newest(EACH + 1, before)

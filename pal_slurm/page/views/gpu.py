@@ -6,7 +6,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from pal_slurm.page.asked import NotThere, Visit, Wrong
+from pal_slurm.page.asked import NotThere, NotYours, Visit, Wrong
 from pal_slurm.page.rows import running_row
 from pal_slurm.page.views import PageView, Views
 from pal_slurm.report import card as told
@@ -23,6 +23,8 @@ ALERTS = 20
 
 def gpu(asked: Visit) -> PageView:
     text, sight, now = asked.word("card"), asked.sight, time.time()
+    if not asked.viewer.everything and "nodes" in sight.present.private:
+        raise NotYours("Slurm keeps nodes private here (PrivateData)")
     place = _PLACE.fullmatch(text)
     spot = (place[1], int(place[2])) if place else None
     with asked.watcher.reading() as (store, _):
@@ -38,6 +40,7 @@ def gpu(asked: Visit) -> PageView:
         raise NotThere(f"no GPU is known as {text[:120]!r}")
     holder = sight.holders.get(spot) if spot else None
     node = sight.by_node.get(spot[0]) if spot else None
+    others = asked.viewer.everything or "jobs" not in sight.present.private
     return PageView(
         "gpu.html",
         {
@@ -49,8 +52,8 @@ def gpu(asked: Visit) -> PageView:
             "lines": _lines(life.nights) if life else [],
             "places": told.place_rows(life) if life else [],
             "alerts": told.alert_rows(life)[:ALERTS] if life else [],
-            "jobs": told.job_rows(life)[:JOBS] if life else [],
-            "more": max(0, len(life.jobs) - JOBS) if life else 0,
+            "jobs": told.job_rows(life)[:JOBS] if life and others else [],
+            "more": max(0, len(life.jobs) - JOBS) if life and others else 0,
         },
     )
 

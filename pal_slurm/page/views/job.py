@@ -11,7 +11,7 @@ from pal_slurm.page.asked import NotThere, Visit, Wrong, job_id
 from pal_slurm.page.grid import place_of
 from pal_slurm.page.rows import edit_row, past_row, running_row, waiting_row
 from pal_slurm.page.views import PageView, Views
-from pal_slurm.report.life import Life, life_of, owner
+from pal_slurm.report.life import Life, life_of, of_himself, owner
 from pal_slurm.report.present import RunningNow
 from pal_slurm.report.why import sentences, where
 from pal_slurm.store import Weighed
@@ -42,17 +42,20 @@ def job(asked: Visit) -> PageView:
     place, waits = sight.waiting.get(number, (0, None))
     runs = [one for one in sight.running.get(number, []) if task in (None, one.task)]
     life, trouble = _life(asked, number, task)
-    if not (waits or runs) and (life is None or life.empty):
+    sees = asked.viewer.sees(_user(life, runs, waits.user if waits else ""))
+    private = () if asked.viewer.everything else sight.present.private
+    hidden = "jobs" in private and not sees  # told in no other words than that there is none
+    if not (waits or runs) and (life is None or life.empty or hidden):
         if life is None:
             raise StoreError(trouble)
         raise NotThere(f"nothing is known of job {number}: pald has not seen it, or it was long ago")
-    sees = asked.viewer.sees(_user(life, runs, waits.user if waits else ""))
-    told = life if sees else None
+    told = of_himself(life, private) if life and sees else None
     return PageView(
         "job.html",
         {
             "name": f"{number}" if task is None else f"{number}_{task}",
             "sees": sees,
+            "places": "jobs" not in private,
             "trouble": trouble,
             "waits": waiting_row(place, waits, asked.viewer, sight.now) if waits else None,
             "runs": [running_row(one, sight, asked.viewer) for one in runs[:STORIES]],

@@ -54,6 +54,7 @@ class SimSlurm:
             said.task_prolog,
             said.preempts_by_tier,
             said.accounts_hold,
+            said.private,
         )
 
     def snapshot(self) -> Snapshot:

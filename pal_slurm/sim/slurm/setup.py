@@ -16,6 +16,7 @@ class SlurmSetup:
     task_prolog: str = "/usr/lib/pal-slurm/pal_task_prolog"
     preempts_by_tier: bool = False  # told, and not modelled
     accounts_hold: bool = True
+    private: tuple[str, ...] = ()
     main_s: float = 60.0
     backfill_s: float = 30.0
     backfill_depth: int = 100

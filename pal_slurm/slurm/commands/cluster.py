@@ -15,7 +15,7 @@ from pal_slurm.model import PartitionRule
 from pal_slurm.slurm.commands.queue import minutes
 from pal_slurm.slurm.nodes import Machine, NodeRecord, PartitionRecord, ReservationRecord
 from pal_slurm.slurm.nodeset import unfold
-from pal_slurm.slurm.port import Passes, SchedulerSetup
+from pal_slurm.slurm.port import UNKNOWN, Passes, SchedulerSetup
 from pal_slurm.slurm.topology import Switch, Topology, topology_of
 from pal_slurm.words import digits
 
@@ -185,7 +185,15 @@ def to_setup(settings: dict[str, str]) -> SchedulerSetup:
         task_prolog=_text(settings.get("TaskProlog")),
         preempts_by_tier=settings.get("PreemptType", "") == "preempt/partition_prio",
         accounts_hold=not ASSOCIATED.isdisjoint(settings.get("AccountingStorageEnforce", "").lower().split(",")),
+        private=_private(settings.get("PrivateData")),
     )
+
+
+def _private(told: str | None) -> tuple[str, ...]:
+    """`none`, or words with commas."""
+    if told is None:
+        return UNKNOWN
+    return tuple(sorted(word for word in told.lower().split(",") if word not in ("", "none", "(null)")))
 
 
 def read_passes(answer: bytes) -> Passes:

@@ -25,7 +25,7 @@ from pal_slurm.slurm.commands.write import send as by_command
 from pal_slurm.slurm.edits.apply import UNSENT, Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.nodes import PLAIN_WORDS, Machine, PartitionRecord, SiteWords
-from pal_slurm.slurm.port import Capabilities, Left, Passes, Pulse, SchedulerSetup, Series, unbounded
+from pal_slurm.slurm.port import UNKNOWN, Capabilities, Left, Passes, Pulse, SchedulerSetup, Series, unbounded
 from pal_slurm.slurm.pyslurm.messages import (
     ANSWER,
     HELLO,
@@ -92,6 +92,7 @@ class PyslurmSlurm:
             task_prolog=untold.task_prolog if untold else "",
             preempts_by_tier=untold is not None and untold.preempts_by_tier,
             accounts_hold=untold is not None and untold.accounts_hold,
+            private=untold.private if untold else UNKNOWN,
         )
 
     def _untold(self) -> SchedulerSetup | None:
