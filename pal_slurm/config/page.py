@@ -31,6 +31,14 @@ class PageSection(Section, frozen=True):
         ),
     ] = "users"
     admins: Annotated[tuple[str, ...], why("Users who see everything when they are logged in.")] = ()
+    hosts: Annotated[
+        tuple[str, ...],
+        why(
+            "Names of the page in addresses, without ports, for example gpus.example: a request for another Host is "
+            "refused, so that no web page elsewhere reads this one through a name of its own. IP addresses, localhost "
+            "and the name in listen are always taken."
+        ),
+    ] = ()
     most_clients: Annotated[
         int, why("Connections at a time; of more, those that have said nothing make way.", ge=8, le=10_000)
     ] = 512

@@ -22,7 +22,7 @@ from pal_slurm.page.asked import NotThere, NotYours, Visit, Wrong
 from pal_slurm.page.events import Events
 from pal_slurm.page.sight import Sight
 from pal_slurm.page.turns import Crowded, Turns
-from pal_slurm.page.viewer import Unclear, Viewer, viewer_of
+from pal_slurm.page.viewer import Unclear, Viewer, is_ours, viewer_of
 from pal_slurm.page.views import PageView, every_route
 from pal_slurm.page.watch import Lookout
 from pal_slurm.report.pace import AskPace
@@ -90,8 +90,10 @@ class PageApp:
             headers.setdefault(name.lower(), []).append(value)
         if b"transfer-encoding" in headers or headers.get(b"content-length", [b"0"]) != [b"0"]:
             return 400, "a question here has no body"
-        if len(headers.get(b"host", [])) > 1:
+        if len(hosts := headers.get(b"host", [])) != 1:
             return 400, "Host comes once"
+        if not is_ours(hosts[0], self.watcher.config.page):
+            return 400, "this page is not known by that name: its admins say which it has (page.hosts in pal.yaml)"
         if len(scope["raw_path"]) + len(scope["query_string"]) > MOST_ADDRESS:
             return 400, "an address that long leads nowhere"
         if scope["method"] not in ("GET", "HEAD"):

@@ -7,16 +7,21 @@ of Slurm's says the same from anywhere, where the page has Slurm's key.
 
 from __future__ import annotations
 
+import contextlib
 import re
 import time
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 
 from pal_slurm.config.address import UNIX
 from pal_slurm.config.page import PageSection
 from pal_slurm.page.token import user_of
 
 _NAME = re.compile(rb"[A-Za-z0-9_][A-Za-z0-9_.@-]{0,63}")
+
+
+_HOST = re.compile(rb"(\[[0-9A-Fa-f:.]{2,64}\]|[A-Za-z0-9_.-]{1,255})(?::[0-9]{1,5})?")
 
 
 class Unclear(Exception):
@@ -54,6 +59,20 @@ def viewer_of(
         name = _named_by_token(headers, key)
     everybodys = page.privacy == "open" and not {"jobs", "nodes", "users"}.intersection(private)
     return Viewer(name, everybodys or (bool(name) and name in page.admins))
+
+
+def is_ours(host: bytes, page: PageSection) -> bool:
+    """Whether a Host is a name of this page. By a name of its own that leads here (DNS rebinding) a web page elsewhere
+    would read this one in its reader's browser; no name is needed for an IP address, and that can't lead elsewhere."""
+    found = _HOST.fullmatch(host)
+    if found is None:
+        return False
+    name = found[1].decode("ascii").lower().rstrip(".")
+    with contextlib.suppress(ValueError):
+        ip_address(name.strip("[]"))
+        return True
+    own = "" if page.listen.startswith(UNIX) else page.listen.rpartition(":")[0]
+    return name in {"localhost", own.lower(), *(host.lower().rstrip(".") for host in page.hosts)}
 
 
 def _named_by_token(headers: Iterable[tuple[bytes, bytes]], key: bytes) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pal_slurm.config.page import PageSection
-from pal_slurm.page.viewer import Unclear, Viewer, viewer_of
+from pal_slurm.page.viewer import Unclear, Viewer, is_ours, viewer_of
 
 HEADER = (b"X-Remote-User", b"alice")
 SOCKET = PageSection(listen="unix:/s", user_header="X-Remote-User", admins=("root",))
@@ -19,6 +19,22 @@ def test_a_name_counts_through_the_socket_and_from_the_proxy_alone() -> None:
         with pytest.raises(Unclear):
             viewer_of([HEADER], peer, PROXY)
         assert viewer_of([], peer, PROXY) == Viewer()
+
+
+@pytest.mark.parametrize(
+    ("host", "ours"),
+    [
+        (b"127.0.0.1:9753", True), (b"localhost", True), (b"LOCALHOST.:9753", True), (b"[::1]:9753", True),
+        (b"10.0.0.5", True), (b"head.example:9753", True), (b"gpus.example", True), (b"Gpus.Example:443", True),
+        (b"evil.example", False), (b"gpus.example.evil.example", False), (b"xgpus.example", False), (b"", False),
+        (b"127.0.0.1.evil.example:9753", False), (b"evil.example@localhost", False), (b"localhost:x", False),
+        (b"localhost, evil.example", False), (b"[localhost]", False), (b"\xff", False), (b"a" * 9_000, False),
+    ],
+)  # fmt: skip
+def test_a_name_that_is_not_the_pages_is_refused(host: bytes, ours: bool) -> None:
+    """A web page elsewhere whose name leads here would be read as if it were this one."""
+    assert is_ours(host, PageSection(listen="head.example:9753", hosts=("gpus.example",))) == ours
+    assert is_ours(host, PageSection(listen="unix:/s", hosts=("gpus.example", "head.example."))) == ours
 
 
 def test_without_a_header_set_up_nobody_is_anybody() -> None:

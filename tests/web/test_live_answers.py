@@ -196,8 +196,8 @@ def test_a_user_sees_his_own_jobs_in_full_and_others_as_before(behind: LivePage)
 )  # fmt: skip
 def test_what_can_be_meant_in_two_ways_is_answered_in_none(behind: LivePage, lines: str) -> None:
     """A second request behind the head is never answered: whoever got it in would speak as somebody else."""
-    smuggled = "GET /user/bob HTTP/1.1\r\nHost: x\r\nX-Remote-User: root\r\n\r\n"
-    answer = behind.raw(f"GET /queue HTTP/1.1\r\nHost: x\r\n{lines}\r\n\r\n{smuggled}".encode())
+    smuggled = "GET /user/bob HTTP/1.1\r\nHost: localhost\r\nX-Remote-User: root\r\n\r\n"
+    answer = behind.raw(f"GET /queue HTTP/1.1\r\nHost: localhost\r\n{lines}\r\n\r\n{smuggled}".encode())
     assert answer.startswith(b"HTTP/1.1 400 "), answer[:200]
     assert answer.count(b"HTTP/1.1") == 1
     assert b"bob" not in answer
@@ -206,11 +206,21 @@ def test_what_can_be_meant_in_two_ways_is_answered_in_none(behind: LivePage, lin
 def test_bytes_that_are_no_http_end_the_connection(page: LivePage) -> None:
     for data in (
         b"\x16\x03\x01\x02\x00\x01\x00", b"GET\r\n\r\n", b"\r\n" * 9000, b"GET / HTTP/1.1\r\nHo st: x\r\n\r\n",
-        b"GET / HTTP/1.1\r\nHost: x\r\nX: " + b"y" * 70_000,
+        b"GET / HTTP/1.1\r\nHost: localhost\r\nX: " + b"y" * 70_000,
     ):  # fmt: skip
         answer = page.raw(data)
         assert not answer or answer.startswith(b"HTTP/1.1 400"), answer[:100]
     assert page.get("/health").status == 200
+
+
+def test_a_page_elsewhere_can_not_be_this_one_by_a_name_of_its_own(page: LivePage, behind: LivePage) -> None:
+    for hosts in ("Host: evil.example\r\n", "Host: evil.example:9753\r\n", "Host: \r\n"):
+        for path in ("/queue", "/events", "/ask/jobs"):
+            for one in (page, behind):
+                answer = one.raw(f"GET {path} HTTP/1.1\r\n{hosts}X-Remote-User: alice\r\n\r\n".encode())
+                assert answer.startswith(b"HTTP/1.1 400 ") and b"alice" not in answer, answer[:200]
+    answer = page.raw(b"GET /queue HTTP/1.0\r\n\r\n")
+    assert answer.split()[1] == b"400", answer[:200]
 
 
 def test_only_reading_is_done(page: LivePage) -> None:
@@ -313,7 +323,7 @@ def test_a_locked_database_is_read_all_the_same_and_never_written(tmp_path: Path
 
 def test_events_come_as_they_happen_and_tell_strangers_no_more(page: LivePage) -> None:
     with page.connect() as channel:
-        channel.sendall(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+        channel.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         heard = b""
 
         def has(words: bytes) -> bool:
@@ -351,7 +361,7 @@ def test_a_thousand_silent_clients_keep_nobody_out(tmp_path: Path) -> None:
         try:
             for number in range(1000):
                 channel = page.connect()
-                channel.sendall((b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: x\r\nX-Slow: ")[number % 3])
+                channel.sendall((b"", b"GET / HT", b"GET / HTTP/1.1\r\nHost: localhost\r\nX-Slow: ")[number % 3])
                 silent.append(channel)
                 if number % 250 == 249:
                     assert page.get("/health").status == 200
@@ -367,7 +377,7 @@ def test_one_user_s_many_questions_do_not_hold_up_another(behind: LivePage) -> N
     channels = [behind.connect() for _ in range(100)]
     try:
         for number, channel in enumerate(channels):
-            head = f"GET /job/100?n={number} HTTP/1.1\r\nHost: x\r\nX-Remote-User: alice\r\n\r\n"
+            head = f"GET /job/100?n={number} HTTP/1.1\r\nHost: localhost\r\nX-Remote-User: alice\r\n\r\n"
             channel.sendall(head.encode())
         assert behind.get("/queue", ("X-Remote-User", "bob")).status == 200
         answered, _, _ = select.select(channels, [], [], 0)
@@ -387,7 +397,7 @@ def test_one_user_has_half_of_those_who_may_listen(tmp_path: Path) -> None:
 
         def listens(user: str) -> bytes:
             channel = stack.enter_context(page.connect())
-            channel.sendall(f"GET /events HTTP/1.1\r\nHost: x\r\nX-Remote-User: {user}\r\n\r\n".encode())
+            channel.sendall(f"GET /events HTTP/1.1\r\nHost: localhost\r\nX-Remote-User: {user}\r\n\r\n".encode())
             return channel.recv(12)
 
         assert [listens("alice")[9:] for _ in range(6)] == [b"200"] * 4 + [b"503"] * 2
@@ -413,7 +423,7 @@ def test_who_does_not_read_what_he_asked_for_is_let_go(tmp_path: Path) -> None:
         channel.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         channel.connect(("127.0.0.1", page.port))
         for _ in range(20):
-            channel.sendall(b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 4)
+            channel.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n" * 4)
         channel.settimeout(1.0)
 
         def cut() -> bool:

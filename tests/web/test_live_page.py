@@ -235,7 +235,7 @@ def test_a_hundred_open_pages_are_read_for_once(large: LivePage) -> None:
     channels = [large.connect() for _ in range(100)]
     try:
         for channel in channels:
-            channel.sendall(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+            channel.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
             assert channel.recv(100).startswith(b"HTTP/1.1 200")
         together = read_in_five_changes()
     finally:
@@ -254,7 +254,7 @@ def _see_a_change(page: LivePage) -> None:
 def _number(page: LivePage) -> int:
     """Which sight it is at."""
     with page.connect() as channel:
-        channel.sendall(b"GET /events HTTP/1.1\r\nHost: x\r\n\r\n")
+        channel.sendall(b"GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n")
         heard = b""
         while b'"number":' not in heard or b"}\n" not in heard:
             heard += channel.recv(65536)
