@@ -153,7 +153,8 @@ def test_what_slurm_keeps_private_is_not_told(
     assert ("1 job came before it" in text) == ahead
     assert ("1 job is ahead of it." in text) == (ahead and seen is not None)
     assert ("GPUs were free in its partitions" in text) == free
-    (decided,) = told.records["decisions"]  # type: ignore[misc]
+    decisions: Any = told.records["decisions"]
+    (decided,) = decisions
     assert (decided["ahead"], decided["decision"]["rank"]) == ((1, 1) if ahead else (None, 0))
     assert (decided["free_gpus"] is not None) == free
     assert "1 job came before it" in "".join(why(asked, "4", ROOT).lines)
