@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
@@ -147,7 +146,7 @@ class PageApp:
             for route, view in self._views:
                 match, found = route.matches(scope)
                 if match is Match.FULL:
-                    asked = Visit(Request({**scope, **found}), viewer, self.watcher, sight, self._may_ask)
+                    asked = Visit(Request({**scope, **found}), viewer, self.watcher, sight, self._pace)
                     shown = view(asked)
                     if shown.instead:
                         return Reply(303, instead=shown.instead)
@@ -166,9 +165,6 @@ class PageApp:
             log.exception("a fault of pal-page at %s", ascii(scope["path"])[:200])
             return self._error(scope, viewer, 500, "the journal of pal-page has more")
         return self._error(scope, viewer, 404, "there is no such page")
-
-    def _may_ask(self, name: str) -> bool:
-        return self._pace.may(name, time.monotonic())
 
     def _page(self, scope: Scope, viewer: Viewer, view: PageView, sight: Sight) -> bytes:
         """Addresses in a page are relative to it, so that it works below any path of a proxy."""

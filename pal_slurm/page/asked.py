@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from starlette.requests import Request
@@ -10,6 +9,7 @@ from starlette.requests import Request
 from pal_slurm.page.sight import Sight
 from pal_slurm.page.viewer import Viewer
 from pal_slurm.page.watch import Lookout
+from pal_slurm.report.pace import AskPace
 from pal_slurm.words import digits
 
 MOST_PAGE = 100_000
@@ -35,7 +35,7 @@ class Visit:
     viewer: Viewer
     watcher: Lookout
     sight: Sight
-    may_ask: Callable[[str], bool]  # one more question of that user's
+    pace: AskPace  # of questions of palctl
 
     def word(self, name: str, most: int = 300) -> str:
         """A word of the address or of its query; empty: not given."""

@@ -22,6 +22,7 @@ from pal_slurm.report.why import REASONS
 from pal_slurm.store import DecisionRepo, OutcomeRepo, Store
 
 MOST_ROWS = 200
+MOST_TOLD = 200  # edits, and starts, of one array
 MOST_BYTES = 1_000_000  # of an answer
 _JOB = re.compile(r"([0-9]{1,10})(?:_([0-9]{1,10}))?")
 
@@ -80,7 +81,7 @@ class UserAnswers:
         if match is None:
             raise BadInput(f"{text[:40]!r} is no job id; write 1234, or 1234_5 for a task of an array")
         number, task = int(match[1]), int(match[2]) if match[2] else None
-        life, waits = life_of(self.store, self.cluster, number, task), self._waiting(number)
+        life, waits = life_of(self.store, self.cluster, number, task, MOST_TOLD), self._waiting(number)
         if not asker.owns(self._user(number, life)):
             raise BadInput(
                 f"no job {text} of yours is known; of others' jobs nothing is told but how many are ahead of yours"

@@ -36,6 +36,7 @@ class Life:
     got: tuple[JobOutcome, ...]
     refused: tuple[NotBegun, ...] = ()  # before the first edit
     moves: tuple[Move, ...] = ()
+    cut: bool = False  # there were more edits, or starts, than were read
 
     @property
     def empty(self) -> bool:
@@ -47,28 +48,32 @@ class Life:
         return books | {"refused": self.refused, "moves": self.moves}
 
 
-def life_of(store: Store, cluster: str, job: int, task: int | None = None) -> Life:
-    """A job id may come round again: the newest job of that id only. A task's own id leads to its array's story."""
+def life_of(store: Store, cluster: str, job: int, task: int | None = None, most: int | None = None) -> Life:
+    """A job id may come round again: the newest job of that id only. A task's own id leads to its array's story.
+
+    `most`: that many edits, starts and decisions of an array's tasks are told at most, the newest: it has thousands.
+    """
     every = still_true(DecisionRepo(store, cluster).of_job(job))
     decided = [w for w in every if task in (None, w.decision.task)]
     of_array = [] if decided else [w for w in every if w.tasks and w.decision.task is None]
     asked = (task, None) if of_array else (task,)  # what was decided about all that wait holds for each of them
-    edits = [i for i in Ledger(store, cluster).of_job(job) if task is None or i.edit.task in asked]
+    edits = [i for i in Ledger(store, cluster).of_job(job, task, most) if task is None or i.edit.task in asked]
     decided += of_array
-    got = [o for o in OutcomeRepo(store, cluster).of_array(job) if task in (None, o.task)]
+    got = OutcomeRepo(store, cluster).of_array(job, task, most)
     refused = Ledger(store, cluster).refused(job)
     submits = {w.submit for w in decided} | {i.submit for i in edits} | {o.submit for o in got}
     own = {o.job for o in got} - {job} if task is not None else set()
     moves = [move for one in (job, *sorted(own)) for move in MoveRepo(store, cluster).of_job(one)]
     newest = max(submits | {r.submit for r in refused} | {m.submit for m in moves}, default=0)
     if array := next((o.ref for o in got if o.submit == newest and o.job == job != o.ref.id), None):
-        return life_of(store, cluster, array.id, array.task)
+        return life_of(store, cluster, array.id, array.task, most)
     return Life(
-        tuple(w for w in decided if w.submit == newest),
+        tuple(w for w in decided if w.submit == newest)[:most],
         tuple(i for i in edits if i.submit == newest),
         tuple(o for o in got if o.submit == newest),
         tuple(r for r in refused if r.submit == newest),
         tuple(m for m in moves if m.submit == newest),
+        cut=most is not None and most in (len(edits), len(got)),
     )
 
 
@@ -96,11 +101,11 @@ def life_sentences(life: Life) -> Iterator[str]:
             yield f"  {sentence}"
     if len(life.decided) > _MANY:
         yield f"... and {len(life.decided) - _MANY} more array tasks; ask for one with JOBID_TASK."
-    edits = life.edits[-_MANY:]
+    edits, more = life.edits[-_MANY:], " or more" if life.cut else ""
     if edits:
         older = len(life.edits) - len(edits)
         yield "What was written to Slurm" + (
-            f" (the last {len(edits)} of {older + len(edits)} edits):" if older else ":"
+            f" (the last {len(edits)} of {older + len(edits)}{more} edits):" if older else ":"
         )
         for intent in edits:
             yield f"  {edit_words(intent)}"
@@ -111,7 +116,7 @@ def life_sentences(life: Life) -> Iterator[str]:
     for move in life.moves[-_MANY:]:
         yield from move_sentences(move)
     if len(life.got) > _MANY:
-        yield f"... and {len(life.got) - _MANY} more starts of its tasks; the last ones:"
+        yield f"... and {len(life.got) - _MANY}{more or ' more'} starts of its tasks; the last ones:"
     for outcome in life.got[-_MANY:]:
         yield from _got(outcome)
 

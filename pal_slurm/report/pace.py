@@ -1,4 +1,4 @@
-"""How often one user may ask. In: whose question, when. Out: whether it is answered. Any thread may ask it."""
+"""How often one user may ask. In: whose question, when, what it cost. Out: whether it is answered. For any thread."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 MOST_KNOWN = 10_000  # users; beyond, who has asked least of late is forgotten
 BURST = 20
+CHEAP_S = 0.02  # of processor time: a question that costs more counts as several
 TOO_OFTEN = "you ask more often than pald answers one user; try again in a minute"
 
 
@@ -26,3 +27,9 @@ class AskPace:
             if len(self._tokens) > MOST_KNOWN:
                 del self._tokens[next(iter(self._tokens))]
         return left >= 1.0
+
+    def cost(self, user: Hashable, seconds: float) -> None:
+        """What the answer took; a minute makes up for it."""
+        with self._lock:
+            left, since = self._tokens.get(user, (float(BURST), 0.0))
+            self._tokens[user] = max(left - max(0.0, seconds / CHEAP_S - 1.0), 1.0 - self.per_minute), since

@@ -108,9 +108,12 @@ class Ledger:
         """Written, and nobody knows yet whether they were carried out."""
         return [i for i in self.watched() if i.outcome in (None, Outcome.UNKNOWN)]
 
-    def of_job(self, job: int) -> list[Intent]:
-        """All that was ever meant for a job id, oldest first."""
-        return self._read(_INTENTS.where(_OF.job == job).order_by(steps.c.id))
+    def of_job(self, job: int, task: int | None = None, most: int | None = None) -> list[Intent]:
+        """All that was ever meant for a job id, oldest first; of one task and its array as a whole; the newest ones."""
+        found = _INTENTS.where(_OF.job == job)
+        if task is not None:
+            found = found.where((_OF.task == task) | _OF.task.is_(None))
+        return self._read(found.order_by(steps.c.id.desc()).limit(most))[::-1]
 
     def newest(self, most: int = 100, before: int | None = None) -> list[Intent]:
         """The last `most` intents (of those older than the one of id `before`), newest first."""

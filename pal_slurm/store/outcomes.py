@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Row, bindparam, func, insert, select, update
+from sqlalchemy import Row, bindparam, func, insert, select, true, update
 
 from pal_slurm.model import JobRef
 from pal_slurm.store.engine import Store
@@ -78,10 +78,13 @@ class OutcomeRepo:
     def of_job(self, job: int) -> list[JobOutcome]:
         return self._find(outcomes.c.job == job)
 
-    def of_array(self, array: int) -> list[JobOutcome]:
-        """Of its tasks, whatever job id each has."""
-        split = self._find((outcomes.c.array_id == array) & (outcomes.c.job != array))  # each question has its index
-        return sorted([*self.of_job(array), *split], key=_began)
+    def of_array(self, array: int, task: int | None = None, most: int | None = None) -> list[JobOutcome]:
+        """Of its tasks, whatever job id each has; of one task; the newest starts."""
+        c = outcomes.c
+        mine = true() if task is None else c.task == task
+        whole, split = c.job == array, (c.array_id == array) & (c.job != array)  # each question has its index
+        every = [got for which in (whole, split) for got in self._find(which & mine, most)]
+        return sorted(every, key=_began)[-most if most else 0 :]
 
     def of_jobs(self, jobs: Sequence[int]) -> list[JobOutcome]:
         return [found for some in chunks(jobs) for found in self._find(outcomes.c.job.in_(some))]
@@ -124,9 +127,11 @@ class OutcomeRepo:
             found = db.execute(query.order_by(outcomes.c.start.desc(), outcomes.c.job.desc()).limit(most)).all()
         return [_outcome(row) for row in found]
 
-    def _find(self, condition: Any) -> list[JobOutcome]:
+    def _find(self, condition: Any, most: int | None = None) -> list[JobOutcome]:
         """By start. Sorted here: asked to, SQLite goes through the index of starts, and reads every row for one job."""
         query = select(outcomes).where(outcomes.c.cluster == self._cluster, condition)
+        if most is not None:
+            query = query.order_by((outcomes.c.start + 0).desc()).limit(most)  # a sum is in no index
         with self._store.reading() as db:
             return sorted((_outcome(row) for row in db.execute(query)), key=_began)
 

@@ -40,7 +40,7 @@ from pal_slurm.model import (
     neutral_scores,
 )
 from pal_slurm.report.answering import Answered, Asker, Question, UserAnswers
-from pal_slurm.report.pace import BURST, MOST_KNOWN, AskPace
+from pal_slurm.report.pace import BURST, CHEAP_S, MOST_KNOWN, AskPace
 from pal_slurm.report.present import Present, present_of
 from pal_slurm.report.why import why_of
 from pal_slurm.store import AppRepo, DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store
@@ -219,6 +219,42 @@ def test_a_user_has_a_burst_and_then_his_rate_and_others_theirs() -> None:
     assert not pace.may(1, 101.2)
 
 
+def test_a_question_that_takes_long_counts_as_several() -> None:
+    """120 questions a minute of 0.3 s each would be half a core; nobody has more than 4 % of one for long."""
+    pace, spent, asked = AskPace(120), 0.0, 0
+    for tenth in range(6_000):
+        if pace.may(1, tenth / 10):
+            pace.cost(1, 0.3)
+            spent, asked = spent + 0.3, asked + 1
+    assert spent < 0.04 * 600 + BURST * CHEAP_S + 0.3 and asked > 60
+    assert pace.may(2, 600.0) and [pace.may(2, 600.0) for _ in range(BURST)].count(True) == BURST - 1
+    pace.cost(2, 1e9)
+    assert pace.may(2, 665.0)  # a minute later at the latest
+
+
+def test_an_array_of_thousands_of_tasks_is_told_of_its_newest_ones_only(sqlite_store: Store) -> None:
+    """One question about it took 0.3 s of pald's own time, and its answer was too long to send."""
+    tasks = 3_000
+    array = leased(1, 1, user="alice", array_tasks=tuple(range(tasks)), array_id=1)
+    got = [
+        JobOutcome(5_000 + n, array.submit, NOW - tasks + n, "A", ("n1",), ((0,),), task=n, array_id=1, user="alice")
+        for n in range(tasks)
+    ]
+    OutcomeRepo(sqlite_store, "c").record(got)
+    pins = [Intent(0, array.submit, Pin(1, n, nodes=("n1",), slots=(0,)), 1, NOW) for n in range(tasks)]
+    Ledger(sqlite_store, "c").write(pins)
+    answers = UserAnswers(sqlite_store, "c", rows_of(sqlite_store), lambda: None)
+    whole, one, own = (why(answers, job, ALICE) for job in ("1", "1_7", "5007"))
+    assert len(json.dumps(msgspec.to_builtins(whole.records))) < 400_000
+    assert any("the last 12 of 200 or more edits" in line for line in whole.lines)
+    assert any("and 188 or more starts of its tasks" in line for line in whole.lines)
+    assert whole.lines[-1].startswith(f"Task {tasks - 1}: It got")
+    assert one.lines == own.lines and sum("pinned to" in line for line in one.lines) == 1
+    assert any(line.startswith("Task 7: It got") for line in one.lines)
+    with pytest.raises(BadInput):
+        why(answers, "1_7", BOB)
+
+
 def test_who_asked_is_not_remembered_without_end() -> None:
     pace = AskPace(60)
     for user in range(MOST_KNOWN + 500):
@@ -385,9 +421,9 @@ def test_bad_questions_have_an_answer_that_says_so(answers: UserAnswers, path: P
 
 def test_who_asks_without_end_is_told_to_wait(answers: UserAnswers, path: Path) -> None:
     with asking(answers, path, per_minute=1):
-        told = [said(path, b'{"ask": "jobs"}\n') for _ in range(BURST + 2)]
-        assert ["rows" in one for one in told] == [True] * BURST + [False] * 2
-        assert "try again in a minute" in told[-1]["error"]
+        told = [said(path, b'{"ask": "why", "job": "x"}\n')["error"] for _ in range(BURST + 2)]
+        assert ["is no job id" in one for one in told] == [True] * BURST + [False] * 2
+        assert "try again in a minute" in told[-1]
 
 
 def test_silent_connections_of_one_user_are_few_and_end(

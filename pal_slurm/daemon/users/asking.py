@@ -57,6 +57,13 @@ class _Window:
     def reply(self, asked: bytes, who: int) -> bytes:
         if not self._pace.may(who, time.monotonic()):
             return _line(Answered(error=TOO_OFTEN))
+        begun = time.thread_time()
+        try:
+            return self._answer(asked, who)
+        finally:
+            self._pace.cost(who, time.thread_time() - begun)
+
+    def _answer(self, asked: bytes, who: int) -> bytes:
         try:
             said = _line(self._answers.to(_question(asked), _asker(who)))
         except PalError as error:

@@ -19,6 +19,7 @@ from pal_slurm.store.cards import CardRepo
 from pal_slurm.words import digits
 
 EDITS = 30
+MOST_TOLD = 200  # edits, and starts, of an array that are read
 STORIES = 5  # array tasks whose last decision is told
 
 
@@ -73,7 +74,7 @@ def _life(asked: Visit, number: int, task: int | None) -> tuple[Life | None, str
     """While the database is away, what pald sees is shown all the same."""
     try:
         with asked.watcher.reading() as (store, cluster):
-            return life_of(store, cluster, number, task), ""
+            return life_of(store, cluster, number, task, MOST_TOLD), ""
     except StoreError as error:
         return None, str(error)
 
