@@ -7,7 +7,8 @@ PalError
 |  |- SlurmUnavailable no answer, or none that can be trusted       exit 75
 |  `- SlurmRefused     slurmctld said no
 |- StoreError          the database can't be used                   exit 74
-|  `- StoreGone        it was removed while in use                  exit 74
+|  |- StoreGone        it was removed while in use                  exit 74
+|  `- StoreRefused     a row that it can't hold; others it takes    exit 74
 `- NotLeader           another pald is at work                      exit 75
 """
 
@@ -50,6 +51,10 @@ class StoreError(PalError):
 
 class StoreGone(StoreError):
     """The database's file was removed or replaced while in use; only a fresh start helps."""
+
+
+class StoreRefused(StoreError):
+    """The database refuses one row for what stands in it; what is written after it goes through."""
 
 
 class NotLeader(PalError):

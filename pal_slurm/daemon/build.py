@@ -187,6 +187,7 @@ def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
         leader = Leader(Path(config.lock_file()), Leadership(store, name), config.leader.ttl_s, clock)
         metrics = Metrics()
         faults = Faults(metrics.fault)
+        store.refused = faults.row_refused
         ledger, decisions, outcomes = Ledger(store, name), DecisionRepo(store, name), OutcomeRepo(store, name)
         books = Books(
             ledger=ledger,

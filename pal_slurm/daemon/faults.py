@@ -21,10 +21,11 @@ from pal_slurm.words import plain, printable
 
 log = logging.getLogger("pald")
 LONGEST_PAUSE_S = 60.0  # systemd hears of us after each cycle: well within the unit's WatchdogSec
+MOST_ROWS = 10_000
 PLACES = (
     "cycle", "deciding", "undoing", "excluding", "moving", "observing", "learning", "forgetting", "resuming",
-    "entitling", "limits", "reasons", "qos", "figures", "sentence", "bell", "alive", "status", "showing", "users",
-    "reload", "settings", "end",
+    "entitling", "limits", "reasons", "rows", "qos", "figures", "sentence", "bell", "alive", "status", "showing",
+    "users", "reload", "settings", "end",
 )  # fmt: skip
 
 
@@ -35,6 +36,7 @@ class Faults:
     total: int = 0
     last: str = ""
     _times: Counter[tuple[str, str, str]] = field(default_factory=Counter, repr=False)
+    _rows: dict[str, None] = field(default_factory=dict, repr=False)  # those that were told of, the oldest first
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @contextmanager
@@ -63,6 +65,21 @@ class Faults:
         if alone and times & (times - 1) == 0:  # the 1st, 2nd, 4th ...: what comes with each cycle fills no disk
             log.error("%s%s", said, f" ({times} times by now)" if times > 1 else "")
         return said
+
+    def row_refused(self, name: str, error: Exception) -> None:
+        """A row that the database does not take, `name` says whose: told once, counted each time."""
+        self.count("rows")
+        with self._lock:
+            self.total, self.last = (
+                self.total + 1,
+                f"rows: {plain(name)} can't be written down: {printable(str(error), 200)}",
+            )
+            if name in self._rows:
+                return
+            self._rows[name] = None
+            if len(self._rows) > MOST_ROWS:
+                del self._rows[next(iter(self._rows))]
+        log.error("%s; the cycle goes on without it", self.last)
 
     def cycle_ended(self, well: bool) -> None:
         self.in_a_row = 0 if well else self.in_a_row + 1

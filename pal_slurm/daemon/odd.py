@@ -9,7 +9,7 @@ A fault that is no single job's ends the cycle, as ever.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from pal_slurm.daemon.entries import Entries
@@ -45,22 +45,35 @@ def planned(view: Snapshot, planning: Planning, entries: Entries, faults: Faults
 
 
 def _found(view: Snapshot, planning: Planning) -> list[Job]:
-    """The jobs each of which makes planning fail by itself; none where it takes several, or too many do."""
-    if _fails(view, (), planning):
+    """The jobs each of which makes planning fail by itself; none where it takes several, or too many do.
+
+    Waiting jobs are tried without any that run; running ones beside all that wait, for there is no plan for nobody.
+    """
+    if _fails(replace(view, pending=(), running=()), planning):
         return []
-    parts: list[Sequence[Job]] = [(*view.pending, *view.running)]
     found: list[Job] = []
+    waiting = _halved(view.pending, lambda some: _fails(replace(view, pending=some, running=()), planning), found)
+    rest = tuple(job for job in view.pending if job not in found)
+    running = waiting and _halved(
+        view.running, lambda some: _fails(replace(view, pending=rest, running=some), planning), found
+    )
+    return found if running else []
+
+
+def _halved(jobs: tuple[Job, ...], fails: Callable[[tuple[Job, ...]], bool], found: list[Job]) -> bool:
+    """Add those jobs to `found` each of which fails by itself; False: that takes too many tries."""
+    parts = [jobs]
     for _ in range(MOST_TRIES):
         if not parts:
-            return found
+            return True
         part = parts.pop()
-        if not part or not _fails(view, part, planning):
+        if not part or not fails(part):
             continue
         if len(part) == 1:
             found += part
         else:
             parts += [part[len(part) // 2 :], part[: len(part) // 2]]
-    return []
+    return False
 
 
 def _without(view: Snapshot, odd: Callable[[Job], bool]) -> Snapshot:
@@ -68,11 +81,9 @@ def _without(view: Snapshot, odd: Callable[[Job], bool]) -> Snapshot:
     return replace(view, pending=pending, running=running)
 
 
-def _fails(view: Snapshot, jobs: Sequence[Job], planning: Planning) -> bool:
-    keys = {job.key for job in jobs}
-    pending, running = (tuple(job for job in some if job.key in keys) for some in (view.pending, view.running))
+def _fails(view: Snapshot, planning: Planning) -> bool:
     try:
-        planning(replace(view, pending=pending, running=running)).behind(())
+        planning(view).behind(())
     except (PalError, MemoryError):
         raise
     except Exception:

@@ -32,6 +32,7 @@ CLOSING = (Outcome.REFUSED, Outcome.STARTED, Outcome.GONE)
 KEEPING = frozenset((EditKind.RENEW, EditKind.LEASE))  # due again in the next cycle; as many as there may be time for
 LETTING = (EditKind.PIN, EditKind.PLAIN)
 STARTING = (*LETTING, EditKind.UNPIN)
+UNWRITTEN = f"{NOT_SENT}the database does not take its intent"
 CRASH_POINTS = ("before-intent", "after-intent", "after-edit", "after-outcome")
 
 
@@ -161,10 +162,12 @@ class Writer:
             ]
         )  # fmt: skip
         crash_point("after-intent")
-        results = self._send(batch, round, series)
+        written = [w for w, i in zip(batch, intents, strict=True) if i.id]
+        sent = iter(self._send(written, round, series) if written else [])
+        results = [next(sent) if i.id else EditResult(i.edit, Outcome.REFUSED, UNWRITTEN) for i in intents]
         crash_point("after-edit")
-        told = [(i, r.outcome, r.said) for i, r in zip(intents, results, strict=True)]
-        over = [_over(i, r) for i, r in zip(intents, results, strict=True)]
+        told = [(i, r.outcome, r.said) for i, r in zip(intents, results, strict=True) if i.id]
+        over = [_over(i, r) for i, r in zip(intents, results, strict=True) if i.id]
         now = round.time(self.clock.monotonic())
         self.ledger.outcome((t for t, o in zip(told, over, strict=True) if o), now, close=True)
         self.ledger.outcome((t for t, o in zip(told, over, strict=True) if not o), now)

@@ -47,6 +47,8 @@ class Horizon:
     def occupy(self, who: Hashable, job: Job, placement: Placement, end: float) -> None:
         """It holds these GPUs until then."""
         nodes = len(placement.nodes)
+        if not nodes:
+            return  # a list of nodes that can't be read
         same = self.floor.same_demand(job, nodes)
         for row, slots in still_there(placement, self.floor.cluster):
             for slot in slots:

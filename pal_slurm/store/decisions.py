@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import ColumnElement, bindparam, insert, select, true, update
+from sqlalchemy import ColumnElement, Connection, bindparam, insert, select, true, update
 
 from pal_slurm.model import NO_CONSENT, Consent, Decision, Due, JobRef, Placement
 from pal_slurm.store.engine import Store
@@ -78,20 +78,21 @@ class DecisionRepo:
         fresh = [(why, mark) for why in reasons if self._written.get(why.ref) != (mark := _mark(why))]
         if not fresh:
             return 0
-        with self._store.writing() as db:
-            for why, _ in fresh:
-                job, submit, task = why.ref
-                values = {
-                    "decided_at": why.decided_at,
-                    "action": why.decision.action.value,
-                    "reason": why.decision.reason.value,
-                    "why": dump(why),
-                }
-                keys = {"cluster": self._cluster, "job": job, "submit": submit, "task": _stored(task)}
-                if not db.execute(_AGAIN, values | {f"b_{name}": keys[name] for name in _KEY}).rowcount:
-                    db.execute(_NEW, keys | values)
+        self._store.put_each([why for why, _ in fresh], self._put, lambda why: f"the decision about {_job(why)}")
         self._written |= {why.ref: mark for why, mark in fresh}
         return len(fresh)
+
+    def _put(self, db: Connection, why: Why) -> None:
+        job, submit, task = why.ref
+        values = {
+            "decided_at": why.decided_at,
+            "action": why.decision.action.value,
+            "reason": why.decision.reason.value,
+            "why": dump(why),
+        }
+        keys = {"cluster": self._cluster, "job": job, "submit": submit, "task": _stored(task)}
+        if not db.execute(_AGAIN, values | {f"b_{name}": keys[name] for name in _KEY}).rowcount:
+            db.execute(_NEW, keys | values)
 
     def of_job(self, job: int) -> list[Why]:
         """The last decisions about a job id (one per array task), newest first."""
@@ -127,6 +128,10 @@ class DecisionRepo:
         query = select(decisions.c.why).where(decisions.c.cluster == self._cluster, condition)
         with self._store.reading() as db:
             return [load(text, Why) for text in db.execute(query.order_by(*order).limit(most)).scalars()]
+
+
+def _job(why: Why) -> str:
+    return f"job {why.decision.job}"
 
 
 def _latest(why: Why) -> tuple[float, int]:

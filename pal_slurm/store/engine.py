@@ -7,56 +7,35 @@ reads in order to write locks the rows. Nobody waits long for a server or for a 
 
 from __future__ import annotations
 
+import logging
 import os
 import sqlite3
 from collections import deque
-from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import quote
 
-from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
-from sqlalchemy.engine import URL, make_url
-from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy import Connection, Engine, create_engine, inspect, text
+from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
-from pal_slurm.errors import StoreError, StoreGone
+from pal_slurm.errors import StoreError, StoreGone, StoreRefused
 from pal_slurm.store.faults import in_sentences
 from pal_slurm.store.place import check_place, give_to_its_place
+from pal_slurm.store.servers import server_engine
 from pal_slurm.store.tables import HEAD
+from pal_slurm.words import printable
 
 LOCK_WAIT_S = 5.0
 BATCH_WAIT_S = 60.0  # of a command that works through a whole database beside others, on any disk
-CONNECT_WAIT_S = 5
-SILENCE_S = 30  # of a server whose host is gone
-_WRITES = "pal_writes"
-
-
-@dataclass(frozen=True)
-class _Server:
-    lock_wait: tuple[str, ...] = ()
-    read_only: str = ""  # what makes a session so
-    patience: Mapping[str, Mapping[str, int]] = field(default_factory=dict)  # arguments by driver; the URL's own win
-
-
-_LIBPQ = {
-    "connect_timeout": CONNECT_WAIT_S, "keepalives_idle": 10, "keepalives_interval": 5, "keepalives_count": 4,
-    "tcp_user_timeout": 1000 * SILENCE_S,
-}  # fmt: skip
-_MARIADB = _Server(
-    ("SET SESSION innodb_lock_wait_timeout = {s}", "SET SESSION lock_wait_timeout = {s}"),
-    "SET SESSION TRANSACTION READ ONLY",
-    {"pymysql": {"connect_timeout": CONNECT_WAIT_S}, "mysqldb": {"connect_timeout": CONNECT_WAIT_S}},
-)
-_SERVERS = {
-    "postgresql": _Server(
-        ("SET lock_timeout = {ms}",), "SET default_transaction_read_only = on", {"psycopg": _LIBPQ, "psycopg2": _LIBPQ}
-    ),
-    "mysql": _MARIADB,
-    "mariadb": _MARIADB,
-}
+WRITES = "pal_writes"  # in a connection's `info`: the next transaction is begun in order to write
+_ROWS_OWN = (StoreRefused, ArithmeticError, LookupError, TypeError, ValueError)  # what one row may raise
+Row = TypeVar("Row")
+Put = TypeVar("Put")
+log = logging.getLogger("pald")
 
 
 class Store:
@@ -72,6 +51,7 @@ class Store:
         # (`max_overflow`: who waits at a pool would not be woken by one that comes back here)
         self._keeps = path is not None and isinstance(engine.pool, QueuePool)
         self._idle: deque[Connection] = deque()
+        self.refused: Callable[[str, Exception], None] = _log_refused  # told of each row that can't be written
 
     @contextmanager
     def reading(self) -> Iterator[Connection]:
@@ -85,6 +65,38 @@ class Store:
         self._still_there()
         with in_sentences(self.shown), self._connected(True) as connection, connection.begin():
             yield connection
+
+    def put_each(
+        self,
+        rows: Sequence[Row],
+        put: Callable[[Connection, Row], Put],
+        named: Callable[[Row], str],
+        first: Callable[[Connection], object] = lambda db: None,
+    ) -> list[Put | None]:
+        """One transaction: `first`, then `put` of each row, and what it returns. Where one row can't be written, all
+        others are, and `refused` hears of it by the name that `named` gives it; None stands in its place.
+        """
+        if not rows:
+            return []
+        try:
+            with self.writing() as db:
+                first(db)
+                return [put(db, row) for row in rows]
+        except _ROWS_OWN:
+            pass
+        with self.writing() as db:
+            first(db)
+            return [self._put_alone(db, row, put, named) for row in rows]
+
+    def _put_alone(
+        self, db: Connection, row: Row, put: Callable[[Connection, Row], Put], named: Callable[[Row], str]
+    ) -> Put | None:
+        try:
+            with in_sentences(self.shown), db.begin_nested():
+                return put(db, row)
+        except _ROWS_OWN as error:
+            self.refused(named(row), error)
+            return None
 
     def close(self) -> None:
         while self._idle:
@@ -102,7 +114,7 @@ class Store:
         except IndexError:
             connection = self.engine.connect()
         try:
-            connection.info[_WRITES] = writes  # until it begins
+            connection.info[WRITES] = writes  # until it begins
             yield connection
         except BaseException:  # what state it is in can't be told
             connection.close()
@@ -119,6 +131,10 @@ class Store:
             inode = 0
         if inode != self._inode:
             raise StoreGone(f"database {self.shown} was removed or replaced while in use; restart what uses it")
+
+
+def _log_refused(name: str, error: Exception) -> None:
+    log.error("%s can't be written down: %s", printable(name), printable(str(error)))
 
 
 def open_store(url: str, *, create: bool = False, read_only: bool = False, lock_wait_s: float | None = None) -> Store:
@@ -149,7 +165,7 @@ def connect(
         parsed = make_url(url)
         shown = parsed.render_as_string(hide_password=True)
         if parsed.get_backend_name() != "sqlite":
-            return _server(parsed, read_only, wait_s), shown, None
+            return server_engine(parsed, read_only, wait_s), shown, None
     except (ArgumentError, SQLAlchemyError, ValueError) as error:
         raise StoreError(
             "the database URL can't be read; examples: sqlite:////var/lib/pal-slurm/pal.sqlite, "
@@ -213,7 +229,7 @@ def _beginning(engine: Engine) -> Engine:
 
 
 def _begin(connection: PoolProxiedConnection) -> None:
-    connection.cursor().execute("BEGIN IMMEDIATE" if connection.info.pop(_WRITES, False) else "BEGIN")
+    connection.cursor().execute("BEGIN IMMEDIATE" if connection.info.pop(WRITES, False) else "BEGIN")
 
 
 def _sqlite_to_read(path: Path) -> Engine:
@@ -248,28 +264,6 @@ def _is_new(path: Path) -> bool:
         return path.stat().st_size == 0
     except OSError:  # what is wrong with it the database will say
         return False
-
-
-def _server(url: URL, read_only: bool, lock_wait_s: float) -> Engine:
-    known = _SERVERS.get(url.get_backend_name(), _Server())
-    patience = known.patience.get(url.get_driver_name(), {})
-    engine = create_engine(
-        url,
-        pool_pre_ping=True,  # a server that was restarted meanwhile is nobody's error
-        isolation_level="READ COMMITTED",
-        connect_args={key: value for key, value in patience.items() if key not in url.query},
-    )
-
-    @event.listens_for(engine, "connect")
-    def opened(connection: DBAPIConnection, _: object) -> None:
-        with closing(connection.cursor()) as cursor:
-            if read_only and known.read_only:
-                cursor.execute(known.read_only)
-            for statement in known.lock_wait:
-                cursor.execute(statement.format(ms=round(lock_wait_s * 1000), s=max(1, round(lock_wait_s))))
-        connection.commit()
-
-    return engine
 
 
 def schema_version(engine: Engine, shown: str) -> str | None:

@@ -6,9 +6,10 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, OperationalError, SQLAlchemyError, StatementError
 
-from pal_slurm.errors import StoreError
+from pal_slurm.errors import StoreError, StoreRefused
+from pal_slurm.words import printable
 
 # Primary SQLite result codes; extended codes carry the primary one in their low byte (sqlite.org/rescode.html).
 _SQLITE = {
@@ -60,6 +61,19 @@ _MARIADB = {
 }  # fmt: skip
 
 
+# MariaDB calls these operational: text or a number that its column does not hold
+_OF_A_ROW = frozenset({1264, 1265, 1292, 1366, 1406})
+
+
+def _of_row(error: SQLAlchemyError | sqlite3.Error, cause: object) -> bool:
+    """Whether the values of one row are what is wrong."""
+    if isinstance(error, StatementError) and not isinstance(error, DBAPIError):
+        return True  # a value that no column type of ours takes
+    if isinstance(error, DataError | IntegrityError):
+        return _of_server(error, cause) is not _CLASH
+    return next(iter(getattr(cause, "args", ())), None) in _OF_A_ROW
+
+
 def _of_server(error: Exception, cause: object) -> str | None:
     """What a server's answer means, where it is one that we know."""
     number = next(iter(getattr(cause, "args", ())), None)
@@ -74,13 +88,15 @@ def _of_server(error: Exception, cause: object) -> str | None:
 
 def sentence(error: Exception, shown: str) -> str:
     """`shown` is the database's name without a password."""
-    cause = error.orig if isinstance(error, DBAPIError) else error
+    cause = error.orig if isinstance(error, StatementError) else error
     code = getattr(cause, "sqlite_errorcode", None)
     if code is not None and (words := _SQLITE.get(code & 0xFF)):
         return f"database {shown} {words.format(path=shown)}"
-    said = " ".join(str(cause).split())[:300]
+    said = printable(" ".join(str(cause).split()), 200)
     if not isinstance(cause, sqlite3.Error) and (words := _of_server(error, cause)):
         return f"database {shown} {words} ({said})"
+    if isinstance(error, StatementError) and not isinstance(error, DBAPIError):
+        return f"a row can't be written to database {shown}: {said}"
     if isinstance(cause, sqlite3.Error):
         return f"database {shown} refused: {said}; check it with: palctl db check"
     return f"database {shown} gave no good answer: {said}"
@@ -88,13 +104,12 @@ def sentence(error: Exception, shown: str) -> str:
 
 @contextmanager
 def in_sentences(shown: str) -> Iterator[None]:
-    """Turns whatever the database raises into a StoreError."""
+    """Turns whatever the database raises into a StoreError; what our own code raises within stays what it is."""
     try:
         yield
     except (SQLAlchemyError, sqlite3.Error) as error:
-        raise StoreError(sentence(error, shown)) from error
-    except (ValueError, TypeError) as error:  # text that is not UTF-8, a word that no column of ours holds
-        raise StoreError(
-            f"database {shown} holds something that pal-slurm did not write ({error}); look with: palctl db check, and "
-            "restore a backup if it is damaged"
-        ) from error
+        cause = error.orig if isinstance(error, StatementError) else error
+        if isinstance(cause, StoreError):  # of a column type of ours
+            raise cause from error
+        kind = StoreRefused if _of_row(error, cause) else StoreError
+        raise kind(sentence(error, shown)) from error

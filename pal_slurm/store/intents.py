@@ -27,7 +27,6 @@ from pal_slurm.model import (
 )
 from pal_slurm.store.rows import names, values
 
-MAX_SAID = 1000
 # Fields of an intent that are columns of another name or table
 NOT_SAME = ("id", "submit", "edit", "outcome", "said", "cause", "decision", "closed", "kind", "plan", "step", "move")
 
@@ -44,7 +43,7 @@ def step_of(intent: Intent) -> dict[str, object]:
     what = {"kind": edit.kind.value, "nodes": nodes, "slots": pin.slots, "partition": partition, "until": end}
     what |= {"shard": pin.shard or None, "own": (isinstance(edit, Renew | Unpin) and edit.own) or None}
     outcome = None if intent.outcome is None else intent.outcome.value
-    told = {"number": intent.step, "outcome": outcome, "said": intent.said[:MAX_SAID]}
+    told = {"number": intent.step, "outcome": outcome, "said": intent.said}
     return values(intent, *NOT_SAME) | what | told | {"original": original, "nice": nice, "signal": signal}
 
 

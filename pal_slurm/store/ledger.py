@@ -10,19 +10,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import BigInteger, Connection, Select, Table, bindparam, func, insert, select, true, update
+from sqlalchemy import Connection, Select, Table, bindparam, func, insert, select, true, update
 
 from pal_slurm.errors import NotLeader
 from pal_slurm.model import KIND_OF, STEPS, Edit, EditKind, Intent, JobRef, NotBegun, OperationKind, Outcome
 from pal_slurm.store.engine import Store
-from pal_slurm.store.intents import MAX_SAID, intent_of, step_of
+from pal_slurm.store.fields import Whole
+from pal_slurm.store.intents import intent_of, step_of
 from pal_slurm.store.moves import begun
 from pal_slurm.store.rows import chunks
 from pal_slurm.store.state import first_use
 from pal_slurm.store.tables import leader, operations, steps
 
 _OF = operations.c
-_JOBS, _BEGINS = (bindparam(name, type_=BigInteger, expanding=True) for name in ("jobs", "begins"))
+_JOBS, _BEGINS = (bindparam(name, type_=Whole(), expanding=True) for name in ("jobs", "begins"))
 _LEASED = steps.c.until.is_not(None) & steps.c.own.is_not(true())  # a begin time that is the end of a lease of ours
 _INTENTS = select(
     steps, _OF.job, _OF.submit, _OF.task, _OF.kind.label("meant"), _OF.said.label("cause"), _OF.plan, _OF.decision,
@@ -51,20 +52,24 @@ class Ledger:
         self._leader = select(leader.c.fence, leader.c.owner).where(leader.c.cluster == cluster).with_for_update()
 
     def write(self, planned: Sequence[Intent]) -> list[Intent]:
-        """Put intents (their `id` is not looked at) on disk; the same ones with their ids."""
+        """Put intents (their `id` is not looked at) on disk; the same ones with their ids. An id of 0: that one can't
+        be written, and its edit must not be made."""
         if not planned:
             return []
-        with self._store.writing() as db:
-            self._refuse_old_leader(db, min(intent.fence for intent in planned))
-            return [self._write(db, intent) for intent in planned]
+        fence = min(intent.fence for intent in planned)
+        written = self._store.put_each(
+            planned, self._write, _named, first=lambda db: self._refuse_old_leader(db, fence)
+        )
+        return [replace(intent, id=0) if made is None else made for intent, made in zip(planned, written, strict=True)]
 
     def refuse(self, refused: Iterable[NotBegun]) -> None:
         """Operations that were not begun."""
-        with self._store.writing() as db:
-            for r in refused:
-                at = {"step": -1, "said": r.said[:MAX_SAID], "begun_at": r.at, "closed": True}
-                what = {"kind": r.kind.value, "plan": STEPS[r.kind], "decision": r.decision}
-                db.execute(insert(operations).values(self._of(r, r.submit) | what | at))
+        self._store.put_each(list(refused), self._refuse, lambda r: f"what was not begun for job {r.job}")
+
+    def _refuse(self, db: Connection, r: NotBegun) -> None:
+        at = {"step": -1, "said": r.said, "begun_at": r.at, "closed": True}
+        what = {"kind": r.kind.value, "plan": STEPS[r.kind], "decision": r.decision}
+        db.execute(insert(operations).values(self._of(r, r.submit) | what | at))
 
     def refused(self, job: int) -> list[NotBegun]:
         """What was not begun for a job id, oldest first."""
@@ -78,7 +83,7 @@ class Ledger:
     def outcome(self, judged: Iterable[tuple[Intent, Outcome, str]], now: float, *, close: bool = False) -> None:
         """What became of intents. An outcome that is known stays; UNKNOWN may be replaced once."""
         rows = [
-            {"b_step": i.id, "b_of": i.operation, "outcome": o.value, "said": s[:MAX_SAID], "outcome_at": now}
+            {"b_step": i.id, "b_of": i.operation, "outcome": o.value, "said": s, "outcome_at": now}
             for i, o, s in judged
         ]
         if not rows:
@@ -209,12 +214,16 @@ class Ledger:
 
     def _operation(self, i: Intent) -> dict[str, object]:
         what = {"kind": i.kind and i.kind.value, "plan": i.plan, "step": i.step, "decision": i.decision}
-        told = {"said": i.cause[:MAX_SAID], "begun_at": i.written_at, "closed": i.closed}
+        told = {"said": i.cause, "begun_at": i.written_at, "closed": i.closed}
         return self._of(i.edit, i.submit) | what | told
 
     def _of(self, what: Edit | NotBegun, submit: int) -> dict[str, object]:
         task = None if isinstance(what, NotBegun) else what.task
         return {"cluster": self._cluster, "job": what.job, "submit": submit, "task": task}
+
+
+def _named(intent: Intent) -> str:
+    return f"the {intent.edit.kind.value} of job {intent.edit.job}"
 
 
 def _insert(db: Connection, table: Table, row: Mapping[str, object]) -> int:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from alembic import command
 from alembic.config import Config as AlembicConfig
 from alembic.script import ScriptDirectory
 from alembic.util import CommandError
-from sqlalchemy import Engine
+from sqlalchemy import Connection, Engine, text
+from sqlalchemy.exc import SQLAlchemyError
 
 from pal_slurm.errors import StoreError
-from pal_slurm.store.engine import connect, schema_version
+from pal_slurm.store.engine import BATCH_WAIT_S, WRITES, connect, schema_version
 from pal_slurm.store.faults import in_sentences
 from pal_slurm.store.tables import HEAD
 
@@ -40,9 +43,9 @@ def upgrade(engine: Engine, shown: str, to: str = HEAD) -> str:
     MariaDB, whose schema changes can't be rolled back, it is in between, and the next upgrade goes on from there."""
     config = _alembic()
     with in_sentences(shown), engine.connect() as bare:
-        connection = bare.execution_options(pal_writes=True)
-        with connection.begin():
-            config.attributes["connection"] = connection
+        bare.info[WRITES] = True
+        with bare.begin(), _alone(bare):
+            config.attributes["connection"] = bare
             try:
                 command.upgrade(config, to)
             except CommandError as error:
@@ -50,9 +53,27 @@ def upgrade(engine: Engine, shown: str, to: str = HEAD) -> str:
     return to
 
 
+@contextmanager
+def _alone(db: Connection) -> Iterator[None]:
+    """Others that upgrade at the same moment wait, and then find it done. SQLite: their transaction does not begin."""
+    if db.dialect.name == "postgresql":
+        db.execute(text("SELECT pg_advisory_xact_lock(7061766)"))
+    if db.dialect.name not in ("mysql", "mariadb"):
+        yield
+        return
+    name = {"name": "pal_slurm.upgrade", "wait": BATCH_WAIT_S}
+    if not db.execute(text("SELECT GET_LOCK(:name, :wait)"), name).scalar():
+        raise StoreError("another program upgrades this database now; try again when it is done")
+    try:
+        yield
+    finally:
+        with suppress(SQLAlchemyError):  # a connection that is gone has given it back
+            db.execute(text("SELECT RELEASE_LOCK(:name)"), name)
+
+
 def upgrade_url(url: str) -> tuple[str | None, str]:
     """`palctl db upgrade`: the version before and after. Makes the database where there is none."""
-    engine, shown, _ = connect(url, create=True)
+    engine, shown, _ = connect(url, create=True, lock_wait_s=BATCH_WAIT_S)
     try:
         before = schema_version(engine, shown)
         if before is not None and before > HEAD:

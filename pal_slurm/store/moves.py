@@ -9,41 +9,28 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import (
-    BigInteger,
-    Column,
-    Connection,
-    Double,
-    ForeignKey,
-    Index,
-    Select,
-    String,
-    bindparam,
-    insert,
-    select,
-    update,
-)
+from sqlalchemy import Column, Connection, ForeignKey, Index, Select, bindparam, insert, select, update
 
 from pal_slurm.model import Move
 from pal_slurm.store.engine import Store
-from pal_slurm.store.rows import Json
+from pal_slurm.store.fields import Json, Real, Whole, Words
 from pal_slurm.store.tables import Id, new_table, operations
 
 moves = new_table(
     "moves",
     Column("operation", Id, ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
-    Column("cluster", String(64), nullable=False),
-    Column("job", BigInteger, nullable=False),
-    Column("user", String(64), nullable=False),
-    Column("app", String(64)),
-    Column("began_at", Double, nullable=False),
-    Column("ended_at", Double),  # null: it goes on
-    Column("ending", String(16)),
+    Column("cluster", Words(64), nullable=False),
+    Column("job", Whole(), nullable=False),
+    Column("user", Words(64), nullable=False),
+    Column("app", Words(64)),
+    Column("began_at", Real(), nullable=False),
+    Column("ended_at", Real()),  # null: it goes on
+    Column("ending", Words(16)),
     Column("move", Json(Move), nullable=False),  # all of it
     Index(None, "cluster", "began_at"),
     Index(None, "cluster", "ended_at"),
 )
-_BEGAN = bindparam("began", type_=Double)
+_BEGAN = bindparam("began", type_=Real())
 
 
 def begun(db: Connection, cluster: str, move: Move, operation: int) -> Move:
@@ -54,7 +41,7 @@ def begun(db: Connection, cluster: str, move: Move, operation: int) -> Move:
 
 
 def _row(move: Move) -> dict[str, object]:
-    found: dict[str, object] = {"job": move.job, "user": move.user[:64], "app": move.app, "began_at": move.began_at}
+    found: dict[str, object] = {"job": move.job, "user": move.user, "app": move.app, "began_at": move.began_at}
     ending = None if move.ending is None else move.ending.value
     return found | {"ended_at": move.ended_at, "ending": ending, "move": move}
 
@@ -72,11 +59,12 @@ class MoveRepo:
         """What is known of these now; with an ending their operations are closed."""
         if not changed:
             return
-        with self._store.writing() as db:
-            for move in changed:
-                db.execute(update(moves).where(self._mine, moves.c.operation == move.operation).values(_row(move)))
-                if move.ending is not None:
-                    db.execute(update(operations).where(operations.c.id == move.operation).values(closed=True))
+        self._store.put_each(changed, self._put, lambda move: f"the move of job {move.job}")
+
+    def _put(self, db: Connection, move: Move) -> None:
+        db.execute(update(moves).where(self._mine, moves.c.operation == move.operation).values(_row(move)))
+        if move.ending is not None:
+            db.execute(update(operations).where(operations.c.id == move.operation).values(closed=True))
 
     def open(self) -> list[Move]:
         """Those that go on, oldest first."""

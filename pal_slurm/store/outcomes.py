@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sqlalchemy import Row, bindparam, func, insert, select, true, update
+from sqlalchemy import Connection, Row, bindparam, func, insert, select, true, update
 
 from pal_slurm.model import JobRef
 from pal_slurm.store.engine import Store
@@ -58,11 +58,12 @@ class OutcomeRepo:
 
     def record(self, got: Iterable[JobOutcome]) -> None:
         """Put these down; the same start of the same job again replaces what was said of it."""
-        with self._store.writing() as db:
-            for outcome in got:
-                row = self._values(outcome)
-                if not db.execute(_AGAIN, row | {f"b_{name}": row[name] for name in _KEY}).rowcount:
-                    db.execute(_NEW, row)
+        self._store.put_each(list(got), self._put, lambda outcome: f"what job {outcome.job} got")
+
+    def _put(self, db: Connection, outcome: JobOutcome) -> None:
+        row = self._values(outcome)
+        if not db.execute(_AGAIN, row | {f"b_{name}": row[name] for name in _KEY}).rowcount:
+            db.execute(_NEW, row)
 
     def ended(self, jobs: Iterable[tuple[int, int]], end: int) -> None:
         """The newest start of each of these (job, submit) is over."""

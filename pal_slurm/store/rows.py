@@ -2,33 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields, is_dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
-from sqlalchemy import Column, Dialect, Table, Text
-from sqlalchemy.types import TypeDecorator
-
-from pal_slurm.store.jsontext import dump, load
+from sqlalchemy import Column, Table
 
 T = TypeVar("T")
-
-
-class Json(TypeDecorator[T], Generic[T]):
-    """A small typed value as JSON text."""
-
-    impl = Text
-    cache_ok = True
-
-    def __init__(self, kind: type[T]) -> None:
-        super().__init__()
-        self.kind = kind
-
-    def process_bind_param(self, value: T | None, dialect: Dialect) -> str | None:
-        return None if value is None else dump(dict(value) if isinstance(value, Mapping) else value)
-
-    def process_result_value(self, value: str | None, dialect: Dialect) -> T | None:
-        return None if value is None else load(value, self.kind)
 
 
 def names(kind: type) -> tuple[str, ...]:

@@ -99,7 +99,7 @@ class SampleRepo:
 
 
 def _values(s: JobSample) -> dict[str, object]:
-    return {**values(s, "id"), "heard": s.step_seconds is None, "user": s.user[:64]}
+    return {**values(s, "id"), "heard": s.step_seconds is None}
 
 
 def _sample(row: Row[Any]) -> JobSample:

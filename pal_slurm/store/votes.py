@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from sqlalchemy import Column, Double, ForeignKey, String, delete, insert, select, tuple_
+from sqlalchemy import Column, ForeignKey, delete, insert, select, tuple_
 
 from pal_slurm.store.engine import Store
+from pal_slurm.store.fields import Real, Words
 from pal_slurm.store.rows import columns, values
 from pal_slurm.store.tables import Baseline, Id, new_table, user_apps
 
 votes = new_table(
     "votes",
     Column("gpu_id", Id, ForeignKey("gpus.id"), primary_key=True),
-    Column("class", String(32), key="cls", primary_key=True),
-    Column("user", String(64), primary_key=True),
-    Column("mean", Double, nullable=False),  # log of the score, by this user's jobs alone
-    Column("var", Double, nullable=False),
-    Column("heard_at", Double, nullable=False),
+    Column("class", Words(32), key="cls", primary_key=True),
+    Column("user", Words(64), primary_key=True),
+    Column("mean", Real(), nullable=False),  # log of the score, by this user's jobs alone
+    Column("var", Real(), nullable=False),
+    Column("heard_at", Real(), nullable=False),
 )
 _SOME = 500
 

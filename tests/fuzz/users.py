@@ -41,7 +41,7 @@ def submit(c: SeenController, release: str, line: int, job: Submission, lines: d
     made = Sbatch(release, c.now).read(job.options)
     made.record.user = job.user
     # Its start may come with the submission: from then on its line must be known.
-    lines[c._next_job] = line
+    lines[c.next_job] = line
     return c.submit(
         made.record, lambda _: job.runs, begin=made.begin, held=made.held, waits_for=made.after,
         recounts=made.recounts, said_requeue=made.said_requeue, manners=MANNERS[job.manners],

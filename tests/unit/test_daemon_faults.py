@@ -57,5 +57,18 @@ def test_cycles_that_fail_come_at_growing_intervals_and_one_that_does_not_at_onc
 def test_every_place_has_its_series() -> None:
     """Prometheus sees no increase in a series that begins with its first fault."""
     code = "".join(path.read_text() for path in DAEMON.rglob("*.py"))
-    named = set(re.findall(r"""(?:contained|happened|Beside)\("([^"]+)\"""", code))
+    named = set(re.findall(r"""(?:contained|happened|Beside|count)\("([^"]+)\"""", code))
     assert named == set(PLACES)
+
+
+def test_a_row_that_is_refused_is_told_once_with_its_job_and_counted_each_time(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    counted: list[str] = []
+    faults = Faults(counted.append)
+    for job in (7, 7, 8, 7):
+        faults.row_refused(f"the pin of job {job}", ValueError("no \x1b column"))
+    assert counted == ["rows"] * 4 and faults.total == 4
+    said = [record.message for record in caplog.records]
+    assert [line.partition(" can't")[0] for line in said] == [f"rows: the pin of job {job}" for job in (7, 8)]
+    assert "\x1b" not in "".join(said) + faults.note

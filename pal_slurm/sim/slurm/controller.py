@@ -53,7 +53,7 @@ class Controller:
         self.machine = 0  # of the nodes: what they are, and whether they may start jobs
         self.found_rows: dict[tuple[str, str, str, bool], tuple[int, ...]] = {}
         self._events: list[tuple[float, int, Callable[[], None]]] = []
-        self._number, self._next_job, self._priority = count(), 1, FIRST_PRIORITY
+        self._number, self.next_job, self._priority = count(), 1, FIRST_PRIORITY
         self._stirred = False
         self._tick_main()
         self.at(now + setup.backfill_s, self._tick_backfill)
@@ -114,7 +114,7 @@ class Controller:
         manners: Manners = PLAIN_MANNERS,
     ) -> int:
         """sbatch, with the plugin's word in it. Id, times, priority and reason are filled in here."""
-        number, self._next_job = self._next_job, self._next_job + 1
+        number, self.next_job = self.next_job, self.next_job + 1
         record.id, record.submit, record.state, record.reason = number, int(self.now), "PENDING", "None"
         record.batch = 1 if record.batch is None else record.batch
         if record.priority is None:
@@ -243,7 +243,7 @@ class Controller:
         left = [index for index in array.job().array_tasks if index != task]
         own = array
         if left:
-            number, self._next_job = self._next_job, self._next_job + 1
+            number, self.next_job = self.next_job, self.next_job + 1
             own = array.twin(number)
             self.pending[number] = own
             array.record.array_tasks = ",".join(map(str, left))
