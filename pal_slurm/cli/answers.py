@@ -34,7 +34,7 @@ from pal_slurm.cli.answer_parts import (
 from pal_slurm.intake.spool import TakenFile
 from pal_slurm.model import Move, NotBegun
 from pal_slurm.report.figures import Fleet
-from pal_slurm.sim.gain import GainReport
+from pal_slurm.sim.gain_report import GainReport
 from pal_slurm.store import JobOutcome, Why
 
 VERSION = 1

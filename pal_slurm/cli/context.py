@@ -42,6 +42,11 @@ class Palctl:
 
         return config_path(self._config)
 
+    @property
+    def names_config(self) -> bool:
+        """Whether somebody said which pal.yaml to take."""
+        return self._config is not None or bool(os.environ.get("PAL_CONFIG"))
+
     @cached_property
     def config(self) -> Config:
         from pal_slurm.config import load

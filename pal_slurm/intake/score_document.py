@@ -57,9 +57,9 @@ def scores_by_place(
     }
 
 
-def placed_scores(name: str, apps: Apps) -> dict[Place, dict[str, float]]:
+def placed_scores(name: str, apps: Apps, classes: tuple[str, ...] = ()) -> dict[Place, dict[str, float]]:
     """What a file that is given as --scores says of each GPU: its score by class."""
-    entries = read_scores(read_input(name), name)
+    entries = read_scores(read_input(name), name, classes)
     models = {e.place: e.model for e in entries if e.model}
     placed: dict[Place, dict[str, float]] = {e.place: {} for e in entries}
     for (place, cls), found in scores_by_place(entries, classes_of(entries, name, apps), models).items():

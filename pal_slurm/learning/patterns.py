@@ -31,11 +31,17 @@ class Patterns:
     def _jobs(self, jobs: Sequence[Job], known: Collection[str]) -> tuple[Job, ...]:
         return tuple(self._job(job, known) for job in jobs)
 
+    def app_of(self, tag: str | None, name: str, command: str, known: Collection[str]) -> str | None:
+        """What a job with that tag, name and script is taken for; None: its tag stands, if it has one."""
+        if tag in known:
+            return None
+        return _first(self.entries, tag or "", "" if tag else name, "" if tag else command)
+
     def _job(self, job: Job, known: Collection[str]) -> Job:
         tag = job.hint.app
-        if tag in known or job.hint.dropped:
+        if job.hint.dropped:
             return job
-        app = _first(self.entries, tag or "", "" if tag else job.name, "" if tag else job.command)
+        app = self.app_of(tag, job.name, job.command, known)
         return replace(job, hint=replace(job.hint, app=app, guessed=not tag)) if app else job
 
 

@@ -11,15 +11,34 @@ from dataclasses import replace
 
 import numpy as np
 
+from pal_slurm.config.moves import MovesSection
 from pal_slurm.errors import BadInput
 from pal_slurm.model import App, Apps, Cluster, ScoreTable, base_of, comm_of, homogeneous, step_time
+from pal_slurm.model.consent import Given, consent_of
 from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.sim.traces.sacct import Ran
 from pal_slurm.sim.workload import Work, Workload, workload
 
+MOST_PER_NODE = 64
 LIMIT_FACTOR = 2.0  # time limit over run time, where accounting names none
 NO_MODELS: Mapping[str, str] = {}
 ALIKE: Mapping[str, float] = {"gpu": 1.0}
+
+
+def placed(rans: Sequence[Ran]) -> tuple[list[Ran], list[str]]:
+    """Jobs whose NodeList names nodes that can have had their GPUs; what is wrong with the others."""
+    kept, odd = [], []
+    for ran in rans:
+        nodes = expand_hosts(ran.node_list)
+        if not nodes:
+            odd.append(f"line {ran.line}, NodeList: {ran.node_list[:60]!r} names no nodes; add NodeList to sacct's -o")
+        elif ran.gpus > MOST_PER_NODE * len(nodes):
+            odd.append(f"line {ran.line}, NodeList: {ran.gpus} GPUs on {len(nodes)} nodes; a node has {MOST_PER_NODE}")
+        else:
+            kept.append(ran)
+    if odd and not kept:
+        raise BadInput(f"{odd[0]}.")
+    return kept, odd
 
 
 def cluster_of(rans: Sequence[Ran], width: int | None, models: Mapping[str, str] = NO_MODELS) -> Cluster:
@@ -48,11 +67,26 @@ def cluster_of(rans: Sequence[Ran], width: int | None, models: Mapping[str, str]
     return replace(cluster, models=known, gpu_model=np.repeat(of_node[:, None], width, axis=1))
 
 
+def may_move(ran: Ran, keys: MovesSection) -> bool:
+    """Whether pald may move it, as far as accounting tells: it said pal:move, or its QOS or partition is one of
+    `moves`. Which users' jobs are seen to resume (`mode: proven`) accounting does not tell."""
+    named = set(filter(None, ran.partition.split(",")))
+    site = ran.qos in keys.qos or (bool(named) and named <= set(keys.partitions))
+    given = consent_of(ran.hint.consent, restarts=True, asked_first=False, site=site, requeue=False).given
+    return not ran.hint.off and given in (Given.ASKED, Given.SITE)
+
+
 def works_of(
-    rans: Sequence[Ran], cluster: Cluster, scores: ScoreTable, apps: Apps, comm: tuple[float, float, float, float]
+    rans: Sequence[Ran],
+    cluster: Cluster,
+    scores: ScoreTable,
+    apps: Apps,
+    comm: tuple[float, float, float, float],
+    moves: MovesSection | None = None,
 ) -> Workload:
     """The jobs with the work that they had, as far as it can be told."""
-    expected = _ExpectedWorst(scores)
+    expected = ExpectedWorst(scores)
+    moves = moves or MovesSection()
     made: dict[tuple[int, str | None, str], App] = {}
     works = []
     for i, ran in enumerate(rans):
@@ -72,7 +106,9 @@ def works_of(
         factor = step_time(base_s, worst, comm_of(app, cluster.tier_of(tuple(rows), ran.gpus)))
         run_s = ran.end - ran.start
         limit_s = ran.limit_s or LIMIT_FACTOR * run_s
-        works.append(Work(i, ran.submit, ran.gpus, run_s / factor, app, limit_s, ran.user, model=held))
+        works.append(
+            Work(i, ran.submit, ran.gpus, run_s / factor, app, limit_s, ran.user, may_move(ran, moves), model=held)
+        )
     return workload(works).from_zero()
 
 
@@ -85,7 +121,7 @@ def _held(ran: Ran, on: Set[str], apps: Apps, cluster: Cluster) -> str:
     return "" if known and not asked & set(cluster.models) else next(iter(on))
 
 
-class _ExpectedWorst:
+class ExpectedWorst:
     """The expected worst score of so many GPUs drawn from some nodes."""
 
     def __init__(self, scores: ScoreTable) -> None:

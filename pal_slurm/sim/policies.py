@@ -26,6 +26,7 @@ from pathlib import Path
 
 import msgspec
 
+from pal_slurm.config.moves import MovesSection
 from pal_slurm.errors import ConfigError
 from pal_slurm.model import NOBODY_SHARES, Cluster, ScoreTable, Sharing
 from pal_slurm.policy.composition import NAMED, compose
@@ -91,6 +92,7 @@ class Setting:
     rules: ClusterRules
     requeue: bool  # jobs may be stopped and moved
     learns: bool = False  # how fast applications are on each model is not told
+    moves: MovesSection | None = None  # pald's bounds on moves, where they are not the defaults
 
 
 def policy_names() -> tuple[str, ...]:
@@ -148,7 +150,7 @@ def scheduler_for(
         spec.policy, order=spec.order or "fifo", placement=placement, patience=spec.patience, fill=spec.fill
     )
     ties = binned(known.classes, known.score, known.known, alike)  # as pald sees its scores
-    looks = Looks(setting.rules.restart_cost_s) if moving == "value" and moves else None
+    looks = Looks(setting.rules.restart_cost_s, setting.moves) if moving == "value" and moves else None
     return InPlanner(spec.label, setting.cluster, ties, composition, looks=looks)
 
 

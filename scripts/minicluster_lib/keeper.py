@@ -225,12 +225,18 @@ class Keeper:
         self.children.spawn(hollow.daemon(self.layout, self.spec))
         self._wait(hollow.FIRST, lambda: self._node_states().get(hollow.FIRST) == "idle", _HOLLOW_SECONDS)
         hollow.go(self.layout).touch()
-        self._wait(hollow.FIRST, self._hollow_idle, _HOLLOW_SECONDS)
-        hollow.go(self.layout).unlink()
+        since = time.monotonic()
 
-    def _hollow_idle(self) -> bool:
-        self._turn(0.5)
-        return sum(state == "idle" for state in self._node_states().values()) == self.spec.nodes + self.spec.hollow
+        def stay_idle() -> bool:
+            nonlocal since
+            self._turn(0.5)
+            idle = sum(state == "idle" for state in self._node_states().values())
+            if idle < self.spec.nodes + self.spec.hollow:
+                since = time.monotonic()
+            return time.monotonic() - since >= hollow.QUIET_S
+
+        self._wait(hollow.FIRST, stay_idle, _HOLLOW_SECONDS)
+        hollow.go(self.layout).unlink()
 
     def _add_users(self) -> None:
         """An account and users, so that fair share has something to share."""

@@ -173,7 +173,8 @@ def test_a_month_with_moves_saves_more_where_fast_gpus_come_free_while_slow_ones
     for i in range(160):
         at = 1_790_000_000 + 40_000 * (i // 16)
         ran = 3000 if i % 16 < 4 else 20_000
-        rows.append(f"{i}|{at}|{at}|{at + ran}|cpu=1,gres/gpu=1|n{i % 16 // 4 + 1}|u|app:resnet50|08:00:00")
+        said = "" if i % 16 == 15 else " pal:move"
+        rows.append(f"{i}|{at}|{at}|{at + ran}|cpu=1,gres/gpu=1|n{i % 16 // 4 + 1}|u|app:resnet50{said}|08:00:00")
     sacct, scores = tmp_path / "sacct.txt", tmp_path / "scores.csv"
     sacct.write_text("\n".join(rows) + "\n")
     lines = [f"n{n},{slot},A,{1.0 if n == 1 else 1.4}" for n in range(1, 5) for slot in range(4)]
@@ -182,14 +183,17 @@ def test_a_month_with_moves_saves_more_where_fast_gpus_come_free_while_slow_ones
     told = [run(*words, "--json", *more).stdout for more in ((), ("--moves",), ("--moves", "--move-cost", "1e5"))]
     for text in told:
         judge(["gain", "--json"], text)
-    still, cheap, dear = map(json.loads, told)
-    assert still["moving"] is None
+    ((still,), (cheap,), (dear,)) = (json.loads(text)["saved"] for text in told)
+    assert still["moving"] is None and cheap["moving"]["movable"] == 150
     assert all(cheap[name] == still[name] for name in ("saved_jct", "saved_gpu_hours", "packed_gpu_hours"))
     assert cheap["moving"]["moves_per_job"] > 0 and dear["moving"]["moves_per_job"] == 0
     assert cheap["moving"]["beyond_pal"]["mean"] > 0.02
     assert cheap["moving"]["saved_jct"]["mean"] > dear["moving"]["saved_jct"]["mean"] + 0.02
     page = run(*words, "--moves").output
-    assert "- moves a job, at 60 s each" in page and "With moves every job may be moved, to any GPUs" in page
+    assert "- moves a job, at 60 s each" in page and "With moves pald may move 150 jobs" in page
+    sacct.write_text(sacct.read_text().replace("pal:move", "pal:stay"))
+    page = run(*words, "--moves").output
+    assert "With moves:" not in page and "No job said that it may be moved" in page
 
 
 def test_a_month_on_the_best_gpus_leaves_nothing_to_save_and_never_less(tmp_path: Path) -> None:
@@ -202,7 +206,7 @@ def test_a_month_on_the_best_gpus_leaves_nothing_to_save_and_never_less(tmp_path
     result = run(*words)
     assert result.exit_code == 0, result.output
     assert "The most that any placement could save              0.0 %\n" in result.output
-    assert json.loads(run(*words, "--json").output)["most"] == 0.0
+    assert [one["most"] for one in json.loads(run(*words, "--json").stdout)["saved"]] == [0.0]
 
 
 def test_accounting_without_gpu_jobs_is_an_error(tmp_path: Path) -> None:

@@ -161,6 +161,16 @@ def test_one_slurmd_stands_for_all_hollow_nodes(make_minicluster: Callable[..., 
     cluster.client("salloc", "-Q", "--no-shell", "-w", "h23", "--gpus-per-node=1", "-t", "10")
     used = {node: cluster.client("scontrol", "show", "node", "-d", node).count(":1(IDX:") for node in ("h23", "h40")}
     assert used == {"h23": 4, "h40": 3}
+    assert "*" not in cluster.client("sinfo", "-h", "-o", "%t"), "each node responds"
+
+
+@pytest.mark.slow
+def test_hollow_nodes_go_on_responding(make_minicluster: Callable[..., Minicluster]) -> None:
+    cluster = make_minicluster("--hollow", "200")
+    until = time.monotonic() + 115  # slurmctld asks all nodes each 100 s where SlurmdTimeout is 0
+    while time.monotonic() < until:
+        assert "*" not in cluster.client("sinfo", "-h", "-o", "%t")
+        time.sleep(5)
 
 
 def test_down_leaves_no_process_no_file_no_mount(name: str, release: str) -> None:

@@ -98,6 +98,7 @@ def test_sacct_tells_what_ran_where(tmp_path: Path) -> None:
         ("timestamp,duration,num_gpus\nyesterday,5,1\n", "line 2, timestamp: 'yesterday' is not a time"),
         ("job_id,num_gpus,submit_time,duration,model\n0,4,98,1000.0,llama\n", "line 2, model: 'llama' is none of"),
         (SACCT + "1|2026-10-01T01:00:00|2026-10-01T00:00:00|2026-10-01T02:00:00|gres/gpu=1|n1|e||\n", "line 2, Start:"),
+        ("JobID|Submit|Start|End|User|AllocTRES\n1|2|3|4\n", "line 2, AllocTRES: the line has only 4 fields"),
         (SACCT + "1|2026-10-01T00:00:00|2026-10-01T01:00:00|2026-10-01T00:30:00|gres/gpu=1|n1|e||\n", "line 2, End:"),
         ("JobID|Submit|Start|End|User\n", "column AllocTRES is missing"),
     ],
@@ -160,3 +161,55 @@ def test_every_format_names_line_and_field_of_a_job_larger_than_the_cluster(
 
 def test_every_format_has_a_reader() -> None:
     assert sorted(FORMATS) == ["gavel", "jobs", "pal", "philly", "sacct"]
+
+
+ODD = "JobID|Submit|Start|End|AllocTRES|NodeList|User|Comment|JobName"
+
+
+def accounted(number: int, comment: str = "", name: str = "train", start: int = 200, tres: str = "gres/gpu=1") -> str:
+    return f"{number}|100|{start}|400|{tres}|n1|eve|{comment}|{name}\n"
+
+
+@pytest.mark.parametrize("separator", ["\x1f", "|"])
+def test_names_and_comments_of_any_characters_cost_no_row_of_accounting(tmp_path: Path, separator: str) -> None:
+    """As sacct of 22.05, 24.11 and 26.05 writes them: raw, a line break too."""
+    names = ["new\nline", "\n\n", "x" * 5000, "a\rb\vc\u2028d", "tab\t", "7", "\n7", f"own{separator}separator", ""]
+    rows = [accounted(i, name=name) for i, name in enumerate(names, 1)]
+    rows += [accounted(50 + i, comment=f"app:bert {name}") for i, name in enumerate(names) if separator not in name]
+    rows.append(accounted(99, "app:resnet50", "last"))
+    text = f"{ODD}\n{''.join(rows)}".replace("|", separator).replace(f"own{separator}", "own" + separator)
+    path = tmp_path / "month.txt"
+    path.write_bytes(text.encode())
+    with Table(path) as table:
+        found = list(read_rows(table))
+        assert table.notes == [] and table.skipped == 0
+    assert [int(ran.name) for ran in found] == [*range(1, 10), *(50 + i for i in (*range(7), 8)), 99]
+    assert (found[0].title, found[-1].title, found[-1].app) == ("new\nline", "last", "resnet50")
+    assert {(ran.user, ran.gpus, ran.submit) for ran in found} == {("eve", 1, 100.0)}
+    assert len(read_trace(path).works) == len(found)
+
+
+def test_odd_rows_of_accounting_are_left_out_with_their_lines(tmp_path: Path) -> None:
+    odd = {
+        3: (accounted(3, "app:x", "a|b|c").replace("|400|", "|400|a|b|c|d|"), "NodeList"),
+        4: (accounted(4, start=50), "Start: 50 is before Submit 100"),
+        5: (accounted(5).replace("|400|", "|soon|"), "End: 'soon'"),
+        6: ("junk\n", ""),
+        7: ("6|100|200\n", "the line has only 3 fields"),
+        8: (accounted(8, tres="gres/gpu=" + "9" * 9), "999999999 GPUs"),
+    }
+    text = ODD.replace("|Comment|JobName", "") + "\n"
+    cut = lambda row: "|".join(row.split("|")[:7]) + "\n" if row.count("|") == 8 else row  # noqa: E731
+    text += cut(accounted(1)) + "".join(cut(row) for row, _ in odd.values()) + cut(accounted(9))
+    with Table(write(tmp_path, text)) as table:
+        found = [int(ran.name) for ran in read_rows(table)]
+        assert found == [1, 9] and table.skipped == 6
+        for line, said in odd.items():
+            (note,) = [note for note in table.notes if f"line {line}, " in note]
+            assert said[1] in note and len(note) < 700
+
+
+def test_notes_of_odd_rows_do_not_grow_without_end(tmp_path: Path) -> None:
+    with Table(write(tmp_path, f"{ODD}\n{accounted(1)}" + accounted(2, start=5) * 500)) as table:
+        assert len(list(read_rows(table))) == 1
+        assert (len(table.notes), table.notes[-1]) == (11, "490 more rows that can't be read were left out")

@@ -1,7 +1,8 @@
 """What all trace readers share: rows with line numbers, and errors that name line and field. In: a file. Out: rows.
 
 Rows are read one at a time and their number is bounded, so no file is too big to be refused politely. A last line that
-was torn off (no newline at its end, and it does not parse) is counted and left out; every other bad line is an error.
+was torn off (no newline at its end, and it does not parse) is counted and left out; every other bad line is an error,
+but in accounting, whose odd rows are counted and noted: a file that has nothing else is an error.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from pal_slurm.sim.workload import Workload
 
 T = TypeVar("T")
 
+MOST_NOTES = 10
 MAX_LINE = 1_000_000
 MAX_JOBS = 1_000_000  # some 300 MB of Work
 
@@ -54,16 +56,24 @@ def register(name: str, fmt: Format) -> None:
 class Row:
     """One line: its fields by column, converted with errors that say where."""
 
-    __slots__ = ("_at", "_fields", "_table", "line")
+    __slots__ = ("_at", "_table", "fields", "line", "torn")
 
-    def __init__(self, table: Table, line: int, fields: list[str], at: dict[str, int]) -> None:
-        self._table, self.line, self._fields, self._at = table, line, fields, at
+    def __init__(self, table: Table, line: int, fields: list[str], at: dict[str, int], *, torn: bool = False) -> None:
+        """`torn`: no newline ends it."""
+        self._table, self.line, self.fields, self._at, self.torn = table, line, fields, at, torn
 
     def text(self, column: str) -> str:
         at = self._at[column]
-        if at >= len(self._fields):
-            raise self.error(column, f"the line has only {len(self._fields)} fields")
-        return self._fields[at].strip()
+        if at >= len(self.fields):
+            raise self.error(column, f"the line has only {len(self.fields)} fields")
+        return self.fields[at].strip()
+
+    def full(self, hint: str) -> None:
+        """An error where it has more fields than the header: then none of them can be trusted."""
+        if len(self.fields) > max(self._at.values()) + 1:
+            last = max(self._at, key=lambda name: self._at[name])
+            columns = self._at[last] + 1
+            raise self.error(last, f"the line has {len(self.fields)} fields, the header {columns}; {hint}")
 
     def has(self, column: str) -> bool:
         return column in self._at
@@ -154,33 +164,42 @@ class Table:
             if number > MAX_JOBS + 1:
                 raise BadInput(f"{self.path}, line {number}: more than {MAX_JOBS:,} jobs; cut the trace.")
             if line.strip():
-                yield Row(self, number, line.rstrip("\n").split(separator), at)
+                yield Row(self, number, line.rstrip("\n").split(separator), at, torn=not line.endswith("\n"))
 
-    def each(self, rows: Iterator[Row], parse: Callable[[Row], T | None]) -> Iterator[T]:
-        """Parse row by row; None is a counted skip."""
+    def each(
+        self, rows: Iterator[Row], parse: Callable[[Row], T | None], *, odd_is_skipped: bool = False
+    ) -> Iterator[T]:
+        """Parse row by row; None is a counted skip. `odd_is_skipped`: a bad row too, as long as any row is good."""
+        good, odd = False, list[BadInput]()
         for row in rows:
             try:
                 parsed = parse(row)
-            except BadInput:
-                if not self._at_torn_end():
+            except BadInput as error:
+                if row.torn:
+                    self.skipped += 1
+                    self.notes.append(f"line {row.line}, the last, is torn and was left out")
+                    break
+                if not odd_is_skipped:
                     raise
                 self.skipped += 1
-                self.notes.append(f"line {row.line}, the last, is torn and was left out")
-                return
+                odd.append(error)
+                continue
+            good = True
             if parsed is None:
                 self.skipped += 1
             else:
                 yield parsed
+        if odd and not good:
+            raise odd[0]
+        self.notes += [f"left out: {error}" for error in odd[:MOST_NOTES]]
+        if len(odd) > MOST_NOTES:
+            self.notes.append(f"{len(odd) - MOST_NOTES} more rows that can't be read were left out")
 
     def _line(self, number: int) -> str:
         line = self._file.readline(MAX_LINE + 1)
         if len(line) > MAX_LINE:
             raise BadInput(f"{self.path}, line {number}: longer than {MAX_LINE:,} characters; this is no trace.")
-        self._torn = bool(line) and not line.endswith("\n")
         return line
-
-    def _at_torn_end(self) -> bool:
-        return self._torn
 
 
 @dataclass(slots=True)
