@@ -176,14 +176,14 @@ def test_names_and_comments_of_any_characters_cost_no_row_of_accounting(tmp_path
     names = ["new\nline", "\n\n", "x" * 5000, "a\rb\vc\u2028d", "tab\t", "7", "\n7", f"own{separator}separator", ""]
     rows = [accounted(i, name=name) for i, name in enumerate(names, 1)]
     rows += [accounted(50 + i, comment=f"app:bert {name}") for i, name in enumerate(names) if separator not in name]
-    rows.append(accounted(99, "app:resnet50", "last"))
+    rows += [accounted(98, comment="app:bert\n", name="\n"), accounted(99, "app:resnet50", "last")]
     text = f"{ODD}\n{''.join(rows)}".replace("|", separator).replace(f"own{separator}", "own" + separator)
     path = tmp_path / "month.txt"
     path.write_bytes(text.encode())
     with Table(path) as table:
         found = list(read_rows(table))
         assert table.notes == [] and table.skipped == 0
-    assert [int(ran.name) for ran in found] == [*range(1, 10), *(50 + i for i in (*range(7), 8)), 99]
+    assert [int(ran.name) for ran in found] == [*range(1, 10), *(50 + i for i in (*range(7), 8)), 98, 99]
     assert (found[0].title, found[-1].title, found[-1].app) == ("new\nline", "last", "resnet50")
     assert {(ran.user, ran.gpus, ran.submit) for ran in found} == {("eve", 1, 100.0)}
     assert len(read_trace(path).works) == len(found)

@@ -163,7 +163,7 @@ class Table:
         while line := self._line(number := number + 1):
             if number > MAX_JOBS + 1:
                 raise BadInput(f"{self.path}, line {number}: more than {MAX_JOBS:,} jobs; cut the trace.")
-            if line.strip():
+            if line.strip(" \t\n"):  # a separator is no blank
                 yield Row(self, number, line.rstrip("\n").split(separator), at, torn=not line.endswith("\n"))
 
     def each(
