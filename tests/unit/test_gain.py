@@ -169,7 +169,7 @@ def test_it_says_whether_repeated_jobs_ran_slower_on_slow_gpus(
     ],
 )
 def test_moves_count_only_where_pald_may_move(
-    site: Site, comment: str, changes: dict[str, str], yaml: str, movable: int
+    site: Site, comment: str, changes: dict[str, Any], yaml: str, movable: int
 ) -> None:
     (saved,) = site.report([row(i, comment, **changes) for i in range(40)], "--moves", yaml=BY_APPS + yaml)["saved"]
     assert (saved["moving"]["movable"] if saved["moving"] else 0) == movable

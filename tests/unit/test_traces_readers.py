@@ -199,8 +199,8 @@ def test_odd_rows_of_accounting_are_left_out_with_their_lines(tmp_path: Path) ->
         8: (accounted(8, tres="gres/gpu=" + "9" * 9), "999999999 GPUs"),
     }
     text = ODD.replace("|Comment|JobName", "") + "\n"
-    cut = lambda row: "|".join(row.split("|")[:7]) + "\n" if row.count("|") == 8 else row  # noqa: E731
-    text += cut(accounted(1)) + "".join(cut(row) for row, _ in odd.values()) + cut(accounted(9))
+    rows = (accounted(1), *(row for row, _ in odd.values()), accounted(9))
+    text += "".join("|".join(row.split("|")[:7]) + "\n" if row.count("|") == 8 else row for row in rows)
     with Table(write(tmp_path, text)) as table:
         found = [int(ran.name) for ran in read_rows(table)]
         assert found == [1, 9] and table.skipped == 6
