@@ -321,6 +321,10 @@ def told(m: Mover) -> str:
     """A few words; AssertionError: the job is not as it must be."""
     found = m.house.job(m.job)
     state = found.record.state
+    if state == "PENDING":  # one that was held: what had put it ahead of the queue is given back
+        first = max(job.record.priority or 0 for job in m.house.controller.pending.values())
+        assert found.record.nice in (None, 0) and (found.record.priority or 0) < first
+        return "waits in its turn"
     if state == "RUNNING":
         assert not found.empty, "it only seems to run"
         where = m.house.where(m.job)

@@ -152,6 +152,10 @@ class SimCluster:
                 self.controller.cancel(int(number))
         elif argv[:2] == ("scontrol", "requeue"):
             self.controller.requeue(int(argv[2]))
+        elif argv[:2] in (("scontrol", "hold"), ("scontrol", "uhold")):
+            self.controller.hold(int(argv[2]), "JobHeldUser" if argv[1] == "uhold" else "JobHeldAdmin")
+        elif argv[:2] == ("scontrol", "release"):
+            self.controller.release(int(argv[2]))
         elif argv[:3] == ("scontrol", "create", "reservation"):
             now = int(self.controller.now)
             flags = words["Flags"].split(",")

@@ -108,6 +108,8 @@ class Requeue(_OfOneJob):
 @dataclass(frozen=True, slots=True)
 class Renice(_OfOneJob):
     nice: int = field(kw_only=True)
+    until: int | None = None  # no held job starts sooner by this edit: some releases let it go, and it is held again
+    anew: bool = False  # somebody wrote over our nice, and kept the priority that it had brought: Slurm reckons it anew
     kind: Literal[EditKind.RENICE] = field(default=EditKind.RENICE, init=False)
 
 

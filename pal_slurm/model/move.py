@@ -42,6 +42,8 @@ class Move:
     unanswered: bool = False  # its user said that it is requeued also where it does not answer
     time_limit_s: int | None = None  # as it ran; none: no limit, or not known
     cpus: int = 0  # that it held; 0: not known
+    mem_mb: int = 0  # the same, on each node
+    partitions: tuple[str, ...] = ()  # that it ran in
     nice: int = 0  # as its user has it
     ahead: int | None = None  # the nice that keeps its place in the queue; none: nobody waits
     fence: tuple[str, ...] = ()  # nodes that are kept from others meanwhile; none: nobody waits who could take its GPUs

@@ -39,9 +39,10 @@ def step_of(intent: Intent) -> dict[str, object]:
     nice = edit.nice if isinstance(edit, Unpin | Requeue | Renice) else None
     signal = ("B:" * edit.to_script + edit.signal) if isinstance(edit, Warn) else None
     nodes = edit.nodes if isinstance(edit, Fence | Exclude | Unpin) else pin.nodes
-    end = edit.until if isinstance(edit, Fence) else until(edit)
+    end = edit.until if isinstance(edit, Fence | Renice) else until(edit)
     what = {"kind": edit.kind.value, "nodes": nodes, "slots": pin.slots, "partition": partition, "until": end}
     what |= {"shard": pin.shard or None, "own": (isinstance(edit, Renew | Unpin) and edit.own) or None}
+    what |= {"own": edit.anew or None} if isinstance(edit, Renice) else {}
     outcome = None if intent.outcome is None else intent.outcome.value
     told = {"number": intent.step, "outcome": outcome, "said": intent.said}
     return values(intent, *NOT_SAME) | what | told | {"original": original, "nice": nice, "signal": signal}
@@ -86,6 +87,6 @@ def _edit(row: Row[Any]) -> Edit:
         case EditKind.REQUEUE:
             return Requeue(row.job, row.task, until=int(row.until), original=row.original, nice=row.nice)
         case EditKind.RENICE:
-            return Renice(row.job, row.task, nice=int(row.nice))
+            return Renice(row.job, row.task, row.until and int(row.until), bool(row.own), nice=int(row.nice))
         case EditKind.FENCE:
             return Fence(row.job, row.task, nodes=row.nodes, until=int(row.until))

@@ -41,6 +41,7 @@ class Record:
     restarts: int
     submit: float
     nice: int = 0
+    priority: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +147,7 @@ class Signalled:
 
 @dataclass(frozen=True, slots=True)
 class UserDid:
-    """`what`: edit, says, hold, release, cancel, begin, requeue."""
+    """`what`: edit, says, hold, release, lower (its priority), cancel, begin, requeue."""
 
     at: float
     line: int

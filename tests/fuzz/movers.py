@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from random import Random
 
+from tests.fuzz.judge.moves import FIRST_PRIORITY
 from tests.fuzz.script import Happening, Script, Submission
 from tests.fuzz.users import MANNERS
 
@@ -34,8 +35,26 @@ def draw(rng: Random, setting: dict[str, str], troubles: Troubles) -> Script:
         line = rng.randrange(len(times))
         word = rng.choice(["pal:stay", "pal:off", "app:y"])
         said = [Happening(round(times[line] + rng.uniform(3, 40), 2), "says", (str(line), word))]
+    if rng.random() < 0.25:
+        said += _grasp(rng, offers)
     end = Happening(round(max(times) + rng.uniform(30, 90), 2), "mark")  # nothing is mended, or offered no more, before
     return Script(tuple(jobs), tuple(sorted((*offers, *wrong, *said, end), key=lambda item: item.at)), setting)
+
+
+def _grasp(rng: Random, offers: Sequence[Happening]) -> list[Happening]:
+    """Whose job is on its way wants to keep the place ahead of the queue, for more than it had."""
+    theirs = [offer for offer in offers if offer.what == "offer"]
+    if not theirs:
+        return []
+    offer = rng.choice(theirs)
+    line, at = offer.words[0], offer.at + rng.uniform(0.5, 12)
+    if rng.random() < 0.3:
+        return [Happening(round(at, 2), "lower", (line, str(FIRST_PRIORITY + rng.randint(1, 40_000))))]
+    more = [Happening(round(at + 0.5, 2), "edit", (line, "time_limit_min=30"))]
+    if rng.random() < 0.3:
+        return more
+    back = Happening(round(at + rng.uniform(1, 15), 2), "release", (line,))
+    return [Happening(round(at, 2), "hold", (line,)), *more, back]
 
 
 def _mover(rng: Random, at: float) -> Submission:

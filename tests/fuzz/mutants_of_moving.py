@@ -103,6 +103,16 @@ def nice_kept() -> Patches:
     return [(machine, "_give_nice_back", lambda *words: None)]
 
 
+@mutant("a mover that is held keeps its place ahead of the queue")
+def held_ahead() -> Patches:
+    return [(machine, "held", lambda job: False)]
+
+
+@mutant("the priority that a user kept when he wrote over a mover's nice stays")
+def priority_kept() -> Patches:
+    return [(machine, "wrote_over_our_nice", lambda *words: False)]
+
+
 @mutant("who is on his way is forgotten: nobody takes the next step")
 def movers_forgotten() -> Patches:
     return [(Movers, "tend", lambda self, *words: None)]

@@ -55,6 +55,7 @@ class Overheard:
             per_node=r.per_node, per_job=r.per_job, per_task=r.per_task, per_socket=r.per_socket,
             ntasks=r.ntasks or 1, cpus=r.cpus or 1, limit=r.time_limit_min, comment=r.comment,
             reservation=r.reservation, restarts=r.restarts, submit=r.submit - START, nice=r.nice or 0,
+            priority=r.priority or 0,
         )  # fmt: skip
 
 

@@ -68,7 +68,7 @@ def did(c: SeenController, number: int, line: int, what: str, words: Sequence[st
             job.changed()
         c.version += 1
     else:
-        waiting = [job for job in family if job.pending]
+        waiting = [job for job in family if job.pending or (what in _PRIORITY and job.back)]
         if not waiting:
             return None
         for job in waiting:
@@ -85,17 +85,6 @@ def _edit(c: SeenController, job: SimJob, words: Sequence[str]) -> None:
         setattr(job.record, name, int(value) if name in NUMBERS else value)
 
 
-def _hold(c: SeenController, job: SimJob, words: Sequence[str]) -> None:
-    if not job.held:
-        job.held, job.record.priority, job.record.reason = True, 0, "JobHeldUser"
-
-
-def _release(c: SeenController, job: SimJob, words: Sequence[str]) -> None:
-    if job.held:
-        job.held, job.record.reason = False, "None"
-        job.record.priority, c._priority = c._priority, c._priority - 1
-
-
 def _begin(c: SeenController, job: SimJob, words: Sequence[str]) -> None:
     """StartTime=now+SECONDS."""
     job.begin = float(int(c.now) + int(words[0])) if int(words[0]) else c.now
@@ -103,6 +92,10 @@ def _begin(c: SeenController, job: SimJob, words: Sequence[str]) -> None:
 
 
 _DEEDS: Mapping[str, Callable[[SeenController, SimJob, Sequence[str]], None]] = {
-    "edit": _edit, "hold": _hold, "release": _release, "begin": _begin,
+    "edit": _edit, "begin": _begin,
+    "hold": lambda c, job, _: c.held(job, "JobHeldUser"),
+    "release": lambda c, job, _: c.release(job.record.id),
+    "lower": lambda c, job, words: c.lower(job.record.id, int(words[0])),
 }  # fmt: skip
+_PRIORITY = ("hold", "release", "lower")  # also while its old run ends
 DEEDS = (*_DEEDS, "cancel", "requeue", "says")

@@ -6,7 +6,21 @@ import time
 
 import pytest
 
-from pal_slurm.model import Edit, EditResult, Fence, Job, JobState, Outcome, Pin, Renew, Renice, Requeue, Unpin, Warn
+from pal_slurm.model import (
+    Edit,
+    EditResult,
+    Fence,
+    Job,
+    JobState,
+    Outcome,
+    Pin,
+    Renew,
+    Renice,
+    Requeue,
+    Unpin,
+    Waits,
+    Warn,
+)
 from pal_slurm.slurm.port import Slurm
 from tests.slurm.backends import LATER, ThroughCli, ThroughPyslurm, asked_for
 from tests.slurm.minicluster import Minicluster
@@ -130,6 +144,41 @@ class MoveEdits:
         assert one(slurm, Renew(job, until=until + 30, between=True)).outcome is Outcome.DONE
         waits = free(slurm, job)
         assert (waits.eligible, waits.required_nodes, waits.nice) == (until + 30, "", -7)
+
+    @pytest.mark.parametrize("by", ["uhold", "hold"])
+    def test_a_held_job_whose_nice_is_written_stays_held_as_it_was(
+        self, slurm: Slurm, minicluster: Minicluster, by: str
+    ) -> None:
+        """priority/basic would release it: `scontrol update Nice` alone gives it a priority again."""
+        job, before = pinned(slurm, minicluster, ("n6",), None, wrap=SLOW_TO_END)
+        one(slurm, Requeue(job, until=int(time.time()) + 2, original=before.request, nice=-50))
+        minicluster.client("scontrol", by, str(job))
+        ends, until = running(slurm, job), int(time.time()) + 30
+        assert ends.completing and ends.priority == 0
+        held = one(slurm, Renice(job, until=until, nice=3))
+        assert held.outcome is Outcome.DONE, held.said
+        for nice in (7, 0):
+            waits = free(slurm, job)
+            assert (waits.priority, waits.why, waits.nice) == (0, Waits.HELD, 3 if nice == 7 else 7)
+            assert waits.reason == ("JobHeldUser" if by == "uhold" else "JobHeldAdmin")
+            assert one(slurm, Renice(job, until=until, nice=nice)).outcome is Outcome.DONE
+        assert slurm.jobs([job])[job].priority == 0
+        minicluster.client("scontrol", "release", str(job))
+        released = slurm.jobs([job])[job]
+        assert released.priority > 0 and released.nice == 0 and (released.eligible or 0) >= until
+
+    def test_a_priority_that_somebody_wrote_over_our_nice_is_reckoned_anew(
+        self, slurm: Slurm, minicluster: Minicluster
+    ) -> None:
+        job = minicluster.submit(LATER, "--gres=gpu:1")
+        was = slurm.jobs([job])[job].priority
+        minicluster.client("scontrol", "update", f"jobid={job}", f"priority={was + 40_000}")
+        result = one(slurm, Renice(job, anew=True, nice=4))
+        assert result.outcome is Outcome.DONE, result.said
+        now = slurm.jobs([job])[job]
+        assert 0 < now.priority < was and now.nice == 4
+        again = one(slurm, Renice(job, anew=True, nice=5))  # of what nobody wrote over
+        assert again.outcome is Outcome.DONE and slurm.jobs([job])[job].priority < now.priority
 
     def test_a_job_that_may_not_be_requeued_runs_on(self, slurm: Slurm, minicluster: Minicluster) -> None:
         job = minicluster.submit("--gres=gpu:1", "--no-requeue")

@@ -47,6 +47,7 @@ def test_a_mover_is_never_lost_and_the_page_says_what_becomes_of_it(state: str, 
         "user cancels": "cancelled",
         "job ends": "completed" if state in ("warned", "silent", "saving", "closed", "runs") else "runs",
     }
+    ends |= {"admin holds it for a minute": "waits" if state == "kept" else "runs"}
     assert said.startswith(ends.get(fault, "runs"))
     assert said == written()[state, fault]
 

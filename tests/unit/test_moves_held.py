@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from pal_slurm.daemon.moves.machine import next_step
-from pal_slurm.daemon.moves.scene import LONG_S, Do, Later, Over, Scene
+from pal_slurm.daemon.moves.scene import Do, Later, Over, Scene
 from pal_slurm.model import (
     Consent,
     EditKind,
@@ -25,6 +25,7 @@ from pal_slurm.model import (
     Requeue,
     Warn,
 )
+from pal_slurm.sim.slurm.controller import FIRST_PRIORITY
 from pal_slurm.sim.slurm.manners import Manners
 from tests.moving import QUICK_MOVES, Wanted, moves_of, the_move, there
 from tests.simpald import House
@@ -88,8 +89,7 @@ def test_its_time_to_save_belongs_to_its_last_minutes(make_house: Make) -> None:
     assert moves_of(house, job) == []
 
 
-@pytest.mark.every(3)
-def test_movers_that_are_held_for_long_take_no_other_jobs_turn(make_house: Make) -> None:
+def test_a_mover_that_is_held_takes_no_other_jobs_turn(make_house: Make) -> None:
     """Who holds his own jobs between their runs would else keep everybody's from being moved."""
     house = make_house(**{**QUICK_MOVES, "moves": {**QUICK_MOVES["moves"], "at_once": 1}})
     job = running(house, "--comment=pal:move", "--gres=gpu:2", manners=Manners(term_s=3.0))
@@ -98,14 +98,91 @@ def test_movers_that_are_held_for_long_take_no_other_jobs_turn(make_house: Make)
     while house.job(job).record.state != "PENDING":
         house.live(0.1)
     house.controller.hold(job)
+    house.live(5)
+    Wanted(house).move(other, there("n3", 1))  # nor is its target kept for it
+    house.live(30)
+    assert house.where(other) == {"n3": (1,)} and house.state(job) == "PENDING"
+    house.controller.release(job)
     house.live(60)
-    Wanted(house).move(other, there("n4", 2))
-    house.live(30)
-    assert moves_of(house, other) == []
-    house.live(LONG_S)
-    Wanted(house).move(other, there("n4", 2))
-    house.live(30)
-    assert house.where(other) == {"n4": (2,)} and house.state(job) == "PENDING"
+    assert house.state(job) == "RUNNING"
+
+
+def on_its_way_ahead(house: House, manners: Manners = Manners(term_s=20.0)) -> int:  # noqa: B008
+    """A mover whose old run is just ending; a head waits for all GPUs, and bears less priority than it."""
+    job = running(house, "--comment=pal:move", "--gres=gpu:2", "-t", "60", manners=manners)
+    running(house, "-N4", "--gres=gpu:2", "-t", "60")
+    house.submit("-N4", "--gres=gpu:3", "-t", "60")
+    house.live(3)
+    taken = {node: set(slots) for j in house.controller.running for node, slots in house.where(j).items()}
+    free = [n for n in ("n1", "n2", "n3", "n4") if n not in house.where(job) and len(taken[n]) == 2]
+    Wanted(house).move(job, there(free[0], *sorted({0, 1, 2, 3} - set(house.where(job)) - taken[free[0]])))
+    while house.job(job).record.state != "COMPLETING":
+        house.live(0.1)
+    assert (house.job(job).record.nice or 0) < 0
+    return job
+
+
+@pytest.mark.parametrize("state", ["COMPLETING", "PENDING"])
+@pytest.mark.parametrize("by", ["JobHeldUser", "JobHeldAdmin"])
+def test_a_job_that_is_held_on_its_way_is_no_more_ahead_of_the_queue_and_stays_held(
+    make_house: Make, state: str, by: str
+) -> None:
+    """Else it would ask for more while it is held, and start ahead of all when it is released."""
+    house = make_house(**QUICK_MOVES)
+    job = on_its_way_ahead(house)
+    while house.job(job).record.state != state:
+        house.live(0.1)
+    house.controller.hold(job, by)
+    house.live(4)
+    record = house.job(job).record
+    assert (record.nice, record.priority, record.reason, house.job(job).held) == (0, 0, by, True)
+    house.live(120)
+    assert house.state(job) == "PENDING" and house.job(job).record.reason == by
+    last = house.controller._priority
+    house.controller.release(job)
+    assert house.job(job).record.priority == last
+    for other in [number for number in house.controller.pending if number != job]:
+        house.controller.cancel(other)
+    house.live(60)
+    assert house.state(job) == "RUNNING"
+
+
+@pytest.mark.parametrize("state", ["COMPLETING", "PENDING"])
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"time_limit_min": 600}, "it asks for more time now"),
+        ({"per_node": "gres/gpu:4"}, "it asks for other GPUs now"),
+        ({"per_node": "gres/gpu:g0:1,gres/gpu:g1:1,gres/gpu:g2:1"}, "it asks for more GPUs now"),
+        ({"partition": "other"}, "its partition is now other"),
+    ],
+)
+def test_a_job_that_asks_for_more_on_its_way_is_no_more_ahead_of_the_queue(
+    make_house: Make, state: str, more: dict[str, object], said: str
+) -> None:
+    house = make_house(**QUICK_MOVES)
+    job = on_its_way_ahead(house)
+    while house.job(job).record.state != state:
+        house.live(0.1)
+    house.user_edits(job, **more)
+    house.live(4)
+    assert house.job(job).record.nice == 0 and the_move(house, job).handed == said
+
+
+@pytest.mark.parametrize("state", ["COMPLETING", "PENDING"])
+def test_who_writes_a_lower_priority_over_our_nice_keeps_nothing_of_it(make_house: Make, state: str) -> None:
+    """Slurm then sets the nice to 0, and priority/basic keeps the priority for good."""
+    house = make_house(**QUICK_MOVES)
+    job = on_its_way_ahead(house)
+    while house.job(job).record.state != state:
+        house.live(0.1)
+    house.controller.lower(job, FIRST_PRIORITY + 40_000)
+    assert (house.job(job).record.priority, house.job(job).record.nice) == (FIRST_PRIORITY + 40_000, 0)
+    house.live(4)
+    assert (house.job(job).record.priority or 0) < FIRST_PRIORITY and house.job(job).record.nice == 0
+    renices = house.intents(job, EditKind.RENICE)
+    house.live(60)
+    assert len(renices) == 1 and len(house.intents(job, EditKind.RENICE)) <= 2
 
 
 def test_a_requeue_that_was_refused_but_whose_nice_stands_gives_it_back() -> None:
@@ -142,7 +219,8 @@ def test_who_asks_for_more_nodes_while_he_is_moved_waits_in_his_turn(nodes: int,
         assert step.handed == "it asks for more nodes now"
         handed, steps = replace(MOVE, handed=step.handed), [a_step(REQUEUE, Outcome.DONE)]
         assert next_step(handed, steps, job, Scene(1005.0)) == Do(Renice(7, nice=0))  # also where he asks later
-        assert isinstance(next_step(handed, steps, replace(job, nice=0), Scene(1005.0)), Later)
+        given = [*steps, a_step(Renice(7, nice=0), Outcome.DONE, 1001.0)]
+        assert isinstance(next_step(handed, given, replace(job, nice=0), Scene(1005.0)), Later)
         refused = [a_step(Renice(7, nice=0), Outcome.REFUSED) for _ in range(3)]
         assert isinstance(next_step(handed, [*steps, *refused], job, Scene(1005.0)), Later)
 

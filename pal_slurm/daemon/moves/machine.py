@@ -32,7 +32,16 @@ from pal_slurm.daemon.moves.scene import (
     Over,
     Scene,
 )
-from pal_slurm.daemon.moves.signs import bears_our_nice, changed, first_sign, made_of, still_pinned, was_requeued
+from pal_slurm.daemon.moves.signs import (
+    bears_our_nice,
+    changed,
+    first_sign,
+    held,
+    made_of,
+    still_pinned,
+    was_requeued,
+    wrote_over_our_nice,
+)
 from pal_slurm.daemon.reconcile import Fate
 from pal_slurm.model import (
     MOVABLE,
@@ -51,9 +60,10 @@ from pal_slurm.model import (
     Renice,
     Requeue,
     Unpin,
-    Waits,
     Warn,
 )
+
+HELD = "somebody holds it"
 
 
 def next_step(move: Move, steps: Sequence[Intent], job: Job | None, scene: Scene) -> Next:
@@ -61,6 +71,8 @@ def next_step(move: Move, steps: Sequence[Intent], job: Job | None, scene: Scene
         return Over(Ending.ENDED)
     if job.restarts == move.restarts:
         return _first_run(move, steps, job, scene)
+    if (job.completing or job.pending) and (first := _ahead_no_more(move, steps, job, scene)):
+        return first
     if job.completing:
         return _between(move, steps, job, scene)
     return _waits(move, steps, job, scene) if job.pending else _runs_again(move, steps, job, scene)
@@ -174,6 +186,30 @@ def _ask(move: Move, job: Job, now: float) -> Edit:
     return Requeue(job.id, until=int(now) + LEASE_S, original=move.original, nice=move.ahead, seen=job)
 
 
+# Requeued: ahead of the queue is what it had, as long as nobody holds it (P5)
+
+
+def _ahead_no_more(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next | None:
+    if wrote_over_our_nice(move, steps, job):
+        why, edit = "somebody changed its priority", Renice(job.id, anew=True, nice=max(job.nice, move.nice))
+    elif bears_our_nice(move, job) and held(job):
+        why, edit = HELD, Renice(job.id, until=_lease(scene), nice=move.nice)
+    elif bears_our_nice(move, job) and (why := changed(move, steps, job, scene.placed)):
+        edit = Renice(job.id, nice=move.nice)
+    else:
+        return None
+    if _refused(steps):
+        return None
+    handed = "" if move.handed else why
+    just_now = steps[-1].edit.kind is EditKind.RENICE and _unsure(steps[-1], scene)
+    return Later(why, handed) if just_now else Do(edit, handed)
+
+
+def _refused(steps: Sequence[Intent]) -> bool:
+    """So often that it is left. A slurmctld that gives no answer is asked again."""
+    return sum(i.edit.kind is EditKind.RENICE and i.outcome is Outcome.REFUSED for i in steps) >= MOST_TRIES
+
+
 # Its old run ends
 
 
@@ -198,12 +234,9 @@ def _between(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Nex
 
 
 def _waits(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
-    if job.why is Waits.HELD:  # a nice, written to a held job, would release it
-        # For long: it is no more on its way, and takes no other job's turn to be moved.
-        return Later("somebody holds it", handed="" if scene.now - first_sign(steps) < LONG_S else "it was held")
     last = steps[-1]
-    if (theirs := changed(move, steps, job)) and not move.handed:
-        return Do(_let_be(move, job), theirs) if bears_our_nice(move, job) else Later(theirs, theirs)
+    if not move.handed and (theirs := HELD if held(job) else changed(move, steps, job)):
+        return Later(theirs, theirs)  # it is no more on its way: neither its target nor its turn is kept for it
     if move.handed:
         return _is_handed(move, steps, job, scene)
     if job.restarts - move.restarts > MOST_LIVES:
@@ -247,10 +280,6 @@ def _keep(job: Job, scene: Scene, why: str) -> Next:
     return Later(why)
 
 
-def _let_be(move: Move, job: Job) -> Edit:
-    return Renice(job.id, nice=move.nice)
-
-
 def _hand_over(move: Move, job: Job, scene: Scene, why: str) -> Next:
     """Un-pinned, leased: the planner's, as any other job that waits."""
     why = why or "to wait in the queue"
@@ -260,9 +289,6 @@ def _hand_over(move: Move, job: Job, scene: Scene, why: str) -> Next:
 
 
 def _is_handed(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next:
-    ahead = bears_our_nice(move, job) and changed(move, steps, job, scene.placed)
-    if ahead and (first := _give_nice_back(move, steps, job, scene)):
-        return first
     if still_pinned(steps, job) and not _unsure(steps[-1], scene) and made_of(steps, EditKind.UNPIN) < 2 * MOST_TRIES:
         return Do(Unpin(job.id, None, _lease(scene), move.original, seen=job), handed=move.handed)
     if move.target is None and not bears_our_nice(move, job):
@@ -286,9 +312,8 @@ def _runs_again(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> 
 
 
 def _give_nice_back(move: Move, steps: Sequence[Intent], job: Job, scene: Scene) -> Next | None:
-    """None: it was refused so often that it is left. A slurmctld that gives no answer is asked again (P5)."""
-    refused = sum(i.edit.kind is EditKind.RENICE and i.outcome not in (None, Outcome.UNKNOWN) for i in steps)
-    if refused >= MOST_TRIES:
+    """None: it was refused so often that it is left."""
+    if _refused(steps):
         return None
     return Later("its nice is given back") if _unsure(steps[-1], scene) else Do(Renice(job.id, nice=move.nice))
 

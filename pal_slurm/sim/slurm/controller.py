@@ -213,13 +213,38 @@ class Controller:
             if answer is not None:
                 self.at(self.now + after, lambda: answer(self, job) if job.starts == run and job.running else None)
 
-    def hold(self, number: int) -> None:
-        """An admin's scontrol hold."""
-        job = self.pending[number]
+    def hold(self, number: int, reason: str = "JobHeldAdmin") -> None:
+        """scontrol hold: by default an admin's."""
+        if (job := self.find(number)) is not None:
+            self.held(job, reason)
+
+    def held(self, job: SimJob, reason: str) -> None:
         job.held, job.record.priority = True, 0
-        job.says("JobHeldAdmin")
+        job.says(reason)
         job.changed()
         self.version += 1
+
+    def release(self, number: int) -> None:
+        """scontrol release, of a job that is held."""
+        if (job := self.find(number)) is not None and job.held:
+            nice, job.held = job.record.nice or 0, False
+            self.reckon_anew(job)
+            job.record.nice = nice
+            job.record.priority = (job.record.priority or 0) - nice
+            job.says("None")
+            job.changed()
+            self.stir()
+
+    def reckon_anew(self, job: SimJob) -> None:
+        """scontrol release, of one that nobody holds: the last of all, and with no nice."""
+        job.record.priority, job.record.nice, self._priority = self._priority, 0, self._priority - 1
+
+    def lower(self, number: int, priority: int) -> None:
+        """scontrol update Priority, by the job's user: no more than it has. Its nice is 0 then."""
+        if (job := self.find(number)) is not None and 0 < priority < (job.record.priority or 0):
+            job.record.priority, job.record.nice = priority, 0
+            job.changed()
+            self.stir()
 
     def free(self, job: SimJob) -> None:
         for part in job.parts:

@@ -119,7 +119,8 @@ class SimJob:
         """Its nodes are done with it. Slurm gives it a new submit time, and a begin time where nobody gave it one."""
         r = self.record
         self.back, self.freed, self.empty = False, now, False
-        r.state, r.reason, r.submit, r.nodes, r.gres_detail = "PENDING", "BeginTime", int(now), "", []
+        r.state, r.submit, r.nodes, r.gres_detail = "PENDING", int(now), "", []
+        r.reason = r.reason if self.held else "BeginTime"
         if self.begin <= now:
             self.begin = now + REQUEUED_S
         r.eligible, r.start, r.end = int(self.begin), int(self.begin), None

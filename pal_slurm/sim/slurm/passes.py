@@ -36,7 +36,8 @@ def queue(c: Controller) -> list[SimJob]:
             continue
         if job.waits_for and job.record.eligible is not None and job.begin <= c.now:
             c.settle(job)
-        if job.says("JobHeldUser" if job.held else "Dependency" if job.waits_for else "BeginTime"):
+        held = job.record.reason if job.record.reason.startswith("JobHeld") else "JobHeldUser"
+        if job.says(held if job.held else "Dependency" if job.waits_for else "BeginTime"):
             c.version += 1
     found.sort(key=SimJob.turn)
     return found

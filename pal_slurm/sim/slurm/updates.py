@@ -159,6 +159,8 @@ def _either(record: JobRecord, texts: Mapping[str, str]) -> bool:
 
 
 def _when(c: Controller, job: SimJob, asked: Rewrite) -> Iterator[_Step]:
+    if asked.anew:
+        yield _Step("", lambda: c.reckon_anew(job))
     if asked.nice is not None:
         yield _Step("", lambda: _renice(job, asked.nice or 0))
 
@@ -171,11 +173,13 @@ def _when(c: Controller, job: SimJob, asked: Rewrite) -> Iterator[_Step]:
 
     if asked.begin is not None:
         yield _Step("", begin)
+    if asked.hold:
+        yield _Step("", lambda: c.held(job, "JobHeldUser" if asked.hold == "uhold" else "JobHeldAdmin"))
 
 
 def _renice(job: SimJob, nice: int) -> None:
-    """The priority follows at once; one of 0 too, so that a held job is held no more when its turn comes."""
-    record = job.record
+    """priority/basic: the priority follows at once; one of 0 too, so that a held job is held no more."""
+    record, job.held = job.record, False
     record.priority = max(2, (record.priority or 0) + (record.nice or 0) - nice)
     record.nice = nice
 

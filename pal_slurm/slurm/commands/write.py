@@ -154,6 +154,7 @@ def update_line(ready: Ready) -> str:
     if asked.fence:
         return fence_line(ready)
     first = f"requeue incomplete {ready.target}\n" if asked.requeue else ""
+    first += f"release {ready.target}\n" if asked.anew else ""  # of a job that nobody holds: its priority anew
     parts = [f"{first}update JobId={ready.target}"]
     parts += [f"{_FIELDS[name]}={text}" for name, text in asked.texts.items()]
     if asked.min_nodes is not None:
@@ -162,4 +163,4 @@ def update_line(ready: Ready) -> str:
         parts.append(f"Nice={asked.nice}")
     if asked.begin is not None:
         parts.append("StartTime=now" if asked.begin == NOW else f"StartTime=uts{asked.begin}")
-    return " ".join(parts)
+    return " ".join(parts) + (f"\n{asked.hold} {ready.target}" if asked.hold else "")

@@ -39,8 +39,10 @@ def judge(edit: Edit, asked: Rewrite, before: Job, after: Job | None, said: str,
 
 def _of_running(edit: OfRunning, asked: Rewrite, before: Job, after: Job, said: str, now: float) -> EditResult:
     if isinstance(edit, Renice):
-        done = after.nice == edit.nice
-        return EditResult(edit, Outcome.DONE if done else Outcome.REFUSED, said or f"its nice is {after.nice}", after)
+        if after.nice != edit.nice:
+            return EditResult(edit, Outcome.REFUSED, said or f"its nice is {after.nice}", after)
+        lost = bool(asked.hold and after.pending and after.priority)
+        return EditResult(edit, Outcome.PARTIAL if lost else Outcome.DONE, said or "it is held no more" * lost, after)
     if not isinstance(edit, Requeue):
         return EditResult(edit, Outcome.REFUSED if said else Outcome.DONE, said, after)
     if after.restarts <= before.restarts:

@@ -15,6 +15,7 @@ from pal_slurm.slurm import excluded, gres
 from pal_slurm.slurm.port import Capabilities
 
 NOW = 0
+USER_HOLDS = "JobHeldUser"
 MOST_NICE = 2_147_483_645  # Slurm's own bound
 # Nothing else ever reaches slurmctld: no blank, quote, newline, bracket beyond a node list's, or leading dash.
 _NODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,254}")
@@ -36,6 +37,8 @@ class Rewrite:
     exact: bool = True  # False: an un-pin that has to leave the typed request in place
     nice: int | None = None
     requeue: bool = False  # first
+    anew: bool = False  # first: its priority is Slurm's to reckon
+    hold: str = ""  # last, by the same word as before: `hold`, or `uhold`, which its user may release
     signal: str = ""  # nothing but this is sent
     to_script: bool = False
     fence: tuple[str, ...] = ()  # nodes; nothing but this reservation is made, for this job, until `begin`
@@ -65,7 +68,7 @@ def rewrite(edit: Edit, job: Job, caps: Capabilities) -> Rewrite | CantEdit:
             return CantEdit("no node that it excludes is ours")
         return Rewrite({"excluded": job.excluded.own}, begin=None)
     if isinstance(edit, Renice):
-        return Rewrite(begin=None, nice=edit.nice) if _in_range(edit.nice) else CantEdit(f"no nice: {edit.nice}")
+        return _renice(edit, job) if _in_range(edit.nice) else CantEdit(f"no nice: {edit.nice}")
     end = until(edit)
     begin = NOW if end is None else end
     if isinstance(edit, Unpin | Requeue):
@@ -76,6 +79,15 @@ def rewrite(edit: Edit, job: Job, caps: Capabilities) -> Rewrite | CantEdit:
             return made
         return replace(made, nice=edit.nice, requeue=isinstance(edit, Requeue))
     return Rewrite(begin=begin)
+
+
+def _renice(edit: Renice, job: Job) -> Rewrite:
+    """priority/basic releases a held job whose nice is written: it is held again, and can't start in between."""
+    waits = job.pending or job.completing
+    if not waits or job.priority:
+        return Rewrite(begin=None, nice=edit.nice, anew=edit.anew and waits)
+    begin = None if edit.until is None else max(edit.until, job.eligible or 0)
+    return Rewrite(begin=begin, nice=edit.nice, hold="uhold" if job.reason == USER_HOLDS else "hold")
 
 
 def _exclude(edit: Exclude, job: Job) -> Rewrite | CantEdit:

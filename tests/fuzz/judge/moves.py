@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tests.fuzz.history import Ended, Name, Record, Signalled, Started, Stopped, Updated
+from tests.fuzz.history import Ended, Name, Record, Signalled, Started, Stopped, Updated, UserDid
 from tests.fuzz.judge.facts import ADMIN, Facts, Verdict, meant
 
 FIRST_S, LAST_S, PER_JOB = 10.0, 20.0, 2
 SLACK_S = 2.0  # slurmctld counts in whole seconds
 MOST_RESTARTS = 4  # Slurm holds a job at its sixth start
 GIVEN_BACK_S = 25.0  # what a nice may need after a start
+FIRST_PRIORITY = 4_294_901_760  # of all jobs, the first one's: no nice of a user's raises one beyond it
 UNASKED = re.compile(r"(?:^| )pal:(?:off|stay)(?: |$)")
 ASKED = re.compile(r"(?:^| )pal:move(?:=[0-9]+|=(?:B:)?([A-Z0-9]+)@([0-9]+)(!?))?(?: |$)")
 
@@ -151,7 +152,28 @@ def its_nice_is_given_back(facts: Facts) -> Iterator[Verdict]:
             yield Verdict("P5", "nice-kept", event.at, event.job, f"its nice is {event.nice}, its user's {nice}")
 
 
+def no_more_priority_than_it_had(facts: Facts) -> Iterator[Verdict]:
+    """Ahead of the queue is what was moved: who holds it meanwhile, asks for more or writes over its nice, waits."""
+    for start in facts.events:
+        if not isinstance(start, Started) or not start.record.restarts:
+            continue
+        job, own = start.record.job, facts.submitted[start.record.job[0]].record
+        raised = start.record.nice < own.nice or start.record.priority + start.record.nice > FIRST_PRIORITY
+        stops = [e.at for e in facts.events if isinstance(e, Stopped) and e.by and e.job == job and e.at <= start.at]
+        for deed in facts.said(job[0]) if raised and stops else ():
+            seen = facts.seen_by(deed.at)
+            if _gains(deed, own) and stops[-1] <= deed.at and seen < start.at and facts.well(stops[-1], start.at):
+                said = f"its user did {deed.what} at {deed.at:.1f}; it starts with nice {start.record.nice}"
+                yield Verdict("P5", "ahead-by-a-move", start.at, job, f"{said}, priority {start.record.priority}")
+
+
+def _gains(deed: UserDid, own: Record) -> bool:
+    limits = [int(word.partition("=")[2]) for word in deed.words if word.startswith("time_limit_min=")]
+    more = deed.what == "edit" and own.limit is not None and any(limit > own.limit for limit in limits)
+    return deed.what in ("hold", "lower") or more
+
+
 RULES = (
     with_its_users_word, it_is_asked_first, asked_once, neither_at_first_nor_at_last, seldom, it_runs_again,
-    its_nice_is_given_back,
+    its_nice_is_given_back, no_more_priority_than_it_had,
 )  # fmt: skip

@@ -1,0 +1,77 @@
+"""Movers of one user at the expense of others, on a real Slurm: who asks for more on his way, who never answers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from pal_slurm.model import EditKind
+from tests.slurm.minicluster import Minicluster, wait_for
+from tests.slurm.pald import Pald
+from tests.slurm.test_pald_moves import MOVES
+
+Make = Callable[..., Minicluster]
+DEAF = "trap '' TERM; while true; do sleep 1; done"
+ALL_OF_IT = ("TresPerNode=gres/gpu:4", "NumNodes=4-4", "TimeLimit=600", "StartTime=now")
+FAIR = MOVES | {"lease.let_through": True}
+
+
+def scontrol(cluster: Minicluster, *words: str) -> None:
+    cluster.client("scontrol", *words, user="alice")
+
+
+def asks_for_more(cluster: Minicluster, job: int) -> None:
+    scontrol(cluster, "update", f"jobid={job}", *ALL_OF_IT)
+
+
+def holds(cluster: Minicluster, job: int) -> None:
+    scontrol(cluster, "hold", str(job))
+    asks_for_more(cluster, job)
+
+
+def lowers(cluster: Minicluster, job: int) -> None:
+    """Slurm sets its nice to 0 then. While it ends that is of no use: it gets another priority when it waits."""
+    wait_for(lambda: cluster.state(job) == "PENDING", "it waits", within=60)
+    more = int(cluster.fields(job)["Priority"])
+    cluster.run("scontrol", "update", f"jobid={job}", f"priority={more - 1}", user="alice")
+    asks_for_more(cluster, job)
+    assert cluster.fields(job)["Nice"] == "0"
+
+
+@pytest.mark.slurm("26.05", slow=("24.11", "22.05"))
+@pytest.mark.parametrize("does", [holds, lowers, asks_for_more])
+def test_a_job_that_is_made_larger_while_it_is_moved_starts_in_its_turn(
+    make_minicluster: Make, tmp_path: Path, does: Callable[[Minicluster, int], None]
+) -> None:
+    """Our nice is for what it had. Another user's job of the whole cluster came before."""
+    cluster = make_minicluster("--nodes", "4", "--users", "alice,bob", "--set", "KillWait=12")
+    with Pald(cluster, tmp_path, FAIR) as pald, cluster.leases():
+        assert pald.once() == 0
+        pald.scores({f"n4:{slot}": 1.0 for slot in range(4)}, others=1.6)
+        fills = [cluster.submit("--gres=gpu:4", "-t", "60", "-w", f"n{n}", user="alice") for n in (2, 3, 4)]
+        fills.append(cluster.submit("--gres=gpu:2", "-t", "60", "-w", "n1", user="alice"))
+        for job in fills:
+            cluster.wait_state(job, "RUNNING")
+        pald.start()
+        mover = cluster.submit("--comment=app:resnet pal:move", "--gres=gpu:2", "-t", "60", wrap=DEAF, user="alice")
+        cluster.wait_state(mover, "RUNNING")
+        bobs = cluster.submit("-N4", "--gres=gpu:4", "-t", "10", user="bob")
+        wait_for(lambda: cluster.state(bobs) == "PENDING", "it waits")
+        pald.wait_cycle()
+        cluster.client("scancel", str(fills[2]), user="alice")  # better GPUs come free
+        wait_for(lambda: cluster.state(mover) == "COMPLETING", "it is moved", 60)
+        assert int(cluster.fields(mover)["Nice"]) < 0
+        does(cluster, mover)
+        pald.wait_cycle()
+        cluster.wait_state(mover, "PENDING", within=60)
+        pald.wait_cycle()
+        assert int(cluster.fields(mover)["Nice"]) == 0
+        if does is holds:
+            assert cluster.fields(mover)["Reason"] == "JobHeldUser"
+            scontrol(cluster, "release", str(mover))
+        cluster.client("scancel", *map(str, (*fills[:2], fills[3])), user="alice")
+        wait_for(lambda: "RUNNING" in {cluster.state(bobs), cluster.state(mover)}, "one of them starts")
+        assert (cluster.state(bobs), cluster.state(mover)) == ("RUNNING", "PENDING")
+        assert pald.intents(mover, EditKind.RENICE)
