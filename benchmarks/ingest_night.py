@@ -56,7 +56,7 @@ def main() -> int:
         for night in range(options.nights):
             write_night(spool, options.nodes, options.gpus, FIRST + night * 86_400 + 7_200, rng)
             begun = time.monotonic()
-            done = ingest(store, Config(), spool, FIRST + night * 86_400 + 20_000)
+            done = ingest(store, Config(state_dir=directory), spool, FIRST + night * 86_400 + 20_000)
             took = time.monotonic() - begun
             print(f"night {night + 1}: {done.runs} runs, {done.rescored.scores} scores in {took:.1f} s")
         store.close()

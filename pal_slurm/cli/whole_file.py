@@ -19,6 +19,8 @@ def check_target(name: str) -> Path:
     """Where that name leads; refused where no file can be put, before anybody works for it."""
     path = Path(name)
     try:
+        if path.is_symlink() and path.lstat().st_uid not in (0, os.geteuid()):
+            raise BadInput(f"{name} is a symbolic link of another user; name another file")
         path = path.resolve()  # a link stays one
         mode = path.stat().st_mode if path.exists() else None
     except (OSError, RuntimeError, ValueError) as error:  # also a loop of links, or a NUL

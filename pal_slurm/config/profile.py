@@ -14,6 +14,13 @@ class ProfileSection(Section, frozen=True):
         str,
         why("Directory that nodes and this host share: documents of profile jobs and of users' jobs; empty: none."),
     ] = ""
+    logs: Annotated[
+        str,
+        why(
+            "Directory that nodes and this host share and nobody but pald's user can write: what profile jobs print; "
+            "empty: it is not kept."
+        ),
+    ] = ""
     command: Annotated[
         str,
         why(

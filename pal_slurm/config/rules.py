@@ -5,6 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from ipaddress import ip_address
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
@@ -160,6 +161,7 @@ def _places(config: Config) -> Iterator[tuple[str, str]]:
         ("leader.lock_file", config.leader.lock_file),
         ("database.url_file", config.database.url_file),
         ("profile.spool", config.profile.spool),
+        ("profile.logs", config.profile.logs),
         ("sharing.pairs_file", config.sharing.pairs_file),
         ("page.url_file", config.page.url_file),
         ("page.jwt_key", config.page.jwt_key),
@@ -171,6 +173,8 @@ def _places(config: Config) -> Iterator[tuple[str, str]]:
     for key, listen in (("metrics.listen", config.metrics.listen), ("page.listen", config.page.listen)):
         if why := no_address(listen):
             yield key, f"{listen!r} {why}"
+    if config.profile.spool and PurePath(config.state_dir).is_relative_to(config.profile.spool):
+        yield "state_dir", f"{config.state_dir} lies in profile.spool, which nodes write; name a directory of its own"
     if len(config.users.socket.encode()) > MOST_PATH:
         yield "users.socket", f"{config.users.socket!r} is longer than a socket's path may be ({MOST_PATH} bytes)"
 

@@ -102,6 +102,7 @@ class Pald:
             *self.cycle.books.entitling.notes,
             self._no_sharing,
             self.cycle.books.gpu_limits.note,
+            self.cycle.books.learner.note,
         )
         return tuple(filter(None, said))
 

@@ -15,6 +15,7 @@ import fcntl
 import os
 import secrets
 import socket
+import stat
 import zlib
 from pathlib import Path
 
@@ -86,10 +87,16 @@ class Leader:
             return
         try:
             self.lock_file.parent.mkdir(parents=True, exist_ok=True)
-            fd = os.open(self.lock_file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
-            give_to_its_place(fd, self.lock_file)
+            # It is written, and given to its directory's owner: it may be no link to a file of another's
+            flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            fd = os.open(self.lock_file, flags, 0o644)
         except OSError as e:
             raise StoreError(f"leader.lock_file: can't open {self.lock_file}: {e.strerror}") from e
+        about = os.fstat(fd)
+        if not stat.S_ISREG(about.st_mode) or about.st_nlink != 1:
+            os.close(fd)
+            raise StoreError(f"leader.lock_file: {self.lock_file} is not a plain file; remove it")
+        give_to_its_place(fd, self.lock_file)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as e:

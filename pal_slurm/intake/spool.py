@@ -1,43 +1,42 @@
 """A spool directory, taken in. In: files that nodes put there. Out: rows in the store; per file what became of it.
 
-    DIR/NAME             waits; a name with a leading dot is still being written
-    DIR/taken/NAME       is in the store; removed after a week
-    DIR/set-aside/NAME   can't be used; NAME.reason says why
+    DIR/NAME    waits; a name with a leading dot is still being written
 
-A file is moved after the transaction that stored it. Killed in between, the next run finds it known and moves it:
-nothing counts twice, nothing is there in half.
+A process of its own reads the spool (reader.py), which is never trusted; what becomes of a file stands in pal's own
+directory (shelf.py). A file is moved there after the transaction that stored it. Killed in between, the next run finds
+it known and moves it: nothing counts twice, nothing is there in half.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
-import hashlib
 import os
 import pwd
 import stat
+import time
+from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
-from pal_slurm.errors import BadInput, PalError, StoreError
+from pal_slurm.errors import BadInput, StoreError
 from pal_slurm.intake.believing import NotYetKnown, believed
 from pal_slurm.intake.documents import KernelClasses, alerts_of, store_document, store_reduces
+from pal_slurm.intake.reader import Content, Entry, Failed, Listing, Unfit
+from pal_slurm.intake.reading_process import ReaderDied, SpoolReader
 from pal_slurm.intake.samples import samples_of
+from pal_slurm.intake.shelf import Shelf, kept_name
 from pal_slurm.probe import limits
 from pal_slurm.probe.document import Document, JobPart
-from pal_slurm.probe.reading import read
 from pal_slurm.store import Added, Delivery, GpuRepo, OutcomeRepo, ScoreRepo, Store
 from pal_slurm.store.nights import Alert, NightRepo
 from pal_slurm.store.samples import JobSample, SampleRepo
 from pal_slurm.words import digits
 
-TAKEN, SET_ASIDE, LOCK = "taken", "set-aside", ".ingest.lock"
-KEEP_TAKEN_S = 7 * 86_400.0
 UNKNOWN_S = 600.0  # so long pald may take to see a job start
 YOUNG_S = 10.0  # a copy that is not atomic may still be growing
+ANSWER_S = 60.0  # so long a file system may take for one file
+PASS_S = 300.0  # what is not read by then waits for the next run
 _BATCH_FILES, _BATCH_RUNS = 500, 50_000  # a transaction: others want to write meanwhile
 
 
@@ -62,7 +61,7 @@ class TakenFile:
 
 @dataclass(frozen=True, slots=True)
 class _Ready:
-    path: Path
+    entry: Entry
     digest: str
     document: Delivery | None = None
     samples: tuple[JobSample, ...] = ()
@@ -73,75 +72,103 @@ class _Ready:
 
 @dataclass
 class Spool:
-    """One directory and the store it is taken into."""
+    """One directory and the store it is taken into. `state`: pal's own directory."""
 
     directory: Path
     store: Store
     classes: KernelClasses
+    state: Path
     cluster: str = ""
     _places: dict[str, tuple[str, int]] = field(default_factory=dict)
     _house: frozenset[int] | None = None  # whose files are the house's; None: everybody's who may write here
 
     def take(self, now: float) -> Iterator[TakenFile]:
-        """Every file that waits, by name; told once what became of it is on disk."""
-        with _alone(self.directory):
-            self._places = {stay.uuid: (stay.node, stay.slot) for stay in GpuRepo(self.store).current()}
-            self._house = house(self.directory)
-            ready: list[_Ready] = []
-            for path in waiting(self.directory):
-                found = self._look(path, now)
-                if isinstance(found, TakenFile):
-                    yield found
-                    continue
-                ready.append(found)
-                if len(ready) >= _BATCH_FILES or _runs(ready) >= _BATCH_RUNS:
-                    yield from self._store(ready, now)
-                    ready = []
-            yield from self._store(ready, now)
-            _forget(self.directory / TAKEN, now - KEEP_TAKEN_S)
+        """Every file that waits; told once what became of it is on disk."""
+        with Shelf(self.state) as self._shelf:
+            keep = (self._shelf.lock, self._shelf.taken, self._shelf.aside)
+            self._reader = SpoolReader(self.directory, self._shelf.mark, keep, ANSWER_S)
+            try:
+                yield from self._taken(now)
+            finally:
+                self._reader.end()
 
-    def _look(self, path: Path, now: float) -> _Ready | TakenFile:
+    def _taken(self, now: float) -> Iterator[TakenFile]:
+        self._places = {stay.uuid: (stay.node, stay.slot) for stay in GpuRepo(self.store).current()}
+        listing, until = self._reader.listing(), time.monotonic() + PASS_S
+        self._house = house(listing)
+        ready: list[_Ready] = []
+        for entry in in_turn(listing.entries):
+            if entry.file in self._shelf.seen:
+                continue
+            if time.monotonic() > until:
+                break
+            found = self._look(entry, now)
+            if isinstance(found, TakenFile):
+                yield found
+                continue
+            ready.append(found)
+            if len(ready) >= _BATCH_FILES or _runs(ready) >= _BATCH_RUNS:
+                yield from self._store(ready, now)
+                ready = []
+        yield from self._store(ready, now)
+        self._shelf.remember(entry.file for entry in listing.entries)
+        self._shelf.tidy()
+
+    def _look(self, entry: Entry, now: float) -> _Ready | TakenFile:
+        if entry.file == self._shelf.blamed:
+            return self._aside(entry, "an earlier reader died while it read this; it is not read again")
+        stranger = self._house is not None and entry.uid not in self._house
+        most = limits.MOST_BYTES_OF["job"] if stranger else limits.MOST_BYTES
         try:
-            data, age, uid = _bytes(path, now)
-        except BadInput as error:
-            return self._aside(path, str(error))
-        except OSError as error:
-            return TakenFile(path.name, FileFate.LEFT, f"can't be read: {error.strerror}")
-        digest = hashlib.sha256(data).hexdigest()
-        reading = read(data, now)
+            found = self._reader.read(entry, most, now)
+        except ReaderDied as error:
+            told = self._aside(entry, str(error))
+            os.ftruncate(self._shelf.mark, 0)
+            return told
+        if isinstance(found, Failed):
+            return TakenFile(entry.name, FileFate.LEFT, f"can't be read: {found.said}")
+        if isinstance(found, Unfit):
+            return self._aside(entry, found.said, stays=True)
+        return self._content(entry, found, now)
+
+    def _content(self, entry: Entry, found: Content, now: float) -> _Ready | TakenFile:
+        reading, age, digest = found.reading, now - found.modified, found.digest
         if reading.defects:
             said = "; ".join(str(defect) for defect in reading.defects)
             torn = any(defect.what.startswith("torn") for defect in reading.defects)
-            return TakenFile(path.name, FileFate.LEFT, said) if torn and age < YOUNG_S else self._aside(path, said)
-        writer = "" if self._house is None or uid in self._house else user_name(uid)
+            left = torn and age < YOUNG_S
+            return TakenFile(entry.name, FileFate.LEFT, said) if left else self._aside(entry, said)
+        writer = "" if self._house is None or found.uid in self._house else user_name(found.uid)
         if reading.part is not None:
-            return self._part(path, digest, reading.part, writer, age, now)
+            return self._part(entry, digest, reading.part, writer, age, now)
         if writer:
-            return self._aside(path, f"written by {writer}: in a spool that is open to everybody only pal measures")
+            return self._aside(entry, f"written by {writer}: in a spool that others may write only pal measures")
         if reading.reduces is not None:
-            return _Ready(path, digest, store_reduces(reading.reduces, digest))
+            return _Ready(entry, digest, store_reduces(reading.reduces, digest))
         assert reading.document is not None
-        return self._judge(path, digest, reading.document, now)
+        return self._judge(entry, digest, reading.document, now)
 
-    def _part(self, path: Path, digest: str, part: JobPart, writer: str, age: float, now: float) -> _Ready | TakenFile:
+    def _part(
+        self, entry: Entry, digest: str, part: JobPart, writer: str, age: float, now: float
+    ) -> _Ready | TakenFile:
         starts = OutcomeRepo(self.store, self.cluster).of_job(int(part.job)) if digits(part.job) else []
         named = "" if part.user is None else user_name(part.user)
         try:
             found = believed(part, writer, named, starts, self._places, now)
         except NotYetKnown as error:
             young = abs(age) < UNKNOWN_S
-            return TakenFile(path.name, FileFate.LEFT, str(error)) if young else self._aside(path, str(error))
+            return TakenFile(entry.name, FileFate.LEFT, str(error)) if young else self._aside(entry, str(error))
         except BadInput as error:
-            return self._aside(path, str(error))
+            return self._aside(entry, str(error))
         samples = tuple(samples_of(found.part, digest, self.cluster, found.user))
-        return _Ready(path, digest, samples=samples, left_out=found.refused, said=found.said)
+        return _Ready(entry, digest, samples=samples, left_out=found.refused, said=found.said)
 
-    def _judge(self, path: Path, digest: str, document: Document, now: float) -> _Ready | TakenFile:
+    def _judge(self, entry: Entry, digest: str, document: Document, now: float) -> _Ready | TakenFile:
         try:
             made = store_document(document, digest, self.classes, frozenset(self._places))
         except BadInput as error:
-            return self._aside(path, str(error))
-        return _Ready(path, digest, made, alerts=tuple(alerts_of(document, now)))
+            return self._aside(entry, str(error))
+        return _Ready(entry, digest, made, alerts=tuple(alerts_of(document, now)))
 
     def _store(self, ready: Sequence[_Ready], now: float) -> Iterator[TakenFile]:
         """A batch in one transaction each for documents and samples; where that fails, file by file."""
@@ -151,7 +178,7 @@ class Spool:
             yield from self._write(ready, now)
         except StoreError as error:
             if len(ready) == 1:
-                yield TakenFile(ready[0].path.name, FileFate.LEFT, str(error))
+                yield TakenFile(ready[0].entry.name, FileFate.LEFT, str(error))
                 return
             for one in ready:
                 yield from self._store([one], now)
@@ -167,35 +194,45 @@ class Spool:
         told = []
         for r in ready:
             fate = FileFate.KNOWN if known.get(r.digest) else FileFate.TAKEN
-            _into(r.path, self.directory / TAKEN, r.path.name)
-            told.append(TakenFile(r.path.name, fate, r.said, _runs([r]), len(r.samples), r.left_out))
+            self._away(r.entry, self._shelf.taken, kept_name(r.entry.file))
+            told.append(TakenFile(r.entry.name, fate, r.said, _runs([r]), len(r.samples), r.left_out))
         return told
 
     def _add(self, documents: Sequence[Delivery], now: float) -> list[Added]:
         return ScoreRepo(self.store).add_all(documents, now) if documents else []
 
-    def _aside(self, path: Path, reason: str) -> TakenFile:
+    def _aside(self, entry: Entry, reason: str, stays: bool = False) -> TakenFile:
+        """`stays`: what is no document at all is not moved, only never looked at again."""
         try:
-            name = _reason_file(path, self.directory / SET_ASIDE, reason)
+            name = self._shelf.reason(entry.file, reason)
         except OSError as error:
-            return TakenFile(path.name, FileFate.LEFT, f"{reason}; and it can't be set aside: {error.strerror}")
-        _into(path, self.directory / SET_ASIDE, name)
-        return TakenFile(path.name, FileFate.SET_ASIDE, reason)
+            return TakenFile(entry.name, FileFate.LEFT, f"{reason}; and it can't be set aside: {error.strerror}")
+        if stays:
+            self._shelf.seen.add(entry.file)
+        else:
+            self._away(entry, self._shelf.aside, name)
+        return TakenFile(entry.name, FileFate.SET_ASIDE, reason)
+
+    def _away(self, entry: Entry, into: int, name: str) -> None:
+        """Out of the spool; where that can't be, it is not looked at again."""
+        if self._reader.move(entry, into, name):
+            self._shelf.seen.add(entry.file)
 
 
-def waiting(directory: Path) -> list[Path]:
-    """Everything in the spool that is not ours and not half-written, by name."""
-    try:
-        names = sorted(entry.name for entry in os.scandir(directory) if not entry.name.startswith("."))
-    except OSError as error:
-        raise BadInput(f"the spool {directory} can't be read: {error.strerror}") from error
-    return [directory / name for name in names if name not in (TAKEN, SET_ASIDE)]
+def in_turn(entries: Sequence[Entry]) -> list[Entry]:
+    """By name, and one file of each owner in turn: who leaves many holds up himself."""
+    before: Counter[int] = Counter()
+    keys = {}
+    for entry in sorted(entries, key=lambda each: each.file.name):
+        keys[entry.file] = before[entry.uid]
+        before[entry.uid] += 1
+    return sorted(entries, key=lambda each: (keys[each.file], each.file.name))
 
 
-def house(directory: Path) -> frozenset[int] | None:
-    """Whose files are the house's own, where everybody may write into the spool; None: where not."""
-    about = directory.stat()
-    return frozenset({0, os.geteuid(), about.st_uid}) if about.st_mode & stat.S_IWOTH else None
+def house(spool: Listing) -> frozenset[int] | None:
+    """Whose files are the house's own, where others may write into the spool; None: where nobody else may."""
+    others = spool.mode & (stat.S_IWGRP | stat.S_IWOTH)
+    return frozenset({0, os.geteuid(), spool.uid}) if others else None
 
 
 def user_name(uid: int) -> str:
@@ -206,69 +243,5 @@ def user_name(uid: int) -> str:
         return str(uid)
 
 
-def _bytes(path: Path, now: float) -> tuple[bytes, float, int]:
-    """The content, its age and owner; only of a plain file, and only as much as a document may have."""
-    try:
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-    except OSError as error:
-        if path.is_symlink():
-            raise BadInput("a symbolic link, not a file") from error
-        raise
-    try:
-        about = os.fstat(handle)
-        if not stat.S_ISREG(about.st_mode):
-            raise BadInput("not a plain file")
-        if about.st_size > limits.MOST_BYTES:
-            raise BadInput(f"{about.st_size} bytes; a document has at most {limits.MOST_BYTES}")
-        with os.fdopen(handle, "rb", closefd=False) as file:
-            return file.read(limits.MOST_BYTES + 1), now - about.st_mtime, about.st_uid
-    finally:
-        os.close(handle)
-
-
-def _reason_file(path: Path, folder: Path, reason: str) -> str:
-    """Write why, before the file is moved; its name there, free of what can't be printed."""
-    folder.mkdir(mode=0o750, exist_ok=True)
-    plain = "".join(c if c.isprintable() and c != "/" else "?" for c in path.name)[:120]
-    mark = hashlib.sha256(os.fsencode(path.name)).hexdigest()[:8]
-    name = f"{plain}.{mark}" if plain != path.name or (folder / plain).exists() else plain
-    (folder / f"{name}.reason").write_text(f"{reason}\n", encoding="utf-8")
-    return name
-
-
-def _into(path: Path, folder: Path, name: str) -> None:
-    """Move; a file that can't be moved is told again next time, which changes nothing."""
-    with contextlib.suppress(OSError):
-        folder.mkdir(mode=0o750, exist_ok=True)
-        path.rename(folder / name)
-
-
-def _forget(folder: Path, before: float) -> None:
-    with contextlib.suppress(OSError):
-        for entry in os.scandir(folder):
-            if entry.stat(follow_symlinks=False).st_mtime < before:
-                Path(entry.path).unlink()
-
-
 def _runs(ready: Sequence[_Ready]) -> int:
     return sum(len(r.document.runs) for r in ready if r.document is not None)
-
-
-@contextmanager
-def _alone(directory: Path) -> Iterator[None]:
-    """One ingest per spool; the lock goes with the process."""
-    try:
-        handle = os.open(directory / LOCK, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o640)
-    except OSError as error:
-        raise BadInput(f"the spool {directory} can't be written: {error.strerror}") from error
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        yield
-    except BlockingIOError as error:
-        raise SpoolBusy(f"another program is taking in {directory}; it will take what is there") from error
-    finally:
-        os.close(handle)
-
-
-class SpoolBusy(PalError):
-    exit_code = 75

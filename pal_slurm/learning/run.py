@@ -64,7 +64,7 @@ def ingest(
     done = Ingested()
     if not cluster and len(known := known_clusters(store)) == 1:
         cluster = known[0]
-    for told in Spool(directory, store, kernel_classes(store, config), cluster).take(now):
+    for told in Spool(directory, store, kernel_classes(store, config), Path(config.state_dir), cluster).take(now):
         done.files.append(told)
         tell(told)
     done.rescored = rescore(store, now)

@@ -8,7 +8,9 @@ that was killed goes on where it stopped, and adopts its jobs.
 
 from __future__ import annotations
 
+import os
 import shlex
+import stat
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,7 +18,8 @@ from pathlib import Path
 from pal_slurm.config import Config
 from pal_slurm.config.profile import ProfileSection
 from pal_slurm.errors import BadInput, SlurmRefused
-from pal_slurm.intake.spool import SpoolBusy
+from pal_slurm.intake.reading_process import SpoolSilent
+from pal_slurm.intake.shelf import SpoolBusy
 from pal_slurm.learning.run import Ingested, ingest
 from pal_slurm.nightly.nodes import down, gpu_nodes, idle, in_the_way
 from pal_slurm.nightly.window import Window
@@ -29,7 +32,6 @@ from pal_slurm.words import printable
 WAITS_S = 20.0  # a job of ours that does not start within this lost its node to somebody
 ARRIVES_S = 30.0  # after the end of a job, a shared file system may take that long to show its document
 MOST_TRIES = 2
-LOGS = ".logs"
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,9 @@ class ProfileRun:
             taken: Ingested = ingest(self.store, self.config, Path(self.config.profile.spool), now)
         except SpoolBusy:
             return  # somebody else does it right now
+        except SpoolSilent as error:
+            self.tell(str(error))
+            return
         for told in taken.files:
             if told.said:
                 self.tell(f"{told.name}: {told.fate}: {told.said}")
@@ -161,8 +166,7 @@ class ProfileRun:
             elif now - mine.ended > ARRIVES_S:
                 del self._jobs[number]
                 self._tries[mine.node] = self._tries.get(mine.node, 0) + 1
-                log = Path(self.config.profile.spool) / LOGS / f"{mine.node}.out"
-                self.tell(f"{mine.node}: job {number} ended and left no document; see {log}{_last_line(log)}")
+                self.tell(f"{mine.node}: job {number} ended and left no document; {self._said_by(mine.node)}")
 
     def _leave(self, needed: list[str], ours: dict[int, OurJob], now: float) -> set[int]:
         """Cancel our jobs that are in somebody's way, and those whose node was taken before they started."""
@@ -192,9 +196,7 @@ class ProfileRun:
         if minutes < 1 or not nodes:
             return []
         profile = self.config.profile
-        logs = Path(profile.spool) / LOGS
-        logs.mkdir(exist_ok=True)
-        terms = Terms(f"{logs}/%N.out", profile.partition, profile.qos, profile.account)
+        terms = Terms(self._output(), profile.partition, profile.qos, profile.account)
         started = []
         for node in nodes:
             try:
@@ -207,20 +209,52 @@ class ProfileRun:
             started.append(node)
         return started
 
+    def _output(self) -> str:
+        """Where Slurm writes what jobs print, as pald's user."""
+        logs = self.config.profile.logs
+        if logs and (why := others_may_write(Path(logs))):
+            self.tell(f"profile.logs: {logs} {why}; what jobs print is not kept")
+        return "/dev/null" if not logs or why else f"{logs}/%N.out"
+
+    def _said_by(self, node: str) -> str:
+        if not self.config.profile.logs:
+            return "set profile.logs to see what it prints"
+        log = Path(self.config.profile.logs) / f"{node}.out"
+        return f"see {log}{_last_line(log)}"
+
     def _awaited(self) -> set[str]:
         """Nodes whose job ended and whose document is on its way."""
         return {job.node for job in self._jobs.values() if job.ended is not None}
 
 
+def others_may_write(directory: Path) -> str:
+    """Why what is in there may be another user's; empty: it is not."""
+    try:
+        about, above = directory.lstat(), directory.parent.stat()
+    except OSError as error:
+        return f"can't be used: {error.strerror}"
+    if not stat.S_ISDIR(about.st_mode):
+        return "is not a directory"
+    if about.st_uid not in (0, os.geteuid()) or about.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        return "belongs to another user or can be written by others"
+    if above.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not above.st_mode & stat.S_ISVTX:
+        return f"can be replaced by others, who may write {directory.parent}"
+    return ""
+
+
 def batch_script(profile: ProfileSection, node: str) -> str:
-    """The batch script. Without {spool} in the command what it prints is the document; whole, or not at all."""
+    """The batch script. Without {spool} in the command what it prints is the document; whole, or not at all.
+
+    Others may write the spool: a name there is made anew (cp -n: O_EXCL) and unforeseeable; no directory is entered.
+    """
     spool = shlex.quote(profile.spool)
     if "{spool}" in profile.command:
         return f"#!/bin/sh\numask 022\n{profile.command.replace('{spool}', spool)}\n"
     return (
-        f"#!/bin/sh\numask 022\nname=profile-{node}-$SLURM_JOB_ID.json\n"
-        f"{{ {profile.command}\n}} >{spool}/.$name\ncode=$?\n"
-        f"if [ -s {spool}/.$name ]; then mv {spool}/.$name {spool}/$name; else rm {spool}/.$name; fi\nexit $code\n"
+        f"#!/bin/sh\numask 022\nname=profile-{node}-$SLURM_JOB_ID.json\nmade=$(mktemp) || exit 1\n"
+        f'{{ {profile.command}\n}} >"$made"\ncode=$?\n'
+        f'if [ -s "$made" ]; then\n  chmod 644 "$made"\n  part=$(mktemp -u {spool}/".$name.XXXXXXXXXX")\n'
+        f'  cp -nT "$made" "$part" && mv -T "$part" {spool}/"$name" || code=1\nfi\nrm -f "$made"\nexit $code\n'
     )
 
 

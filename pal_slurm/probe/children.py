@@ -52,7 +52,7 @@ class ProbeChild:
     @classmethod
     def ours(cls, *arguments: str, env: Mapping[str, str] | None = None) -> ProbeChild:
         path = os.pathsep.join(filter(None, [_PACKAGE, os.environ.get("PYTHONPATH", "")]))
-        command = [sys.executable, "-m", "pal_slurm.probe.child", *arguments]
+        command = [sys.executable, "-P", "-m", "pal_slurm.probe.child", *arguments]
         return cls(command, {**(env or {}), "PYTHONPATH": path})
 
     def fileno(self) -> int:

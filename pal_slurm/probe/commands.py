@@ -194,6 +194,6 @@ def _document(path: Path) -> Document:
 def _bytes(path: Path) -> bytes:
     try:
         with path.open("rb") as file:
-            return file.read(limits.MOST_BYTES + 1)
+            return file.read(limits.MOST_TOOL_BYTES + 1)
     except OSError as error:
         raise BadInput(f"{path}: {error.strerror}") from error

@@ -10,6 +10,7 @@ import contextlib
 import fcntl
 import json
 import os
+import stat
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -91,10 +92,13 @@ class JobFile:
 
 
 def salvage(directory: Path, node: str, now: float) -> list[Path]:
-    """Close the files of this node that nobody writes any more; a line that was cut off is dropped."""
+    """Close our files of this node that nobody writes any more; a line that was cut off is dropped.
+
+    Others may write the spool: what is a link there, or another user's file, is not ours to change.
+    """
     saved = []
     for path in sorted(directory.glob(f".job-*-{node}-*.jsonl.part")):
-        with contextlib.suppress(OSError), path.open("r+b") as file:
+        with contextlib.suppress(OSError), _own(path) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # OSError: it is in use
             if _finish(file, now):
                 final = path.with_name(path.name.removeprefix(".").removesuffix(".part"))
@@ -103,6 +107,15 @@ def salvage(directory: Path, node: str, now: float) -> list[Path]:
             else:
                 path.unlink()
     return saved
+
+
+def _own(path: Path) -> IO[bytes]:
+    handle = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    about = os.fstat(handle)
+    if not stat.S_ISREG(about.st_mode) or about.st_uid != os.geteuid() or about.st_nlink != 1:
+        os.close(handle)
+        raise PermissionError(f"{path} is not a file of ours")
+    return os.fdopen(handle, "r+b")
 
 
 def _finish(file: IO[bytes], now: float) -> bool:

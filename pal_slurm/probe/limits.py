@@ -26,7 +26,16 @@ IN_HZ = "megahertz are wanted"
 IN_PERCENT = "a share from 0 to 1 is wanted, not percent"
 IN_S = "seconds are wanted"
 
-MOST_BYTES = 64 * 2**20  # a night of one node is under a megabyte
+MIB = 2**20
+MOST_BYTES_OF = {  # a document, by its kind; a night of one node is kilobytes
+    "inventory": 1 * MIB,
+    "bench": 4 * MIB,
+    "import": 16 * MIB,  # may hold a whole fleet
+    "job": 8 * MIB,  # half an hour of one job: 20,000 lines of steps
+    "all-reduce": 1 * MIB,
+}
+MOST_BYTES = max(MOST_BYTES_OF.values())
+MOST_TOOL_BYTES = 64 * MIB  # what another tool printed, for pal-probe import
 MOST_DEVICES = 20_000  # an import may hold a whole fleet
 MOST_RUNS = 1_000_000
 MOST_LINES = 500_000

@@ -48,12 +48,17 @@ def read(data: bytes, now: float) -> Reading:
     if not data.strip():
         return Reading(defects=(Defect("", "torn: the file is empty"),))
     if b'"part"' in data.lstrip().partition(b"\n")[0][:500]:
+        if len(data) > limits.MOST_BYTES_OF["job"]:
+            return _too_large(len(data), "job")
         found = _job_part(data, defects, now)
         return Reading(defects=defects.all()) if defects.found or found is None else Reading(part=found)
     value = decode(data, "", defects)
     if defects.found:
         return Reading(defects=defects.all())
-    if isinstance(value, dict) and value.get("kind") == ALL_REDUCE:
+    kind = value.get("kind") if isinstance(value, dict) else None
+    if isinstance(kind, str) and len(data) > limits.MOST_BYTES_OF.get(kind, limits.MOST_BYTES):
+        return _too_large(len(data), kind)
+    if isinstance(value, dict) and kind == ALL_REDUCE:
         reduces = _reduces(value, defects, now)
         return Reading(defects=defects.all()) if defects.found else Reading(reduces=reduces)
     document = _document(value, defects, now)
@@ -75,8 +80,10 @@ def read_file(path: Path, now: float) -> Reading:
     return read(data, now)
 
 
-def _too_large(size: int) -> Reading:
-    return Reading(defects=(Defect("", f"{size} bytes; a document has at most {limits.MOST_BYTES}"),))
+def _too_large(size: int, kind: str = "") -> Reading:
+    most = limits.MOST_BYTES_OF.get(kind, limits.MOST_BYTES)
+    of = f" of kind {kind}" if kind else ""
+    return Reading(defects=(Defect("", f"{size} bytes; a document{of} has at most {most}"),))
 
 
 def decode(data: bytes, path: str, defects: Defects) -> object:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sqlite3
+import tempfile
 from collections.abc import Callable
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 from pal_slurm.errors import BadInput, StoreError
@@ -21,9 +23,12 @@ def backup(store: Store, path: Path, tell: Callable[[int, int], None] = lambda d
         raise BadInput(f"{store.shown} is no SQLite database: back it up with pg_dump or mariadb-dump")
     if path.exists():
         raise BadInput(f"{path} is there already; name another file")
-    part = path.with_name(f".{path.name}.part")
+    folder = None
     try:
-        os.close(os.open(part, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o640))  # it holds what the database holds
+        # A directory of our own: others may write where the copy goes, and SQLite opens by name
+        folder = Path(tempfile.mkdtemp(prefix=f".{path.name[:100]}.", dir=path.parent))
+        part = folder / "part"
+        os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640))  # it holds what the database holds
         with in_sentences(str(path)), closing(sqlite3.connect(part)) as copy:
             _copy(store, copy, tell)
             found = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
@@ -35,9 +40,8 @@ def backup(store: Store, path: Path, tell: Callable[[int, int], None] = lambda d
     except OSError as error:
         raise BadInput(f"{path} can't be written: {error.strerror}") from error
     finally:
-        for left in (part, Path(f"{part}-wal"), Path(f"{part}-shm"), Path(f"{part}-journal")):
-            with suppress(OSError):
-                left.unlink()
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
     return path.stat().st_size
 
 

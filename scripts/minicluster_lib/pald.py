@@ -5,6 +5,7 @@ It runs as on a site, outside of the cluster's own view of the machine, with the
 """
 
 import json
+import os
 import re
 import shlex
 from pathlib import Path
@@ -37,13 +38,15 @@ def check(spec: Spec, root: Path | None) -> None:
         raise MiniclusterError(f"--pald: no pyslurm for {spec.release}: run scripts/build-pyslurm --root {root}")
 
 
-def prepare(layout: Layout, spec: Spec, speeds: Speeds, ports: Ports) -> None:
+def prepare(layout: Layout, spec: Spec, speeds: Speeds, ports: Ports, group: int | None) -> None:
     """Its files; nothing is started."""
     if not spec.pald:
         return
     layout.pald.mkdir(mode=0o700)
     layout.pald_spool.mkdir()
-    layout.pald_spool.chmod(0o1777)  # the nodes' jobs write there, whoever's they are
+    if group is not None:  # jobs of the cluster's users write there as well
+        os.chown(layout.pald_spool, -1, group)
+        layout.pald_spool.chmod(0o3730)
     rows = [
         f"{node},{slot[1:]},{spec.model_of(i)},{cls},{score}"
         for i, node in enumerate(spec.node_names, 1)

@@ -82,8 +82,7 @@ def make(
         (layout.run / "together").mkdir()
         (layout.run / "together").chmod(0o1777)  # whoever's jobs they are
     wrappers.install(layout, root, cache())
-    users.make(layout, spec)
-    pald.prepare(layout, spec, speeds, ports)
+    pald.prepare(layout, spec, speeds, ports, users.make(layout, spec))
     return mark
 
 

@@ -13,6 +13,7 @@ from .spec import Spec
 
 FIRST_ID = 30001  # above people, below what containers take (subuid)
 MOST = 64
+TOGETHER = "pal-spool"  # the group of those who may write into the spool
 _NAME = re.compile(r"[a-z][a-z0-9_-]{0,30}")
 
 
@@ -50,11 +51,12 @@ def _known(name: str) -> bool:
     return True
 
 
-def make(layout: Layout, spec: Spec) -> None:
+def make(layout: Layout, spec: Spec) -> int | None:
+    """The number of the group that all of them are in; None: there are none."""
     if not spec.users:
-        return
+        return None
     taken = {entry.pw_uid for entry in pwd.getpwall()} | {entry.gr_gid for entry in grp.getgrall()}
-    free = (number for number in range(FIRST_ID, FIRST_ID + MOST + len(taken)) if number not in taken)
+    free = (number for number in range(FIRST_ID, FIRST_ID + MOST + len(taken) + 1) if number not in taken)
     passwd, group = (_whole_lines(Path("/etc") / name) for name in ("passwd", "group"))
     layout.homes.mkdir()
     for name, number in zip(spec.users, free, strict=False):
@@ -63,8 +65,11 @@ def make(layout: Layout, spec: Spec) -> None:
         os.chown(home, number, number)
         passwd += f"{name}:x:{number}:{number}::{home}:/bin/sh\n"
         group += f"{name}:x:{number}:\n"
+    together = next(free)
+    group += f"{TOGETHER}:x:{together}:{','.join(spec.users)}\n"
     (layout.etc / "passwd").write_text(passwd)
     (layout.etc / "group").write_text(group)
+    return together
 
 
 def _whole_lines(path: Path) -> str:

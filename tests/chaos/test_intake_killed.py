@@ -18,14 +18,13 @@ from pathlib import Path
 import pytest
 from sqlalchemy import func, select, text
 
-from pal_slurm.config import Config
 from pal_slurm.learning.run import ingest
 from pal_slurm.store import Store, open_store
 from pal_slurm.store.engine import connect, schema_version
 from pal_slurm.store.health import faults
 from pal_slurm.store.migrate import upgrade
 from pal_slurm.store.tables import HEAD, nights, runs
-from tests.unit.spools import NIGHT, NOW, fleet, put_night, scores
+from tests.unit.spools import NIGHT, NOW, fleet, here, put_night, scores
 
 TIMES = 100
 NODES, GPUS, ROUNDS = 6, 4, 3
@@ -79,7 +78,7 @@ class Killer:
 
 def take_in(url: str, spool: Path) -> None:
     store = open_store(url)
-    ingest(store, Config(), spool, NOW)
+    ingest(store, here(spool), spool, NOW)
     store.close()
 
 

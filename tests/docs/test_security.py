@@ -27,7 +27,7 @@ def test_every_row_of_who_and_what_names_a_test() -> None:
     rows = [
         line
         for line in tables.splitlines()
-        if line.startswith("| ") and not line.startswith(("| who |", "| what |", "| he |"))
+        if line.startswith("| ") and not line.startswith(("| who |", "| what |", "| he |", "| what holds |"))
     ]
     assert len(rows) > 30
     assert [row[:60] for row in rows if "::" not in row] == []

@@ -43,6 +43,15 @@ def _older_database(tree: Tree) -> None:
     database.close()
 
 
+def _spool(mode: int) -> Callable[[Tree], object]:
+    def make(tree: Tree) -> None:
+        tree.change(YAML, "actuator: pin\n", "actuator: pin\nprofile: {spool: /shared/pal-slurm/spool}\n")
+        (tree.root / "shared/pal-slurm/spool").mkdir(parents=True)
+        (tree.root / "shared/pal-slurm/spool").chmod(mode)
+
+    return make
+
+
 def _page_enabled(tree: Tree) -> None:
     tree.enable("multi-user", "pal-page.service")
 
@@ -192,6 +201,10 @@ WRONG = (
     Wrong("a spool outside of the sandbox", "units", "write no file",
           _both(_changed(YAML, "actuator: pin\n", "actuator: pin\nprofile: {spool: /gpfs/pal}\n"),
                 lambda t: (t.root / "gpfs/pal").mkdir(parents=True))),
+    Wrong("a spool that everybody may write", "units", "everybody may write profile.spool", _spool(0o1777)),
+    Wrong("a spool in which users may remove each other's files", "units", "remove each other's files", _spool(0o2770)),
+    Wrong("a spool that is not there", "units", "is not there",
+          _changed(YAML, "actuator: pin\n", "actuator: pin\nprofile: {spool: /shared/pal-slurm/spool}\n")),
     Wrong("no /run/pal-slurm", "units", "can't tell job_submit.lua", _gone("run/pal-slurm")),
     Wrong("figures on the exporters' port", "figures", "9341",
           _changed(YAML, "actuator: pin\n", "actuator: pin\nmetrics: {listen: '127.0.0.1:9341'}\n")),

@@ -15,7 +15,6 @@ import pytest
 from click.testing import CliRunner
 
 from pal_slurm.cli.palctl import palctl
-from pal_slurm.config import Config
 from pal_slurm.intake.spool import FileFate
 from pal_slurm.learning.run import ingest
 from pal_slurm.probe.document import Reduced, ReduceDocument, to_json
@@ -25,6 +24,7 @@ from pal_slurm.probe.reducing import Ranks, ranks_of
 from pal_slurm.store import open_store
 from pal_slurm.store.learned import LearnedRepo
 from tests.probe.helpers import NOW, command, environment, probe
+from tests.unit.spools import here, shelf
 
 MIB = 1 << 20
 MADE = ReduceDocument(
@@ -126,10 +126,10 @@ def test_nights_near_and_far_become_a_factor_with_its_doubt_and_no_file_counts_t
     store = open_store(url)
     for night, made in enumerate((MADE, far(0.03), far(0.03 * 1.1), far(0.03 / 1.1))):
         (spool / f"{night}.json").write_text(to_json(made))
-    assert ingest(store, Config(), spool, NOW).count(FileFate.TAKEN) == 4
+    assert ingest(store, here(spool), spool, NOW).count(FileFate.TAKEN) == 4
     for night in range(4):
-        (spool / "taken" / f"{night}.json").rename(spool / f"{night}.json")  # killed before they were moved
-    assert ingest(store, Config(), spool, NOW).count(FileFate.KNOWN) == 4
+        (shelf(spool) / "taken" / f"{night}.json").rename(spool / f"{night}.json")  # killed before they were moved
+    assert ingest(store, here(spool), spool, NOW).count(FileFate.KNOWN) == 4
     base = LearnedRepo(store).features()["all-reduce-64MiB"].base
     assert {shape: seen.jobs for shape, seen in base.items()} == {"a100|2|1": 1, "a100|2|2": 3}
     assert math.exp(base["a100|2|2"].mean) == pytest.approx(0.03)

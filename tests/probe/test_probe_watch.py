@@ -296,6 +296,19 @@ def test_what_a_killed_watcher_left_is_closed_by_the_next_one(tmp_path: Path) ->
     assert part is not None and len(part.usage) >= 2 and not part.last
 
 
+def test_what_is_not_ours_in_the_spool_is_not_closed(tmp_path: Path) -> None:
+    """A user made it before pal's watcher came: a link to a file of pal's, or his own."""
+    spool, target = tmp_path / "spool", tmp_path / "target"
+    spool.mkdir()
+    target.write_text("one line\ntwo lines\nthree")
+    (spool / ".job-1-n1-1-0000.jsonl.part").symlink_to(target)
+    (spool / ".job-2-n1-1-0000.jsonl.part").hardlink_to(target)
+    os.mkfifo(spool / ".job-3-n1-1-0000.jsonl.part")
+    (spool / ".job-4-n1-1-0000.jsonl.part").mkdir()
+    assert salvage(spool, "n1", time.time()) == []
+    assert target.read_text() == "one line\ntwo lines\nthree"
+
+
 def wrapped(tmp_path: Path, code: str, *words: str) -> tuple[subprocess.CompletedProcess[str], list[JobPart]]:
     source, spool = describe(tmp_path / "gpus", card(0), card(1)), tmp_path / "spool"
     options = ["--devices", source, "--spool", str(spool), "--interval", "0.1", "--line", "0.2", *words]

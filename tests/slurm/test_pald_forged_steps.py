@@ -49,7 +49,7 @@ def open_spool(cluster: Minicluster, tmp_path: Path) -> Path:
     """One that jobs may write too, as `watch --job` needs it where there are no control groups."""
     spool = cluster.dir / f"spool-{tmp_path.name}"
     spool.mkdir()
-    spool.chmod(0o1777)
+    spool.chmod(0o3733)  # the cluster's users are in no group together
     return spool
 
 
@@ -137,7 +137,7 @@ def test_a_user_can_not_speak_for_the_jobs_of_another_or_for_the_night(
         print(said.stdout, said.stderr, pald.palctl("scores"))
         assert scores(pald) == pytest.approx(before, rel=1e-6)
         assert set(scores(pald, "C").values()) == {None}
-        reasons = {path.name: path.read_text() for path in (spool / "set-aside").glob("*.reason")}
+        reasons = {path.name: path.read_text() for path in (pald.home / "intake" / "set-aside").glob("*.reason")}
         assert f"job {theirs} was another user's" in reasons[f"mine-{theirs}-{uuids[1]}.jsonl.reason"]
         assert f"job {mine} did not have the GPU" in reasons[f"mine-{mine}-{uuids[1]}.jsonl.reason"]
         assert "only pal measures" in reasons["bench.json.reason"]

@@ -32,8 +32,9 @@ class Profiled:
 
     def __init__(self, cluster: Minicluster, directory: Path, rounds: int = 5, run_s: float = 0.2) -> None:
         self.cluster = cluster
-        self.spool = directory / "spool"
+        self.spool, self.logs_dir, self.taken = directory / "spool", directory / "logs", directory / "intake" / "taken"
         self.spool.mkdir()
+        self.logs_dir.mkdir()
         kernels = " ".join(f"-k fake:{cls},pace=0.05,noise=0.01" for cls in "ABC")
         probe = f"PYTHONPATH={PROJECT} python3 -m pal_slurm.probe bench --devices fake --scope gpu {QUICK}"
         self.config = directory / "pal.yaml"
@@ -45,6 +46,7 @@ class Profiled:
                     "metrics": {"listen": ""},
                     "profile": {
                         "spool": str(self.spool),
+                        "logs": str(self.logs_dir),
                         "minutes": 5,
                         "max_parallel": 8,
                         "command": f"{probe} {kernels} --rounds {rounds} --run {run_s} -o {{spool}}/",
@@ -87,7 +89,7 @@ class Profiled:
         return {(row["node"], row["slot"]): row for row in rows}
 
     def logs(self) -> str:
-        return "".join(path.read_text(errors="replace")[-500:] for path in sorted(self.spool.glob(".logs/*.out")))
+        return "".join(path.read_text(errors="replace")[-500:] for path in sorted(self.logs_dir.glob("*.out")))
 
     def truth(self) -> dict[tuple[str, int], dict[str, float]]:
         speeds = json.loads((self.cluster.dir / "speeds.json").read_text())
@@ -140,9 +142,9 @@ def test_only_idle_nodes_are_measured_and_a_users_job_is_not_touched(minicluster
 def test_what_is_done_is_not_done_again(minicluster: Minicluster, tmp_path: Path) -> None:
     work = Profiled(minicluster, tmp_path, rounds=1)
     work.profile("--nodes", "n[1-2]")
-    first = sorted(path.name for path in (work.spool / "taken").iterdir())
+    first = sorted(path.name for path in (work.taken).iterdir())
     work.profile("--nodes", "n[1-4]")
-    second = sorted(path.name for path in (work.spool / "taken").iterdir())
+    second = sorted(path.name for path in (work.taken).iterdir())
     assert len(first) == 2
     assert len(second) == 4
     assert set(first) < set(second)

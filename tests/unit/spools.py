@@ -68,8 +68,20 @@ def put_night(spool: Path, truth: Truth, at: float = NIGHT, **options: object) -
         put(spool, document(node, truth, at, **options))  # type: ignore[arg-type]
 
 
+def here(spool: Path) -> Config:
+    """Settings of a pald with a state directory beside that spool."""
+    state = spool.parent / "state"
+    state.mkdir(mode=0o750, parents=True, exist_ok=True)
+    return Config(state_dir=str(state))
+
+
+def shelf(spool: Path) -> Path:
+    """Where pald keeps what it took in."""
+    return spool.parent / "state" / "intake"
+
+
 def take(store: Store, spool: Path, now: float = NOW) -> Ingested:
-    return ingest(store, Config(), spool, now)
+    return ingest(store, here(spool), spool, now)
 
 
 def scores(store: Store) -> dict[tuple[str, int], float]:

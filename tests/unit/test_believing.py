@@ -8,16 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from pal_slurm.config import Config
 from pal_slurm.errors import BadInput
 from pal_slurm.intake.believing import NotYetKnown, believed
+from pal_slurm.intake.reader import Listing
 from pal_slurm.intake.spool import FileFate, house
 from pal_slurm.learning.run import ingest
 from pal_slurm.probe.claims import Claims, impossible
 from pal_slurm.probe.document import Device, JobPart, StepTimes, Telemetry, Usage
 from pal_slurm.store import JobOutcome, OutcomeRepo, Store
 from pal_slurm.store.samples import SampleRepo
-from tests.unit.spools import NIGHT, document, fleet, put, put_night
+from tests.unit.spools import NIGHT, document, fleet, here, put, put_night
 from tests.unit.test_intake_samples import START, write
 
 T0 = 1_790_000_000
@@ -147,11 +147,11 @@ def test_a_node_believes_no_report_of_before_the_job_of_the_future_or_twice() ->
 # Through the spool -----
 
 
-def test_only_where_everybody_may_write_it_matters_whose_a_file_is(tmp_path: Path) -> None:
-    tmp_path.chmod(0o775)
-    assert house(tmp_path) is None
-    tmp_path.chmod(0o1777)
-    assert house(tmp_path) == frozenset({0, os.geteuid()})
+@pytest.mark.parametrize(
+    ("mode", "others"), [(0o755, False), (0o750, False), (0o3730, True), (0o2730, True), (0o1777, True)]
+)
+def test_where_others_may_write_it_matters_whose_a_file_is(mode: int, others: bool) -> None:
+    assert house(Listing(7, mode, [])) == (frozenset({0, 7, os.geteuid()}) if others else None)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="gives a file to another user")
@@ -159,14 +159,14 @@ def test_in_an_open_spool_a_users_file_counts_for_himself_alone(store: Store, tm
     spool = tmp_path / "spool"
     spool.mkdir()
     put_night(spool, fleet(1), NIGHT)
-    ingest(store, Config(), spool, NIGHT + 10_000)
+    ingest(store, here(spool), spool, NIGHT + 10_000)
     spool.chmod(0o1777)
     ran = JobOutcome(7, int(START), int(START), "A", ("n1",), ((0, 1),), app="net", user="nobody")
     OutcomeRepo(store, "c").record([ran, replace(ran, job=8, user="alice")])
     for job, slots in (("7", [0]), ("8", [0]), ("9", [0])):
         os.chown(write(spool, job, "n1", slots, START, 0.25), 65534, 65534)
     os.chown(put(spool, document("n1", fleet(1), NIGHT + 86_400)), 65534, 65534)
-    done = ingest(store, Config(), spool, START + 3600, "c")
+    done = ingest(store, here(spool), spool, START + 3600, "c")
     assert {told.name.partition("-n1")[0]: told.fate for told in done.files if told.name.startswith("job")} == {
         "job-7": FileFate.TAKEN,
         "job-8": FileFate.SET_ASIDE,

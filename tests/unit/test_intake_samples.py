@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from pathlib import Path
 
 import msgspec
@@ -23,7 +24,7 @@ from pal_slurm.store import AppRepo, GpuRepo, JobOutcome, OutcomeRepo, ScoreRepo
 from pal_slurm.store.nights import NightRepo
 from pal_slurm.store.samples import SampleRepo
 from pal_slurm.store.scores import PlacedScore
-from tests.unit.spools import NIGHT, card, fleet, put_night
+from tests.unit.spools import NIGHT, card, fleet, here, put_night
 
 START = NIGHT + 12_000 - (NIGHT + 12_000) % STRETCH_S
 
@@ -61,7 +62,7 @@ def spool(tmp_path: Path) -> Path:
 def profiled(store: Store, spool: Path) -> Store:
     """A fleet with scores from a night."""
     put_night(spool, fleet(4, slow={("n1", 0): 1.3}))
-    ingest(store, Config(), spool, NIGHT + 10_000)
+    ingest(store, here(spool), spool, NIGHT + 10_000)
     return store
 
 
@@ -71,7 +72,7 @@ def placed(store: Store) -> dict[tuple[str, int], PlacedScore]:
 
 def test_half_an_hour_of_a_job_is_three_stretches(store: Store, spool: Path) -> None:
     write(spool, "7", "n1", [0, 1], START, 0.25)
-    done = ingest(store, Config(), spool, START + 3600)
+    done = ingest(store, here(spool), spool, START + 3600)
     assert (done.count(FileFate.TAKEN), done.samples) == (1, 3)
     samples = SampleRepo(store).of_job("", "7")
     assert [s.gpus for s in samples] == [(card("n1", 0), card("n1", 1))] * 3
@@ -83,9 +84,9 @@ def test_half_an_hour_of_a_job_is_three_stretches(store: Store, spool: Path) -> 
 def test_the_same_part_again_counts_once(store: Store, spool: Path) -> None:
     path = write(spool, "7", "n1", [0], START, 0.25)
     data = path.read_bytes()
-    ingest(store, Config(), spool, START + 3600)
+    ingest(store, here(spool), spool, START + 3600)
     path.write_bytes(data)
-    ingest(store, Config(), spool, START + 3700)
+    ingest(store, here(spool), spool, START + 3700)
     assert len(SampleRepo(store).of_job("", "7")) == 3
 
 
@@ -104,7 +105,7 @@ def test_what_a_user_tagged_is_known_where_the_node_did_not_see_it(store: Store,
     outcome = JobOutcome(7, 1, 2, "A", ("n1",), ((0,),), app="resnet50")
     OutcomeRepo(store, "c").record([outcome])
     write(spool, "7", "n1", [0], START, 0.25, app=None)
-    ingest(store, Config(), spool, START + 3600, "c")
+    ingest(store, here(spool), spool, START + 3600, "c")
     assert {s.app for s in SampleRepo(store).of_job("c", "7")} == {"resnet50"}
 
 
@@ -112,7 +113,7 @@ def test_jobs_make_classes_and_then_scores(profiled: Store, spool: Path) -> None
     uses = {"vgg": (0.9, 0.2), "net": (0.8, 0.3), "bert": (0.5, 0.5), "gpt": (0.55, 0.45), "rank": (0.2, 0.8)}
     for i, (app, use) in enumerate(uses.items()):
         write(spool, str(100 + i), "n2", [0], START + i * 3600, 0.3, app=app, use=use)
-    done = ingest(profiled, Config(), spool, START + 7 * 3600)
+    done = ingest(profiled, here(spool), spool, START + 7 * 3600)
     assert done.featured.classes == 5
     classes = {name: entry.app.cls for name, entry in AppRepo(profiled).all().items()}
     assert classes == {"vgg": "A", "net": "A", "bert": "B", "gpt": "B", "rank": "C"}
@@ -125,10 +126,10 @@ def test_a_gpu_that_becomes_slow_by_day_is_found_through_the_spool(profiled: Sto
     for job in range(12):
         write(spool, str(job), f"n{1 + job % 4}", [1 + int(rng.integers(3))], at, 0.2, seed=job, user=job % 2)
         at += 1800
-    ingest(profiled, Config(), spool, at + 120)
+    ingest(profiled, here(spool), spool, at + 120)
     write(spool, "50", "n3", [2], at, 0.2, user=0)
     write(spool, "50", "n3", [2], at + 1800, 0.3, part=1, user=0)
-    done = ingest(profiled, Config(), spool, at + 3600 + 120)
+    done = ingest(profiled, here(spool), spool, at + 3600 + 120)
     assert [alert.kind for alert in done.alerts] == ["asked"]
     found = placed(profiled)["n3", 2]
     assert found.score == pytest.approx(1.0, rel=0.1)
@@ -139,7 +140,7 @@ def test_a_gpu_that_becomes_slow_by_day_is_found_through_the_spool(profiled: Sto
     for job in (51, 52):
         write(spool, str(job), "n3", [2], at, 0.3, user=1)
         at += 1800
-        kinds += [alert.kind for alert in ingest(profiled, Config(), spool, at + 120).alerts]
+        kinds += [alert.kind for alert in ingest(profiled, here(spool), spool, at + 120).alerts]
     found = placed(profiled)["n3", 2]
     assert found.score == pytest.approx(1.5, rel=0.08)
     assert found.profiled == pytest.approx(1.0, rel=0.1)
@@ -153,7 +154,7 @@ def test_a_gpu_that_becomes_slow_by_day_is_found_through_the_spool(profiled: Sto
 
 
 def test_pald_listens_beside_its_cycle(profiled: Store, spool: Path) -> None:
-    config = msgspec.structs.replace(Config(), profile=ProfileSection(spool=str(spool)))
+    config = msgspec.structs.replace(here(spool), profile=ProfileSection(spool=str(spool)))
     ear = Learner(profiled, config, "c")
     cluster = cluster_of(GpuRepo(profiled).current())
     put_night(spool, fleet(4, slow={("n2", 2): 1.7}), NIGHT + 86_400)
@@ -169,8 +170,13 @@ def test_pald_listens_beside_its_cycle(profiled: Store, spool: Path) -> None:
 def test_a_spool_that_is_gone_costs_pald_a_line_in_its_log(
     profiled: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    config = msgspec.structs.replace(Config(), profile=ProfileSection(spool=str(tmp_path / "gone")))
+    config = msgspec.structs.replace(here(tmp_path / "gone"), profile=ProfileSection(spool=str(tmp_path / "gone")))
     ear = Learner(profiled, config, "c")
     ear.begin_when_due(cluster_of(GpuRepo(profiled).current()), NIGHT)
     ear.beside.wait()
-    assert "can't be" in caplog.text
+    assert "can't be read: No such file" in caplog.text
+    assert re.match(r"nothing is learned from the spool since 20..-.*/gone can't be read: No such file", ear.note)
+    (tmp_path / "gone").mkdir()
+    ear.begin_when_due(cluster_of(GpuRepo(profiled).current()), NIGHT + 600)
+    ear.beside.wait()
+    assert ear.note == ""

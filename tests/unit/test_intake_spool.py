@@ -15,7 +15,8 @@ import pytest
 from pal_slurm.config import Config
 from pal_slurm.errors import BadInput
 from pal_slurm.intake.documents import KernelClasses
-from pal_slurm.intake.spool import FileFate, Spool, SpoolBusy
+from pal_slurm.intake.shelf import SpoolBusy
+from pal_slurm.intake.spool import FileFate, Spool
 from pal_slurm.learning.from_nights import rescore
 from pal_slurm.learning.run import ingest
 from pal_slurm.probe.document import Check, to_json
@@ -23,7 +24,7 @@ from pal_slurm.store import GpuRepo, Store
 from pal_slurm.store.cards import CardRepo
 from pal_slurm.store.nights import NightRepo
 from tests.unit.longhorn import spearman
-from tests.unit.spools import DAY, NIGHT, NOW, card, document, fleet, put, put_night, scores, take
+from tests.unit.spools import DAY, NIGHT, NOW, card, document, fleet, here, put, put_night, scores, shelf, take
 
 
 @pytest.fixture
@@ -69,7 +70,7 @@ def test_scores_recomputed_from_raw_runs_are_the_same(store: Store, spool: Path)
 
 def test_killed_between_runs_and_scores_the_next_pass_makes_the_scores(store: Store, spool: Path) -> None:
     put_night(spool, fleet(4))
-    spools = Spool(spool, store, classes_of())
+    spools = Spool(spool, store, classes_of(), Path(here(spool).state_dir))
     assert {told.fate for told in spools.take(NOW)} == {FileFate.TAKEN}
     assert scores(store) == {}
     assert len(NightRepo(store).marked()) == 1
@@ -82,7 +83,7 @@ def test_a_document_that_was_stored_and_not_moved_counts_once(store: Store, spoo
     put_night(spool, truth)
     take(store, spool)
     before = scores(store)
-    for path in (spool / "taken").iterdir():
+    for path in (shelf(spool) / "taken").iterdir():
         path.rename(spool / path.name)
     assert take(store, spool).count(FileFate.KNOWN) == 4
     assert scores(store) == before
@@ -92,17 +93,17 @@ def test_a_document_that_was_stored_and_not_moved_counts_once(store: Store, spoo
 
 
 def aside(spool: Path) -> dict[str, str]:
-    folder = spool / "set-aside"
+    folder = shelf(spool) / "set-aside"
     return {p.name.removesuffix(".reason"): p.read_text() for p in folder.glob("*.reason")} if folder.exists() else {}
 
 
 def test_torn_is_left_while_it_may_grow_and_set_aside_later(store: Store, spool: Path) -> None:
     path = put(spool, document("n1", fleet(1)))
     path.write_text(path.read_text()[:500])
-    assert ingest(store, Config(), spool, path.stat().st_mtime + 1).count(FileFate.LEFT) == 1
-    assert ingest(store, Config(), spool, path.stat().st_mtime + 60).count(FileFate.SET_ASIDE) == 1
+    assert ingest(store, here(spool), spool, path.stat().st_mtime + 1).count(FileFate.LEFT) == 1
+    assert ingest(store, here(spool), spool, path.stat().st_mtime + 60).count(FileFate.SET_ASIDE) == 1
     assert "torn" in aside(spool)[path.name]
-    assert (spool / "set-aside" / path.name).exists()
+    assert (shelf(spool) / "set-aside" / path.name).exists()
 
 
 def test_what_is_no_plain_file_is_set_aside_unread(store: Store, spool: Path, tmp_path: Path) -> None:
@@ -115,6 +116,10 @@ def test_what_is_no_plain_file_is_set_aside_unread(store: Store, spool: Path, tm
     assert done.count(FileFate.SET_ASIDE) == 3
     assert scores(store) == {}
     assert {told.said for told in done.files} == {"a symbolic link, not a file", "not a plain file"}
+    assert take(store, spool).files == []  # they stay where they are, and are told once
+    (spool / "pipe.json").unlink()
+    os.mkfifo(spool / "pipe.json")
+    assert [told.name for told in take(store, spool).files] == ["pipe.json"]
 
 
 def test_a_gigabyte_is_refused_without_being_read(store: Store, spool: Path) -> None:
@@ -140,14 +145,14 @@ def test_a_kernel_of_which_nobody_knows_the_class_is_named(store: Store, spool: 
 def test_names_that_can_not_be_printed_do_no_harm(store: Store, spool: Path) -> None:
     for name in (b"\xff\xfe.json", b"a\nb.json", b"\x1b[31m.json", ("x" * 250).encode()):
         (spool / os.fsdecode(name)).write_text("{")
-    done = ingest(store, Config(), spool, NOW * 2)
+    done = ingest(store, here(spool), spool, NOW * 2)
     assert done.count(FileFate.SET_ASIDE) == 4
     assert len(aside(spool)) == 4
 
 
 def test_two_at_a_time_are_one_too_many(store: Store, spool: Path) -> None:
     put_night(spool, fleet(2))
-    first = Spool(spool, store, classes_of()).take(NOW)
+    first = Spool(spool, store, classes_of(), Path(here(spool).state_dir)).take(NOW)
     next(first)
     with pytest.raises(SpoolBusy):
         take(store, spool)

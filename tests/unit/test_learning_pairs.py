@@ -37,7 +37,7 @@ from pal_slurm.store import (
     VoteRepo,
 )
 from pal_slurm.store.samples import JobSample, SampleRepo
-from tests.unit.spools import NIGHT, fleet, put_night
+from tests.unit.spools import NIGHT, fleet, here, put_night
 from tests.unit.test_intake_samples import START, write
 
 T0 = 1_790_000_400.0 - 1_790_000_400.0 % STRETCH_S
@@ -194,7 +194,8 @@ def test_what_nodes_send_of_two_on_one_gpu_becomes_what_the_pair_costs(sqlite_st
     spool = tmp_path / "spool"
     spool.mkdir()
     put_night(spool, fleet(1), NIGHT)
-    config = Config(apps={name: AppEntry(cls="A") for name in ("net", "bert")})
+    apps = {name: AppEntry(cls="A") for name in ("net", "bert")}
+    config = Config(apps=apps, state_dir=here(tmp_path / "spool").state_dir)
     ingest(sqlite_store, config, spool, NIGHT + 10_000)
     begun, met = START - START % STRETCH_S, START - START % STRETCH_S + 4 * STRETCH_S
     alone = JobOutcome(7, 1, int(begun), "A", ("n1",), ((0,),), app="net", user="eva", shared=True)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
@@ -13,18 +15,17 @@ import msgspec
 import numpy as np
 import pytest
 
-from pal_slurm.config import Config
 from pal_slurm.config.profile import ProfileSection
 from pal_slurm.errors import BadInput, SlurmRefused
 from pal_slurm.model import Job, Reservation, Shape, Snapshot, Waits, homogeneous
 from pal_slurm.nightly.nodes import idle, in_the_way
-from pal_slurm.nightly.run import ARRIVES_S, LOGS, WAITS_S, ProfileRun, Wanted, batch_script
+from pal_slurm.nightly.run import ARRIVES_S, WAITS_S, ProfileRun, Wanted, batch_script
 from pal_slurm.nightly.window import Window, hours
 from pal_slurm.slurm.commands.batch import OurJob, Terms
 from pal_slurm.store import GpuRepo, Sighting, Store
 from pal_slurm.store.learned import CurrentScore, LearnedRepo
 from tests import builders
-from tests.unit.spools import NIGHT, document, fleet, put
+from tests.unit.spools import NIGHT, document, fleet, here, put
 
 GPUS, CPUS = 4, 32
 
@@ -42,6 +43,7 @@ class Room:
     reservations: list[Reservation] = field(default_factory=list)
     jobs: dict[int, OurJob] = field(default_factory=dict)
     submitted: list[tuple[str, int]] = field(default_factory=list)
+    terms: list[Terms] = field(default_factory=list)
     cancelled: list[int] = field(default_factory=list)
     now: float = NIGHT
 
@@ -62,6 +64,7 @@ class Room:
             raise SlurmRefused(f"sbatch on {node}: no")
         number = 100 + len(self.submitted)
         self.submitted.append((node, minutes))
+        self.terms.append(terms)
         self.jobs[number] = OurJob(number, node, node not in self.stuck)
         return number
 
@@ -102,8 +105,8 @@ def spool(tmp_path: Path) -> Path:
 def run_of(
     room: Room, store: Store, spool: Path, window: Window | None = None, parallel: int = 10, give_way: bool = True
 ) -> ProfileRun:
-    profile = ProfileSection(spool=str(spool), minutes=30, give_way=give_way)
-    config = msgspec.structs.replace(Config(), profile=profile)
+    profile = ProfileSection(spool=str(spool), minutes=30, give_way=give_way, logs=str(spool.parent / "logs"))
+    config = msgspec.structs.replace(here(spool), profile=profile)
     wanted = Wanted(None, parallel, NIGHT - 10, window)
     return ProfileRun(room, room, store, config, wanted)  # type: ignore[arg-type]
 
@@ -184,14 +187,62 @@ def test_a_job_that_leaves_nothing_is_tried_twice(room: Room, store: Store, spoo
 
 def test_what_a_failed_job_said_last_is_told(room: Room, store: Store, spool: Path) -> None:
     said: list[str] = []
+    (spool.parent / "logs").mkdir()
     work = run_of(room, store, spool)
     work.wanted, work.tell = replace(work.wanted, nodes=("n1",)), said.append
     work.step(NIGHT)
-    (spool / LOGS / "n1.out").write_bytes(b"loading\npal-probe: no \x1b[31mdriver\n\n")
+    (spool.parent / "logs" / "n1.out").write_bytes(b"loading\npal-probe: no \x1b[31mdriver\n\n")
     room.finish()
     work.step(NIGHT + 1)
     work.step(NIGHT + 2 + ARRIVES_S)
     assert said[-1].endswith("n1.out: pal-probe: no  [31mdriver")
+
+
+@pytest.mark.parametrize(
+    ("made", "output"),
+    [
+        (lambda logs: logs.mkdir(mode=0o755), "{logs}/%N.out"),
+        (lambda logs: None, "/dev/null"),
+        (lambda logs: (logs.mkdir(), logs.chmod(0o777)), "/dev/null"),
+        (lambda logs: (logs.mkdir(), logs.chmod(0o2770)), "/dev/null"),
+        (lambda logs: logs.symlink_to(logs.parent), "/dev/null"),
+        (lambda logs: (logs.mkdir(), logs.parent.chmod(0o777)), "/dev/null"),
+        (lambda logs: (logs.mkdir(), logs.parent.chmod(0o1777)), "{logs}/%N.out"),
+        pytest.param(
+            lambda logs: (logs.mkdir(), shutil.chown(logs, 65534)), "/dev/null",
+            marks=pytest.mark.skipif(os.geteuid() != 0, reason="gives a directory to another user"),
+        ),
+    ],
+)  # fmt: skip
+def test_jobs_print_into_a_directory_that_only_pal_can_write_or_nowhere(
+    made: Callable[[Path], object], output: str, room: Room, store: Store, spool: Path
+) -> None:
+    """Slurm opens that file as pald's user, through any link."""
+    logs, said = spool.parent / "logs", list[str]()
+    made(logs)
+    work = run_of(room, store, spool)
+    work.tell = said.append
+    work.step(NIGHT)
+    assert {terms.output for terms in room.terms} == {output.format(logs=logs)}
+    assert any("profile.logs" in each for each in said) == (output == "/dev/null")
+    assert list(spool.iterdir()) == []
+
+
+def test_a_user_who_knows_the_name_of_a_document_redirects_none(spool: Path) -> None:
+    """Links and directories that lie there before the profile job comes."""
+    victim = spool.parent / "victim"
+    victim.write_text("untouched")
+    script = batch_script(ProfileSection(spool=str(spool), command="echo document"), "n1")
+    for name in (".profile-n1-7.json", "profile-n1-7.json"):
+        (spool / name).symlink_to(victim)
+    env = {**os.environ, "SLURM_JOB_ID": "7"}
+    assert subprocess.run(["sh"], input=script, text=True, env=env, check=False).returncode == 0
+    assert victim.read_text() == "untouched"
+    assert (spool / "profile-n1-7.json").read_text() == "document\n"
+    (spool / "profile-n1-8.json").symlink_to(spool.parent)
+    subprocess.run(["sh"], input=script, text=True, env={**env, "SLURM_JOB_ID": "8"}, check=False)
+    assert sorted(path.name for path in spool.parent.iterdir() if path.name.startswith(".")) == []
+    assert (spool / "profile-n1-8.json").read_text() == "document\n"
 
 
 @pytest.mark.parametrize("code", [0, 3])

@@ -89,7 +89,8 @@ def test_why_refuses_what_is_no_job_id(job: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("nodes", ["n[1-", "n[2-1]", "n[", "n 1", ",", "@all", "n[1-999999999]", "n1\x1b[2J"])
 def test_profile_run_refuses_what_is_no_node_list(nodes: str, tmp_path: Path) -> None:
-    (tmp_path / "pal.yaml").write_text(f"state_dir: {tmp_path}\nprofile: {{spool: {tmp_path}}}\n")
+    (tmp_path / "pal.yaml").write_text(f"state_dir: {tmp_path}\nprofile: {{spool: {tmp_path}/spool}}\n")
+    (tmp_path / "spool").mkdir()
     words = ["--config", str(tmp_path / "pal.yaml"), "profile", "run", "--nodes", nodes]
     done = CliRunner().invoke(palctl, words)
     assert isinstance(done.exception, BadInput)

@@ -140,6 +140,19 @@ def test_a_page_keeps_its_mode_and_a_link_stays_a_link(run: Palctl, tmp_path: Pa
     assert page.read_text() != "old"
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="gives a link to another user")
+def test_a_link_of_another_user_is_not_followed(run: Palctl, tmp_path: Path) -> None:
+    """In /tmp, say, before root writes a page there."""
+    target = tmp_path / "target"
+    target.write_text("untouched")
+    (tmp_path / "fleet.html").symlink_to(target)
+    os.chown(tmp_path / "fleet.html", 65534, 65534, follow_symlinks=False)
+    done = run("report", "--html", str(tmp_path / "fleet.html"))
+    assert isinstance(done.exception, BadInput)
+    assert str(done.exception).endswith("is a symbolic link of another user; name another file")
+    assert target.read_text() == "untouched"
+
+
 def test_a_new_page_can_be_read_by_whom_the_umask_lets(run: Palctl, tmp_path: Path) -> None:
     before = os.umask(0o027)
     try:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import resource
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from pal_slurm.daemon.leader import Leader
-from pal_slurm.errors import NotLeader
+from pal_slurm.errors import NotLeader, StoreError
 from pal_slurm.model import Intent, Plain
 from pal_slurm.store import Leadership, Ledger, Store, Term
 from pal_slurm.store.tables import leader
@@ -197,10 +198,35 @@ def test_whoever_writes_for_longer_than_a_term_prolongs_it_and_no_other_fence_wi
     assert second.hold().fence == 2 and not first.goes_on(1)
 
 
+@pytest.mark.parametrize("kind", ["symbolic", "hard"])
+def test_a_lock_file_that_is_a_link_is_refused_and_its_target_stays_as_it_is(
+    kind: str, sqlite_store: Store, tmp_path: Path
+) -> None:
+    """Root may run pald in pal's directory: it would write and give away what the link leads to."""
+    target, lock = tmp_path / "target", tmp_path / "pald.lock"
+    target.write_text("untouched")
+    lock.symlink_to(target) if kind == "symbolic" else lock.hardlink_to(target)
+    with pytest.raises(StoreError, match=r"leader\.lock_file"):
+        Leader(lock, Leadership(sqlite_store, "c"), 30.0, Watch()).hold()
+    assert target.read_text() == "untouched"
+
+
 def test_a_lock_file_on_a_full_disk_is_held_all_the_same(sqlite_store: Store, tmp_path: Path) -> None:
     """It can't say whose it is then. It was an exception out of the cycle, and the next stood by for ever behind us."""
-    lock = tmp_path / "lock"
-    lock.symlink_to("/dev/full")
-    leader = Leader(lock, Leadership(sqlite_store, "c"), 30.0, Watch())
-    assert leader.hold().fence == leader.hold().fence
+
+    class Room(Watch):
+        """There is room again once the lock is held: the database needs it."""
+
+        def monotonic(self) -> float:
+            resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+            return super().monotonic()
+
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    leader = Leader(tmp_path / "lock", Leadership(sqlite_store, "c"), 30.0, Room())
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        assert leader.hold().fence == leader.hold().fence
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (tmp_path / "lock").read_bytes() == b""
     leader.resign()

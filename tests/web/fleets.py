@@ -17,7 +17,7 @@ from pal_slurm.store import GpuRepo, Sighting, Store
 from pal_slurm.store.nights import Alert, NightRepo
 from pal_slurm.store.samples import JobSample, SampleRepo
 from pal_slurm.store.tables import app_features, gpu_slots, gpus, leader, nights
-from tests.unit.spools import DAY, document, fleet, put, put_night
+from tests.unit.spools import DAY, document, fleet, here, put, put_night
 
 KERNELS = {"resnet": "A", "transformer": "B", "pagerank": "C"}
 FELT = {"A": 1.0, "B": 0.6, "C": 0.15}  # how much of a GPU's slowness a class feels
@@ -36,7 +36,7 @@ def fill(store: Store, spool: Path, now: float) -> None:
     for app, cls in KERNELS.items():
         for node in ("n14", "n15"):
             put(spool, document(node, truth, long_ago, app=app, cls=cls), f"old-{node}-{app}.json")
-    ingest(store, Config(), spool, long_ago + DAY / 2)
+    ingest(store, here(spool), spool, long_ago + DAY / 2)
     for night in range(NIGHTS):
         at = now - (NIGHTS - night) * DAY + 0.5 * DAY
         for app, cls in KERNELS.items():
@@ -47,7 +47,7 @@ def fill(store: Store, spool: Path, now: float) -> None:
             for n in range(1, 15):
                 if (n + night) % 5:  # a fifth of the nodes is busy in any night
                     put(spool, document(f"n{n}", felt, at, app=app, cls=cls, seed=night), f"{night}-{n}-{app}.json")
-    ingest(store, Config(), spool, now)
+    ingest(store, here(spool), spool, now)
     GpuRepo(store).see([Sighting(f"GPU-n16-{g}-0000", "n16", g, "NVIDIA A100") for g in range(4)], now)
     SampleRepo(store).add(
         [
@@ -66,7 +66,7 @@ def fill_large(store: Store, spool: Path, now: float) -> None:
     """One night of 250 nodes with eight GPUs, and one GPU that is slow for sure."""
     truth = fleet(250, 8, {("n77", 5): 1.7})
     put_night(spool, truth, now - DAY / 2, rounds=4)
-    ingest(store, Config(), spool, now)
+    ingest(store, here(spool), spool, now)
 
 
 HARM = (
@@ -82,7 +82,7 @@ def fill_hostile(store: Store, spool: Path, now: float) -> None:
     truth = fleet(4, 1, {("n2", 0): 1.6})
     for night in range(3):
         put_night(spool, truth, now - (3 - night) * DAY + DAY / 2)
-    ingest(store, Config(), spool, now)
+    ingest(store, here(spool), spool, now)
     with store.writing() as db:
         for n in range(4):
             place = gpu_slots.c.node == f"n{n + 1}"

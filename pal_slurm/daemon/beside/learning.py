@@ -7,19 +7,24 @@ sees new scores by the revision of the store.
 from __future__ import annotations
 
 import logging
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from pal_slurm.config import Config
 from pal_slurm.daemon.beside.thread import Beside
 from pal_slurm.daemon.faults import Faults
-from pal_slurm.intake.spool import FileFate, SpoolBusy
+from pal_slurm.errors import PalError
+from pal_slurm.intake.shelf import SpoolBusy
+from pal_slurm.intake.spool import FileFate
 from pal_slurm.learning.from_jobs import TierOf
 from pal_slurm.learning.run import Ingested, ingest
 from pal_slurm.model import Cluster, Tier
 from pal_slurm.store import Store
+from pal_slurm.words import plain
 
 log = logging.getLogger("pald")
+LONG_S = 900.0  # more than one pass takes
 
 
 @dataclass
@@ -30,6 +35,8 @@ class Learner:
     faults: Faults = field(default_factory=Faults)
     looked_at: float | None = None
     beside: Beside = field(init=False)
+    note: str = ""  # for `palctl status`; empty: what waited was taken in the last time
+    _well_at: float | None = None
 
     def __post_init__(self) -> None:
         self.beside = Beside("learning", self.faults)
@@ -37,7 +44,12 @@ class Learner:
     def begin_when_due(self, cluster: Cluster, now: float) -> bool:
         """Begin to take in what waits, when it is time and the last time is over."""
         settings = self.config.learning
-        if not settings.enabled or not self.config.profile.spool or self.beside.busy:
+        if not settings.enabled or not self.config.profile.spool:
+            self.note = ""
+            return False
+        if self.beside.busy:
+            if self.looked_at is not None and now - self.looked_at > LONG_S:
+                self.note = f"nothing is learned from the spool: the pass of {_clock(self.looked_at)} has not ended"
             return False
         if self.looked_at is not None and 0.0 <= now - self.looked_at < settings.interval_s:
             return False
@@ -46,10 +58,25 @@ class Learner:
         return self.beside.begin(lambda: self._take_in(config, tier_of, now))
 
     def _take_in(self, config: Config, tier_of: TierOf, now: float) -> None:
+        begun, self._well_at = time.monotonic(), now if self._well_at is None else self._well_at
         try:
             _tell(ingest(self.store, config, Path(config.profile.spool), now, self.cluster, tier_of=tier_of))
-        except SpoolBusy:
-            return  # palctl ingest, or a profile run, does it right now
+        except SpoolBusy as error:  # palctl ingest, or a profile run, does it right now
+            if now - self._well_at > LONG_S:
+                self._failed(error)
+        except PalError as error:
+            self._failed(error)
+            raise
+        else:
+            self.note, self._well_at = "", now + (time.monotonic() - begun)
+
+    def _failed(self, error: PalError) -> None:
+        assert self._well_at is not None
+        self.note = f"nothing is learned from the spool since {_clock(self._well_at)}: {plain(str(error))}"
+
+
+def _clock(at: float) -> str:
+    return time.strftime("%Y-%m-%d %H:%M", time.localtime(at))
 
 
 def _tell(done: Ingested) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import stat
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -53,13 +54,34 @@ def _spool(site: Site, path: str, text: str) -> Iterator[Advice]:
     if not spool:
         return
     if not site.there(spool):
-        yield mend(f"profile.spool {spool} is not there", f"install -d -m 1777 {spool}", site.pal_yaml)
-    elif "ProtectSystem=strict" in text:
+        make = f"install -d -m 0750 -o {site.user} -g {site.user} {spool}"
+        yield mend(f"profile.spool {spool} is not there", make, site.pal_yaml)
+        return
+    yield from _who_writes(site, spool)
+    if "ProtectSystem=strict" in text:
         may = [word.lstrip("-+") for words in _MAY_WRITE.findall(text) for word in words.split()]
         if not any(Path(spool).is_relative_to(where) for where in may):
             yield mend(f"pald's sandbox lets it write no file in {spool}", f"ReadWritePaths={spool}",
                        f"/etc/systemd/system/{Path(path).name}.d/spool.conf, below [Service]",
                        "systemctl daemon-reload; systemctl restart pald")  # fmt: skip
+
+
+def _who_writes(site: Site, spool: str) -> Iterator[Advice]:
+    """pald and the nodes; where jobs watch themselves users of a group, none of whom may touch another's file."""
+    about = site.at(spool).stat()
+    mode, group = stat.S_IMODE(about.st_mode), "chgrp GROUP {0}; chmod 3730 {0}, with GROUP for users whose jobs do"
+    if (uid := site.uid(site.user)) is not None and about.st_uid not in (uid, 0):
+        yield mend(f"profile.spool {spool} belongs to another user than {site.user}", f"chown {site.user} {spool}")
+    elif mode & stat.S_IWOTH:
+        yield mend(f"everybody may write profile.spool {spool} (mode {mode:o})",
+                   f"chown {site.user}: {spool}; chmod 0750 {spool}", site.pal_yaml,
+                   f"where jobs watch themselves: {group.format(spool)}")  # fmt: skip
+    elif mode & stat.S_IWGRP and not mode & stat.S_ISVTX:
+        yield mend(f"users of its group may remove each other's files in profile.spool {spool} (mode {mode:o})",
+                   f"chmod +t {spool}", site.pal_yaml)  # fmt: skip
+    state = site.pal.state_dir
+    if site.there(state) and site.at(state).stat().st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+        yield mend(f"others may write state_dir {state}", f"chmod go-w {state}", site.pal_yaml)
 
 
 def _meeting(site: Site) -> Iterator[Advice]:

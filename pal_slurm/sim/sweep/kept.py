@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -53,9 +54,9 @@ def _name(run: RunOf) -> str:
 
 
 def _write(path: Path, data: bytes) -> None:
-    beside = path.with_name(f".{path.name}.{os.uname().nodename}.{os.getpid()}")
-    with beside.open("wb") as file:
+    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
         file.write(data)
         file.flush()
+        os.fchmod(file.fileno(), 0o644)
         os.fsync(file.fileno())
-    beside.replace(path)
+    Path(file.name).replace(path)
