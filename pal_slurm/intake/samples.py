@@ -11,14 +11,14 @@ from statistics import fmean, median
 from typing import TypeVar
 
 from pal_slurm.probe.document import JobPart, StepTimes, Usage
-from pal_slurm.store.samples import JobSample
+from pal_slurm.store.samples import HIS_WORD, JobSample
 
 STRETCH_S = 600.0
 T = TypeVar("T", StepTimes, Usage)
 
 
-def samples_of(part: JobPart, digest: str, cluster: str, user: str = "") -> list[JobSample]:
-    """One per stretch of ten minutes in which the job did anything."""
+def samples_of(part: JobPart, digest: str, cluster: str, user: str = "", *, his_word: bool = False) -> list[JobSample]:
+    """One per stretch of ten minutes in which the job did anything. `his_word`: its user wrote the file."""
     gpus = tuple(sorted({usage.uuid for usage in part.usage} or {device.uuid for device in part.devices}))
     if not gpus:
         return []
@@ -30,7 +30,7 @@ def samples_of(part: JobPart, digest: str, cluster: str, user: str = "") -> list
         times: list[StepTimes | Usage] = [*ran, *used]
         made.append(
             JobSample(
-                document=f"{digest[:48]}-{len(made)}",
+                document=f"{digest[:48]}-{len(made)}{HIS_WORD if his_word else ''}",
                 cluster=cluster,
                 job=part.job,
                 app=next((s.app for s in ran if s.app), part.app),

@@ -160,7 +160,7 @@ class Spool:
             return TakenFile(entry.name, FileFate.LEFT, str(error)) if young else self._aside(entry, str(error))
         except BadInput as error:
             return self._aside(entry, str(error))
-        samples = tuple(samples_of(found.part, digest, self.cluster, found.user))
+        samples = tuple(samples_of(found.part, digest, self.cluster, found.user, his_word=bool(writer)))
         return _Ready(entry, digest, samples=samples, left_out=found.refused, said=found.said)
 
     def _judge(self, entry: Entry, digest: str, document: Document, now: float) -> _Ready | TakenFile:

@@ -6,7 +6,7 @@ utilisation plane together with them; one that was seen gets the class of the ne
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from math import dist, sqrt
 from statistics import fmean, median, stdev
@@ -39,42 +39,56 @@ def learn_classes(store: Store, config: Config, now: float) -> Featured:
     stored = repo.features()
     found: dict[str, AppFeatures] = {}
     users: dict[str, set[str]] = {}
+    seen: dict[tuple[str, str], _Use] = {}  # by user and application, as the nodes saw his jobs
     for app in samples.apps(now - SINCE_S):
         before, some = stored.get(app, AppFeatures(app, now)), samples.of_app(app, now - SINCE_S)
         found[app], users[app] = _features(before, some), {s.user for s in some}
+        measured = _by_user(s for s in some if s.measured and s.user)
+        seen |= {(user, app): _mean(jobs) for user, jobs in measured.items()}
     known = {app: _point(f) for app, f in (stored | found).items() if f.compute is not None and f.memory is not None}
     several = _at_most(stored | found, users)
     classes = classify({app: at for app, at in known.items() if app in several}, config.classes.names)
     changed = _set_classes(store, config, known, classes, now) if classes else 0
     if classes:
         found = {app: _with_sure(f, classes, known) for app, f in found.items()}
+        repo.put_shown({key: classes.join(Features(*use)).cls for key, use in seen.items()}, now)
     repo.set_features(found.values())
     return Featured(len(found), changed)
 
 
 def _features(before: AppFeatures, samples: Sequence[JobSample]) -> AppFeatures:
     """Each job of a user counts once, however long it ran; then each user, however many jobs he had."""
-    jobs: dict[tuple[str, str, str], list[_Use]] = {}
-    for s in samples:
-        if s.compute is not None and s.memory is not None:
-            jobs.setdefault((s.user, s.cluster, s.job), []).append((s.compute, s.memory))
-    if not jobs:
+    users = _by_user(samples)
+    if not users:
         return before
-    users: dict[str, list[_Use]] = {}
-    for (user, *_), some in jobs.items():
-        users.setdefault(user, []).append((fmean(c for c, _ in some), fmean(m for _, m in some)))
-    points = [(fmean(c for c, _ in some), fmean(m for _, m in some)) for some in users.values()]
+    points = [_mean(jobs) for jobs in users.values()]
     compute, memory = _agreed(before, points)
     votes = next(iter(users.values())) if len(users) == 1 else points
     return replace(
         before,
-        jobs=len(jobs),
+        jobs=sum(map(len, users.values())),
         compute=compute,
         memory=memory,
         compute_error=_error([c for c, _ in votes]),
         memory_error=_error([m for _, m in votes]),
         seen_at=max(s.ended_at for s in samples),
     )
+
+
+def _by_user(samples: Iterable[JobSample]) -> dict[str, list[_Use]]:
+    """One of each of his jobs."""
+    jobs: dict[tuple[str, str, str], list[_Use]] = {}
+    for s in samples:
+        if s.compute is not None and s.memory is not None:
+            jobs.setdefault((s.user, s.cluster, s.job), []).append((s.compute, s.memory))
+    users: dict[str, list[_Use]] = {}
+    for (user, *_), some in jobs.items():
+        users.setdefault(user, []).append(_mean(some))
+    return users
+
+
+def _mean(some: Sequence[_Use]) -> _Use:
+    return fmean(c for c, _ in some), fmean(m for _, m in some)
 
 
 def _agreed(before: AppFeatures, points: Sequence[_Use]) -> _Use:

@@ -5,7 +5,7 @@ The store imports the model only and the scores room is pure, so the two meet he
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -77,6 +77,28 @@ def seen_apps(store: Store, config: Config) -> list[SeenApp]:
     return found
 
 
+def with_doubts(apps: Apps, shown: Mapping[tuple[str, str], str], classes: Sequence[str]) -> Apps:
+    """A class more sensitive than the user's jobs of that name have shown is in doubt; who has shown nothing: the last.
+
+    `shown`: by user and application. `classes`: the most sensitive first.
+    """
+    rank = {name: number for number, name in enumerate(classes)}
+    made: dict[tuple[int, str], App] = {}  # jobs of one App are one kind of job
+
+    def of(app: App, proof: str) -> App:
+        if rank.get(app.cls, 0) >= rank.get(proof, 0):
+            return app
+        return made.setdefault((id(app), proof), replace(app, shown=proof))
+
+    known = {name: of(app, classes[-1]) for name, app in apps.known.items()}
+    own = {}
+    for user, name in apps.own.keys() | shown.keys():
+        app = apps.own.get((user, name)) or apps.known.get(name)
+        if app is not None:
+            own[user, name] = of(app, shown.get((user, name), classes[-1]))
+    return Apps(known, of(apps.default, classes[-1]), own)
+
+
 @dataclass
 class KnowledgeKeeper:
     """What a cycle knows beside the snapshot, read anew only after a change."""
@@ -135,7 +157,8 @@ class KnowledgeKeeper:
             if len(cluster.models) > 1:
                 rated = complete(apps, cluster.models, evidence_of(self.store, cluster, self.cluster, now))
             spanned = with_spans(rated, VoteRepo(self.store).every_app())
-            self._rates = last = (apps, cluster.models, now, spanned)
+            proven = with_doubts(spanned, LearnedRepo(self.store).shown(), self.config.classes.names)
+            self._rates = last = (apps, cluster.models, now, proven)
         return last[3]
 
     def _scores(self, cluster: Cluster, now: float, revision: int) -> ScoreTable:

@@ -159,7 +159,7 @@ class RateSources:
 
 
 def _app(app: App, base: Mapping[str, float], trusts: Mapping[str, Trust]) -> App:
-    return RatedApp(app.name, app.cls, dict(base), app.comm, app.unlinked, dict(trusts))
+    return RatedApp(app.name, app.cls, dict(base), app.comm, app.unlinked, app.shown, dict(trusts))
 
 
 def _told(app: App, models: Sequence[str]) -> Iterator[Edge]:

@@ -81,6 +81,12 @@ class App:
     base: Mapping[str, float] = field(default_factory=dict)  # GPU model -> seconds per step on its median GPU
     comm: tuple[float, float, float, float] = (1.0, 1.0, 1.0, 1.0)  # factor per tier: gpu, node, rack, cluster
     unlinked: float = 1.0  # factor on one node where its GPUs are not all linked directly; no less than a node's
+    shown: str = ""  # the class that this user's jobs have shown, where `cls` claims a more sensitive one
+
+    @property
+    def proven(self) -> str:
+        """The class that counts against others' jobs."""
+        return self.shown or self.cls
 
     def trust(self, model: str) -> Trust:
         """How good its base on that model is."""

@@ -145,7 +145,7 @@ class Planner:
         if self.memory.begun is None:
             self.memory = replace(self.memory, begun=now)
         self._turn_over()
-        if self.floor.spare(self.queue.classes()):
+        if self.floor.spare(self.queue.classes(self.now)):
             self._still = None
         if self.facts.alone and (still := self._nothing_new()) is not None:
             return still

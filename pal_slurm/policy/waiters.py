@@ -1,9 +1,16 @@
-"""Those who wait, by kind. In: jobs that come, change and go. Out: a sorted line per kind, and jobs for themselves."""
+"""Those who wait, by kind. In: jobs that come, change and go. Out: a sorted line per kind, and jobs for themselves.
+
+A tag may claim a more sensitive class than its user's jobs have shown (`App.shown`). Such a claim counts for nobody but
+the job itself: among the classes that wait it is the class shown, and while a job of a more sensitive class than that
+waits whose user has shown it, the claimant is placed as one of the class shown too. So whoever is measured is placed as
+if the claim had not been made.
+"""
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from dataclasses import replace
 from itertools import count
 
 from pal_slurm.model import App, Reason
@@ -22,36 +29,46 @@ class Waiters:
         self.groups: dict[tuple[Need, int], Group] = {}
         self.odd: dict[int, Waiting] = {}  # who is looked at one by one
         self.newcomers: list[Waiting] = []  # since somebody cleared it
-        self._count: Counter[str] = Counter()  # GPU jobs by class
+        self._count: Counter[str] = Counter()  # GPU jobs that may be placed, by proven class
         self._classes: frozenset[str] | None = frozenset()  # the same without numbers; None: to be counted
+        self._claims: dict[int, App] = {}  # by job: as its tag says, where that is in doubt
+        self._placed_as: dict[int, tuple[App, App]] = {}  # by the id of such an App: it, and one of the class shown
         self._next_turn = math.inf  # when one of them may become another kind of customer
         self._apps: dict[int, App] = {}  # so that their ids stay their own
         self._numbers = count()
 
     def enter(self, place: InLine, app: App, now: float) -> None:
-        if place.job.gpu_job:
-            self._counts(app.cls, 1)
+        if app.shown:
+            self._claims[place.job.id] = app
+            app = self._for_now(app)
         self._stand(place, app, now)
 
     def leave(self, job: int) -> Waiting:
-        entry = self.waiting.pop(job)
-        self.left[job] = entry.app
-        if entry.place.job.gpu_job:
-            self._counts(entry.app.cls, -1)
-        group = entry.group
-        if group is None:
-            del self.odd[job]
-            return entry
-        group.remove(entry.place.key)
-        if not group.line:
-            del self.groups[group.need, id(group.app)]
-        return entry
+        """Its `app` is what its tag says."""
+        entry = self._step_out(job)
+        claim = self._claims.pop(job, entry.app)
+        self.left[job] = claim
+        return entry._replace(app=claim)
 
-    def classes(self) -> frozenset[str]:
-        """Of the GPU jobs."""
+    def classes(self, now: float) -> frozenset[str]:
+        """Proven ones, of the GPU jobs that may be placed. Whose claim is in doubt now stands as these bid him."""
         if self._classes is None:
             self._classes = frozenset(+self._count)
+            for job, claim in self._claims.items():
+                entry = self.waiting[job]
+                if (app := self._for_now(claim)) is not entry.app:
+                    self._step_out(job)
+                    self._stand(entry.place, app, now)
+            self._classes = frozenset(+self._count)
         return self._classes
+
+    def _for_now(self, claim: App) -> App:
+        index = self._floor.knowledge.scores.index
+        if all(index(cls) >= index(claim.shown) for cls in self._classes or ()):
+            return claim
+        if id(claim) not in self._placed_as:
+            self._placed_as[id(claim)] = claim, replace(claim, cls=claim.shown, shown="")
+        return self._placed_as[id(claim)][1]
 
     def turn_over(self, now: float, *, anew: bool) -> bool:
         """What changes as time goes by: leases end, begin times come. `anew`: what jobs may be given is another."""
@@ -60,6 +77,7 @@ class Waiters:
         self._next_turn = math.inf
         again = list(self.waiting.values())
         self.waiting, self.odd, self.groups = {}, {}, {}
+        self._count, self._classes = Counter(), None
         for entry in again:
             self._stand(entry.place, entry.app, now)
         return True
@@ -80,6 +98,7 @@ class Waiters:
                 group = self._group(need, app, job.partitions)
                 group.add(place)
         entry = self.waiting[job.id] = Waiting(place, app, group, turn, reason)
+        self._counts(entry, 1)
         self.newcomers.append(entry)
         if group is None:
             self.odd[job.id] = entry
@@ -87,6 +106,18 @@ class Waiters:
         for time in (job.eligible, job.lease.not_before if job.lease else None):
             if time is not None and now < time < self._next_turn:
                 self._next_turn = time
+
+    def _step_out(self, job: int) -> Waiting:
+        entry = self.waiting.pop(job)
+        self._counts(entry, -1)
+        group = entry.group
+        if group is None:
+            del self.odd[job]
+            return entry
+        group.remove(entry.place.key)
+        if not group.line:
+            del self.groups[group.need, id(group.app)]
+        return entry
 
     def _group(self, need: Need, app: App, partitions: tuple[str, ...]) -> Group:
         group = self.groups.get((need, id(app)))
@@ -96,7 +127,10 @@ class Waiters:
             self._floor.expects(need)
         return group
 
-    def _counts(self, cls: str, more: int) -> None:
+    def _counts(self, entry: Waiting, more: int) -> None:
+        if entry.turn is not Turn.PLACE or not entry.place.job.gpu_job:
+            return
+        cls = entry.app.proven
         before = self._count[cls]
         self._count[cls] = before + more
         if not before or before + more == 0:

@@ -29,7 +29,7 @@ class AppRepo:
 
     def set(self, described: Iterable[App], source: str, now: float) -> None:
         """Put these in the place of what was known of the same names."""
-        rows = [{**values(app, "unlinked"), "source": source, "set_at": now} for app in described]
+        rows = [{**values(app, "unlinked", "shown"), "source": source, "set_at": now} for app in described]
         if not rows:
             return
         with self._store.writing() as db:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 
 from sqlalchemy import Connection, delete, insert, select, update
 
 from pal_slurm.store.engine import Store
-from pal_slurm.store.rows import columns, values
+from pal_slurm.store.jsontext import dump, load
+from pal_slurm.store.rows import chunks, columns, values
 from pal_slurm.store.state import bump
 from pal_slurm.store.tables import Baseline as Baseline
 from pal_slurm.store.tables import app_features, gpu_slots, gpus, scores, state
 
-JOB, HEARD = "job:", "paces:"  # keys of `state`
+JOB, HEARD, SHOWN = "job:", "paces:", "class:"  # keys of `state`
 HEARD_S = 365 * 86_400.0  # so long a document is known again
 _SOME = 500
 
@@ -128,6 +130,22 @@ class LearnedRepo:
         with self._store.writing() as db:
             db.execute(delete(state).where(state.c.key.like(f"{JOB}%")))
 
+    def put_shown(self, shown: Mapping[tuple[str, str], str], now: float) -> None:
+        """The class of each user's jobs of each application, by what the nodes saw of them."""
+        keys = {_shown(user, app): (user, app, cls) for (user, app), cls in shown.items()}
+        with self._store.writing() as db:
+            for some in chunks(list(keys.items())):
+                db.execute(delete(state).where(state.c.key.in_([key for key, _ in some])))
+                rows = [{"key": key, "value": dump(row), "written_at": now} for key, row in some]
+                db.execute(insert(state), rows)
+
+    def shown(self) -> dict[tuple[str, str], str]:
+        """By user and application."""
+        query = select(state.c.value).where(state.c.key.like(f"{SHOWN}%"))
+        with self._store.reading() as db:
+            rows = [load(value, tuple[str, str, str]) for value in db.execute(query).scalars()]
+        return {(user, app): cls for user, app, cls in rows}
+
     def features(self) -> dict[str, AppFeatures]:
         with self._store.reading() as db:
             query = select(*columns(AppFeatures, app_features)).order_by(app_features.c.app)
@@ -140,6 +158,10 @@ class LearnedRepo:
         with self._store.writing() as db:
             db.execute(delete(app_features).where(app_features.c.app.in_([row["app"] for row in rows])))
             db.execute(insert(app_features), rows)
+
+
+def _shown(user: str, app: str) -> str:
+    return f"{SHOWN}{sha256(dump((user, app)).encode()).hexdigest()}"[:64]
 
 
 def heard_before(db: Connection, digests: Iterable[str]) -> set[str]:

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, Table, delete, func, select, true, tuple_
 
 from pal_slurm.model import OperationKind
 from pal_slurm.store.engine import Store
-from pal_slurm.store.learned import JOB
+from pal_slurm.store.learned import JOB, SHOWN
 from pal_slurm.store.pairs import user_pairs
 from pal_slurm.store.tables import decisions, job_samples, metadata, operations, outcomes, runs, state, user_apps
 from pal_slurm.store.votes import votes
@@ -69,6 +69,12 @@ def rules(keep: Keep, now: float, cluster: str | None = None) -> list[Rule]:
         Rule(user_apps, "users' applications", books, user_apps.c.seen_at < before),
         Rule(user_pairs, "what users' jobs showed beside others", books, user_pairs.c.seen_at < before),
         Rule(state, "jobs' own pace", books, state.c.key.like(f"{JOB}%") & (state.c.written_at < before)),
+        Rule(
+            state,
+            "classes that users' jobs showed",
+            books,
+            state.c.key.like(f"{SHOWN}%") & (state.c.written_at < before),
+        ),
         Rule(runs, "raw runs", keep.runs_s, runs.c.night < int((now - keep.runs_s) // _DAY_S)),  # whole nights
     ]
 

@@ -15,12 +15,14 @@ from pal_slurm.store.engine import Store
 from pal_slurm.store.rows import names, values
 from pal_slurm.store.tables import job_samples
 
+HIS_WORD = "u"  # ends the name of a document that the job's user wrote
+
 
 @dataclass(frozen=True, slots=True)
 class JobSample:
     """One node's part of a job, for some minutes."""
 
-    document: str  # SHA-256 of the file and the number in it
+    document: str  # SHA-256 of the file, the number in it, HIS_WORD where its user wrote the file
     cluster: str
     job: str  # as Slurm prints it: 7 or 7_3
     app: str | None
@@ -34,6 +36,11 @@ class JobSample:
     memory: float | None = None
     id: int = 0
     user: str = ""  # whose job it was, as Slurm or the kernel says; empty: nobody knows
+
+    @property
+    def measured(self) -> bool:
+        """The node saw it: it is not its user's word."""
+        return not self.document.endswith(HIS_WORD)
 
 
 class SampleRepo:
