@@ -1,9 +1,11 @@
 /*
  * job_submit has no field for --deadline on any release, and sees --immediate only when it means one second. A lease
  * would get such a job refused or revoked, so the plugin tells job_submit.lua to keep its hands off. It reads the
- * command line; #SBATCH lines are read by job_submit.lua itself.
+ * command line as far as the client's own options go, which getopt's optind says: what follows is the user's program and
+ * its arguments. #SBATCH lines are read by job_submit.lua itself.
  */
 #include <fcntl.h>
+#include <getopt.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,36 +27,39 @@ static bool is_immediate(const char *word)
 	return (starts_with(word, "-I") && word[2 + strspn(word + 2, "0123456789")] == '\0');
 }
 
-const char *pal_keepoff_in(const char *words, size_t size)
+const char *pal_keepoff_in(const char *words, size_t size, size_t *begin, size_t options)
 {
+	const char *reason = NULL;
 	const char *word = words;
-	bool is_first = true;
+	size_t end = *begin + options;
 	bool is_sbatch = false;
 
-	while (word < words + size) {
+	for (size_t number = 0; word < words + size; number++) {
 		size_t length = strnlen(word, (size_t)(words + size - word));
 
 		if (word + length == words + size)
 			break; /* cut off: not a whole word */
-		if (is_first) {
+		if (number == 0) {
 			const char *slash = strrchr(word, '/');
 			is_sbatch = strcmp(slash == NULL ? word : slash + 1, "sbatch") == 0;
-			is_first = false;
-		} else if (strcmp(word, "--") == 0) {
+		} else if (number >= end && strcmp(word, ":") == 0) {
+			*begin = number; /* here the next component's words begin */
 			break;
-		} else if (starts_with(word, "--dea")) {
-			return ("deadline");
-		} else if (!is_sbatch && is_immediate(word)) {
-			return ("immediate");
+		} else if (number > *begin && number < end && reason == NULL) {
+			if (starts_with(word, "--dea"))
+				reason = "deadline";
+			else if (!is_sbatch && is_immediate(word))
+				reason = "immediate";
 		}
 		word += length + 1;
 	}
 
-	return (NULL);
+	return (reason);
 }
 
 static const char *scan_own_command_line(void)
 {
+	static size_t begin = 0; /* of a heterogeneous job Slurm asks once for each component, and parses each anew */
 	const char *reason = NULL;
 	char *words;
 	size_t size = 0;
@@ -69,7 +74,7 @@ static const char *scan_own_command_line(void)
 		while (size < LONGEST_COMMAND_LINE && (got = read(fd, words + size, LONGEST_COMMAND_LINE - size)) > 0)
 			size += (size_t)got;
 		(void)close(fd);
-		reason = pal_keepoff_in(words, size);
+		reason = pal_keepoff_in(words, size, &begin, optind > 0 ? (size_t)optind : 0);
 	}
 	free(words);
 	return (reason);

@@ -89,6 +89,7 @@ static void try_one(const char *data, size_t size, const char *file, bool as_fil
 	char *text = malloc(size + 1), *bare = malloc(size > 0 ? size : 1), classes[PATH_MAX], app[] = "bert", sentence[256];
 	char *told[] = { classes }, *words[] = { classes, text };
 	struct pal_config config = { 0 };
+	size_t begin;
 
 	while (touches > 0)
 		taken[touched[--touches]] = 0;
@@ -107,7 +108,8 @@ static void try_one(const char *data, size_t size, const char *file, bool as_fil
 	(void)pal_slurmstepd_init(NULL, 0, NULL);
 	(void)pal_slurmd_init(NULL, 2, words);
 	(void)pal_config_parse(&config, 1, words + 1, sentence, sizeof(sentence));
-	(void)pal_keepoff_in(bare, size);
+	begin = size % 2;
+	(void)pal_keepoff_in(bare, size, &begin, size % 9);
 	if (as_file && memchr(data, '=', size) != NULL) {
 		write_file(file, data, size);
 		(void)pal_args_set_app(0, app, 0);

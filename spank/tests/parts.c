@@ -148,18 +148,38 @@ static void try_classes(void)
 }
 
 /* The words without the array's own last NUL, on the heap so that ASan watches their end. */
-static const char *keepoff(const char *words, size_t size)
+static const char *keepoff(const char *words, size_t size, size_t *begin, size_t options)
 {
 	char *copy = malloc(size);
 	const char *reason;
 
 	(void)memcpy(copy, words, size);
-	reason = pal_keepoff_in(copy, size);
+	reason = pal_keepoff_in(copy, size, begin, options);
 	free(copy);
 	return (reason == NULL ? "" : reason);
 }
 
-#define KEEPOFF(words) keepoff(words, sizeof(words) - 1)
+static const char *keepoff_of(const char *words, size_t size, size_t options)
+{
+	size_t begin = 0;
+
+	return (keepoff(words, size, &begin, options));
+}
+
+/* All words are options; the first so many are. */
+#define KEEPOFF(words) keepoff_of(words, sizeof(words) - 1, 99)
+#define KEEPOFF_OF(words, options) keepoff_of(words, sizeof(words) - 1, options)
+
+/* Of a heterogeneous job getopt parses one component after the other. */
+static void try_components(void)
+{
+	static const char words[] = "srun\0-n1\0a\0--deadline=1\0:\0-I5\0-n1\0b\0-I\0:\0-n1\0-I\0";
+	size_t begin = 0, size = sizeof(words) - 1;
+
+	EXPECT(strcmp(keepoff(words, size, &begin, 2), "") == 0 && begin == 4);
+	EXPECT(strcmp(keepoff(words, size, &begin, 3), "immediate") == 0 && begin == 9);
+	EXPECT(strcmp(keepoff(words, size, &begin, 3), "immediate") == 0 && begin == 9);
+}
 
 static void try_keepoff(void)
 {
@@ -169,12 +189,19 @@ static void try_keepoff(void)
 	EXPECT(strcmp(KEEPOFF("srun\0-I\0hostname\0"), "immediate") == 0);
 	EXPECT(strcmp(KEEPOFF("srun\0-I30\0hostname\0"), "immediate") == 0);
 	EXPECT(strcmp(KEEPOFF("salloc\0--immediate=5\0"), "immediate") == 0);
-	EXPECT(strcmp(KEEPOFF("srun\0gcc\0-Iinclude\0"), "") == 0);
-	EXPECT(strcmp(KEEPOFF("srun\0--\0prog\0--deadline=1\0"), "") == 0);
+	EXPECT(strcmp(KEEPOFF_OF("srun\0python\0train.py\0--img\000640\0", 1), "") == 0);
+	EXPECT(strcmp(KEEPOFF_OF("srun\0-n\0002\0make\0-I\0", 3), "") == 0);
+	EXPECT(strcmp(KEEPOFF_OF("srun\0-n\0002\0-I\0make\0", 4), "immediate") == 0);
+	EXPECT(strcmp(KEEPOFF_OF("salloc\0--gres=gpu:1\0python\0--deadzone=3\0", 2), "") == 0);
+	EXPECT(strcmp(KEEPOFF_OF("sbatch\0job.sh\0--deadline=1\0", 1), "") == 0);
+	EXPECT(strcmp(KEEPOFF_OF("sbatch\0--deadline=1\0job.sh\0", 2), "deadline") == 0);
+	EXPECT(strcmp(KEEPOFF_OF("srun\0--\0prog\0--deadline=1\0", 2), "") == 0);
+	EXPECT(strcmp(KEEPOFF_OF("srun\0-I\0", 0), "") == 0);
+	try_components();
 	EXPECT(strcmp(KEEPOFF("srun\0--dependency=1\0--delay-boot=1\0"), "") == 0);
 	EXPECT(strcmp(KEEPOFF("srun\0--deadline"), "") == 0);
 	EXPECT(strcmp(KEEPOFF("\0\0\0"), "") == 0);
-	EXPECT(pal_keepoff_in("", 0) == NULL);
+	EXPECT(strcmp(KEEPOFF_OF("", 0), "") == 0);
 	EXPECT(pal_keepoff() == NULL);
 	(void)setenv("SALLOC_IMMEDIATE", "1", 1);
 	EXPECT(strcmp(pal_keepoff(), "immediate") == 0);
@@ -196,7 +223,8 @@ static void try_random(long rounds)
 			pal_app_explain(name, sentence, sizeof(sentence));
 		if (pal_move_check(name) != PAL_MOVE_OK)
 			pal_move_explain(name, sentence, sizeof(sentence));
-		(void)pal_keepoff_in(name, size);
+		at = size % 3;
+		(void)pal_keepoff_in(name, size, &at, size % 7);
 		free(name);
 	}
 }
