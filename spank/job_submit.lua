@@ -10,7 +10,8 @@ Whatever goes wrong in here, the job is submitted as if this file were not there
 they are edited in later: parts of GPUs of two types in one job, for Slurm never gives those back; and, where the site
 says that parts are pald's to give (shards = pald), shards at all.
 
-It runs under slurmctld's locks: no waiting, no subprocess, no directory. It is written in the common part of
+It runs under slurmctld's locks: no waiting, no subprocess, no directory, and no text is looked at before its size is
+known (`sized`, `pal.read_file`). It is written in the common part of
 Lua 5.1 to 5.4, because Debian's Slurm 22.05 embeds 5.1. Numbers that are not set are 0 or NO_VAL, texts are nil.
 docs/tagging.md explains it, docs/decisions/0003-tagging-and-leases.md says why and what was tried. ]]
 
@@ -19,7 +20,15 @@ pal = {} -- the one global besides Slurm's two callbacks: cli_filter.lua and the
 local TRES_FIELDS = { "tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket" }
 local MARK_KEYS = { tres_per_node = "n", tres_per_job = "j", tres_per_task = "t", tres_per_socket = "s" }
 local NO_VAL16 = 65534 -- how Slurm says "not set" in a field of 16 bits
-local LONGEST_TEXT = 1024 -- slurmctld refuses a longer comment or feature expression, after job_submit has run
+local LONGEST_TEXT = 1024 -- of a field: slurmctld refuses a longer one, but only after job_submit has run
+local LONGEST_OF = { script = 4 * 1024 * 1024, admin_comment = 8192 } -- of these; a script: max_script_size, as it is by default
+local CUT = { array_inx = true, dependency = true, req_nodes = true, exc_nodes = true } -- may be longer: only "is there one?" counts
+local LONGEST_HEAD = 16384 -- of a script: comments and #SBATCH lines before its first command
+local MOST_WORDS, LONGEST_WORD = 1024, 256 -- of SPANK plugins' environment
+local LONGEST_FILE = 16384 -- of pal_lua.conf and the alive file
+local BULKY = 65536 -- texts of this size are not left to the garbage collector
+local LATEST = 253402300799 -- the end of year 9999, the last that Slurm's commands can say
+local MOST_RINGS = 1048576 -- bytes of the wake file
 local LONGEST_VALUE = 512 -- of one field of the mark; longer requests are left alone
 local LONGEST_LEASE = 600 -- a lease never exceeds ten minutes (docs/decisions/0013)
 local LONGEST_TELL = 120 -- characters for who looks with scontrol
@@ -100,6 +109,50 @@ local function given(number, unset)
 	return number
 end
 
+-- What Slurm hands over ---------------------------------------------------------------------------------------------
+
+local NONE, bulky = {}, false
+
+local function measured(field, value, longest, cut)
+	if type(value) == "string" and #value > longest then
+		bulky = bulky or #value > BULKY
+		if not cut then
+			error({ ("%s is longer than %d bytes"):format(field, longest) })
+		end
+		return value:sub(1, longest)
+	end
+	return value
+end
+
+-- A record of Slurm's whose fields are read once, and only here: one that is too long ends the callback.
+local function sized(held, name, longest, cut)
+	local known = {}
+	return setmetatable({}, {
+		__index = function(_, field)
+			local value = known[field]
+			if value == nil then
+				if field == "spank_job_env" and (given(held.spank_job_env_size) or 0) > MOST_WORDS then
+					error({ ("spank_job_env has more than %d words"):format(MOST_WORDS) })
+				end
+				value = measured(name or field, held[field], longest or LONGEST_OF[field] or LONGEST_TEXT, cut or CUT[field])
+				if (field == "environment" or field == "spank_job_env") and (type(value) == "table" or type(value) == "userdata") then
+					local words = field == "spank_job_env"
+					value = sized(value, field, words and LONGEST_WORD or LONGEST_TEXT, words)
+				end
+				known[field] = value == nil and NONE or value
+			end
+			if value == NONE then
+				return nil
+			end
+			return value
+		end,
+		__newindex = function(_, field, value)
+			held[field] = value
+			known[field] = value == nil and NONE or value
+		end,
+	})
+end
+
 -- Settings ----------------------------------------------------------------------------------------------------------
 
 local READERS = {
@@ -145,12 +198,13 @@ function pal.parse_settings(text)
 	return s
 end
 
-function pal.read_file(path)
+-- Its first bytes, LONGEST_FILE at most. These files lie where only root makes and replaces entries: no pipe, no device.
+function pal.read_file(path, most)
 	local file = io.open(path, "r")
 	if not file then
 		return nil
 	end
-	local text = file:read("*a")
+	local text = file:read(most or LONGEST_FILE) or ""
 	file:close()
 	return text
 end
@@ -168,7 +222,9 @@ local function current_settings()
 	if text ~= settings_text then
 		settings_text = text
 		local fresh, fault
-		if text then
+		if text and #text == LONGEST_FILE then
+			fault = ("is longer than %d bytes"):format(LONGEST_FILE - 1)
+		elseif text then
 			fresh, fault = pal.parse_settings(text)
 		else
 			fault = "can't be read"
@@ -287,7 +343,8 @@ end
 
 -- True when the #SBATCH lines ask for a deadline: job_submit has no field for it on any release.
 function pal.script_has_deadline(script)
-	for line in ((script or "") .. "\n"):gmatch("(.-)\n") do
+	script = script or ""
+	for line in (script:sub(1, LONGEST_HEAD) .. "\n"):gmatch("(.-)\n") do
 		if line:match("^#SBATCH%s") then
 			if line:match("%s%-%-dea%a*[=%s]") then -- getopt takes any abbreviation that is clear
 				return true
@@ -296,7 +353,7 @@ function pal.script_has_deadline(script)
 			return false -- sbatch reads its options up to the first command
 		end
 	end
-	return false
+	return #script > LONGEST_HEAD -- there may be one further down
 end
 
 local function spank_word(job, prefix)
@@ -335,16 +392,24 @@ local function managed(job, s, partitions)
 end
 
 -- pald's sign of life and what stands beside it (pal_slurm/daemon/leases/alive.py); nil when pald does not live.
+-- pald writes the file in place, and the version in its first line last: one that is the same before and after holds for all.
 local function sign_of_life(s, now)
 	if not s.alive_file then
 		return ""
 	end
-	local text = pal.read_file(s.alive_file) or ""
-	local beat = tonumber((text:match("^%s*(%d+)")))
-	if beat == nil or math.abs(now - beat) > ALIVE_FOR then
-		return nil
+	local text, beat
+	for _ = 1, 3 do
+		text = pal.read_file(s.alive_file) or ""
+		beat = tonumber((text:match("^%s*(%d+)")))
+		if beat == nil or math.abs(now - beat) > ALIVE_FOR then
+			return nil
+		end
+		local head = text:match("^%d+ %x+\n")
+		if head and text:match("\nend\n$") and pal.read_file(s.alive_file, #head) == head then
+			return text
+		end
 	end
-	return text:match("\nend\n$") and text or ""
+	return ""
 end
 
 -- QOS that may preempt: the admin's list, and what pald heard from Slurm.
@@ -545,7 +610,8 @@ local function wake(s)
 	-- "r+" never creates a file and never waits for a pipe's reader; seeking fails on a pipe.
 	local file = s.wake_file and io.open(s.wake_file, "r+")
 	if file then
-		if file:seek("end") then
+		local size = file:seek("end")
+		if size and size < MOST_RINGS or size and file:seek("set") then -- a change of its time is as good as a byte more
 			file:write(".")
 		end
 		file:close()
@@ -632,8 +698,11 @@ local function lease(job, s, partitions, set)
 		return
 	end
 	-- A begin time that has passed asks for nothing. One that is soon is no way round the queue: the lease covers it.
-	local own = given(job.begin_time)
-	own = own and own > now and own or nil
+	local own = job.begin_time
+	own = type(own) == "number" and own > now and own or nil -- 0: not set; no other number means that
+	if own and own > LATEST then
+		return
+	end
 	local pass = not own and passes(job, partitions, said, now)
 	local lease_end = pass and now or lease_end_of(job, length_of(s, said), now)
 	if own and own > lease_end then
@@ -692,8 +761,7 @@ local function keep_mark(job, record)
 end
 
 -- An edit: what it says, and of the rest what the job had. Who owns the job asks; pald and admins edit what they like.
-local function modify(job, record, partitions, uid)
-	keep_mark(job, record)
+local function refused_edit(job, record, partitions, uid)
 	local s = current_settings()
 	local own = uid ~= 0 and uid == record.user_id
 	local asks = own and s and s.enabled and s.shards == "pald"
@@ -715,6 +783,14 @@ local function modify(job, record, partitions, uid)
 	end
 	return pal.refusal(whole, asks and pal.wants_shards(job)
 		and managed({ partition = job.partition or record.partition }, s, partitions))
+end
+
+local function modify(job, record, partitions, uid)
+	local no = refused_edit(job, record, partitions, uid)
+	if not no then
+		keep_mark(job, record)
+	end
+	return no
 end
 
 local function submit(job, partitions, set, set_environment)
@@ -740,18 +816,23 @@ end
 
 -- Only a refusal in words stops anybody; after a fault of ours everything goes its way, and the log says so.
 local function answer(fine, said, after_fault)
+	if bulky then
+		bulky = false
+		collectgarbage()
+	end
 	if fine and said then
 		slurm.log_user("%s", said)
 		return slurm.ERROR
 	end
 	if not fine then
-		after_fault(tostring(said))
+		after_fault(type(said) == "table" and tostring(said[1]) or tostring(said))
 	end
 	return slurm.SUCCESS
 end
 
-function slurm_job_submit(job, partitions, submit_uid)
+function slurm_job_submit(request, partitions, submit_uid)
 	local undo = {}
+	local job = sized(request)
 	local function set(field, value)
 		local old = job[field]
 		undo[#undo + 1] = function() job[field] = old or "" end -- "" clears a text
@@ -773,7 +854,7 @@ end
 
 -- A user's own later edits win (promise P2), and AdminComment is closed to users: only what hurts others is refused.
 function slurm_job_modify(job, record, partitions, modify_uid)
-	local fine, said = pcall(modify, job, record, partitions, modify_uid)
+	local fine, said = pcall(modify, sized(job), sized(record), partitions, modify_uid)
 	return answer(fine, said, function(fault) pcall(log, "an edit is let through: " .. fault) end)
 end
 

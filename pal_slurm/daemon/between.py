@@ -64,7 +64,6 @@ def give_sign(pald: Pald, report: CycleReport, clock: Clock) -> None:
     elif report.leader and not report.shadow and report.end == "ok":
         alive.lease_s = lease_now(pald, report)
         if alive.lease_s is None:
-            alive.gone()
             alive.beat_beside(clock.now())  # or the dead man's timer would undo what we do
             return
         alive.preempting = pald.preempting.heard(clock.monotonic())

@@ -11,7 +11,6 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from pal_slurm.daemon.edits import let_go
-from pal_slurm.daemon.leases.alive import beside
 from pal_slurm.errors import BadInput
 from pal_slurm.model import Edit, EditResult, Include, Job, Snapshot
 from pal_slurm.slurm.port import Slurm
@@ -76,11 +75,9 @@ def fences(snapshot: Snapshot, job: int | None = None) -> list[int]:
 
 def seconds_dead(alive_file: Path, now: float) -> float:
     """For how long pald has given no sign of life; for ever, where there is none at all."""
-    return min(_since(alive_file, now), _since(beside(alive_file), now))
-
-
-def _since(file: Path, now: float) -> float:
     try:
-        return abs(now - file.stat().st_mtime)  # a clock that was set back makes no sign of life of it
+        status = alive_file.stat()
     except FileNotFoundError:
         return float("inf")
+    # A clock that was set back makes no sign of life of it.
+    return abs(now - status.st_mtime) if status.st_size else float("inf")

@@ -1,7 +1,7 @@
 """When to look again. In: the wake file, a cheap look at the queue, flags. Out: the reason that ended the wait.
 
-Nothing here can block slurmctld: lua and EpilogSlurmctld append a byte to a local file, and we watch its size. The bell
-(inotify) ends a sleep at once; without it the size is looked at every few milliseconds.
+Nothing here can block slurmctld: lua and EpilogSlurmctld append a byte to a local file, and we watch its size and time.
+The bell (inotify) ends a sleep at once; without it the file is looked at every few milliseconds.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from pathlib import Path
 
 from pal_slurm.daemon.bell import Bell
 from pal_slurm.daemon.clock import Clock
+from pal_slurm.daemon.leases.alive import plain_file
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.slurm.port import Pulse, Slurm
-from pal_slurm.store.place import give_to_its_place
 
 TICK_S = 0.05
-MOST_BYTES = 1 << 20  # then the wake file is emptied
+MOST_BYTES = 1 << 20  # then the wake file is emptied, and job_submit.lua appends no more
+NOTHING = (-1, 0)
 # lua rings before slurmctld has made the job's record: a snapshot that is begun at once would miss it.
 SETTLE_S = 0.01
 
@@ -30,7 +31,7 @@ class Waker:
     wake_file: Path | None
     pulse_s: float = 0.25  # least time between two cheap looks
     last: Pulse | None = None
-    seen: int = -1
+    seen: tuple[int, int] = NOTHING
     bell: Bell | None = None  # None: only the size tells, every tick
 
     def mark(self) -> None:
@@ -71,23 +72,19 @@ class Waker:
     def _look_after(self, wake_file: Path) -> None:
         """It is there for our group to write, of which slurmctld's user is to be one, and does not grow for ever."""
         try:
-            if not wake_file.exists():
-                made = os.open(wake_file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o660)
-                try:
-                    os.fchmod(made, 0o660)  # whatever the umask
-                    give_to_its_place(made, wake_file)
-                finally:
-                    os.close(made)
-            elif wake_file.stat().st_size > MOST_BYTES:
-                os.truncate(wake_file, 0)
+            with plain_file(wake_file, 0o660) as fd:
+                if os.fstat(fd).st_size > MOST_BYTES:
+                    os.ftruncate(fd, 0)
         except OSError:
             return  # nobody rings then; the cheap look finds new jobs all the same
 
-    def _size(self) -> int:
+    def _size(self) -> tuple[int, int]:
+        """Of the wake file, with the time of its last change."""
         try:
-            return self.wake_file.stat().st_size if self.wake_file is not None else 0
+            status = self.wake_file.stat() if self.wake_file is not None else None
         except OSError:
-            return -1
+            return NOTHING
+        return (status.st_size, status.st_mtime_ns) if status is not None else NOTHING
 
     def _changed(self) -> bool:
         """slurmctld not answering is no news; the cycle itself will say so."""

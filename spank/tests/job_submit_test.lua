@@ -384,6 +384,15 @@ function cases.a_begin_time_of_the_users_own_is_kept_in_the_mark()
 	local soon = submit({ begin_time = now + 5 })
 	same(soon.admin_comment, ("pal1{b=%d;u=%d;n=gres/gpu:2}"):format(soon.begin_time, now + 5))
 	assert(soon.begin_time >= now + 20, "it jumps no queue")
+	for _, late in ipairs({ 4294967293, 4294967294, 4294967295, 5000000000, 253402300799 }) do
+		same(submit({ begin_time = late }).begin_time, late)
+		same(submit({ begin_time = late }).admin_comment, ("pal1{b=%.0f;u=%.0f;n=gres/gpu:2}"):format(late, late))
+	end
+	for _, never in ipairs({ 253402300800, 2 ^ 62, 2 ^ 63, 1 / 0 }) do
+		local j = submit({ begin_time = never })
+		same(j.begin_time, never)
+		same(j.admin_comment, nil)
+	end
 	local far = submit({ begin_time = now + 4000 })
 	same(far.begin_time, now + 4000)
 	same(far.admin_comment, ("pal1{b=%d;u=%d;n=gres/gpu:2}"):format(now + 4000, now + 4000))
@@ -505,7 +514,7 @@ function cases.pald_says_how_long_a_lease_is_where_the_settings_do_not()
 		fresh(settings .. "alive_file = " .. dir .. "/alive\n")
 		local now, real = os.time(), os.time
 		os.time = function() return now end
-		write("alive", ("%d\n%s"):format(now, said))
+		write("alive", ("%d 0000abcd\n%s"):format(now, said))
 		local j = submit()
 		os.time = real
 		return j.begin_time - now
@@ -521,7 +530,7 @@ end
 -- A file as pal_slurm/daemon/leases/alive.py writes it; `taken`: seconds from now on, for this file was read just now.
 local function publish(lines, age, missing_end)
 	local now = os.time()
-	local text = ("%d\n"):format(now)
+	local text = ("%d 0000abcd\n"):format(now)
 	for _, line in ipairs(lines) do
 		text = text .. line:gsub("TAKEN", ("%d"):format(now - age)):gsub("TILL", ("%d"):format(now + 5)) .. "\n"
 	end
@@ -691,6 +700,48 @@ function cases.so_many_pass_as_there_are_good_gpus_for_their_class()
 	end)
 end
 
+-- pald writes the file in place: whoever reads meanwhile sees parts of two versions.
+function cases.a_file_that_is_being_written_is_a_sign_of_life_and_no_more()
+	local function with(reads)
+		later("", function()
+			local open, now = io.open, os.time()
+			io.open = function(path, mode)
+				if path ~= dir .. "/alive" then
+					return open(path, mode)
+				end
+				local text = table.remove(reads, 1):gsub("NOW", ("%d"):format(now)):gsub("TAKEN", ("%d"):format(now - 1))
+				text = text:gsub("TILL", ("%d"):format(now + 5))
+				return { read = function(_, most) return text:sub(1, most) end, close = function() end }
+			end
+			local fine, j = pcall(submit)
+			io.open = open
+			assert(fine, j)
+			reads.passed = passed(j)
+			assert(leased(j) or reads.passed, "the time in the first line counts always")
+		end)
+		return reads.passed
+	end
+	local old, new = "NOW 00000001\npass all TAKEN TILL\nend\n", "NOW 00000002\nend\n"
+	local busy = "NOW --------\npass all TAKEN TILL\nend\n"
+	assert(with({ old, old }))
+	assert(not with({ old, new, new, new }), "changed meanwhile; then it says nothing of passing")
+	assert(with({ busy, old, old }), "read again")
+	assert(with({ new, old, old, old }), "read again")
+	assert(not with({ busy, busy, busy }))
+	assert(not with({ old, busy, old, busy, old, busy }))
+	assert(not with({ "NOW\npass all TAKEN TILL\nend\n", "NOW\n", "NOW\n" }), "no version")
+	local long = "NOW 00000001\npass all TAKEN TILL\n" .. ("app a B\n"):rep(2100) .. "end\n"
+	assert(not with({ long, long, long }), "its end is not read")
+end
+
+function cases.an_endless_file_is_read_to_a_bound()
+	fresh("alive_file = /dev/zero\n")
+	assert(not leased(submit()))
+	write("pal_lua.conf", ("# x\n"):rep(4096))
+	assert(not leased(submit()))
+	assert(logged[#logged]:find("is longer than 16383 bytes; the former settings stay", 1, true), logged[#logged])
+end
+
 function cases.qos_that_pald_names_are_not_leased()
 	later("preempt_qos = urgent\n", function()
 		publish({ "preempt high,over.night" }, 1)
@@ -704,6 +755,14 @@ function cases.qos_that_pald_names_are_not_leased()
 		publish({ "preempt high" }, 1, true)
 		assert(leased(submit({ qos = "high" })), "torn")
 	end)
+end
+
+function cases.the_bell_stops_growing()
+	write("wake", ("."):rep(1048576))
+	fresh("wake_file = " .. dir .. "/wake\n")
+	write("wake", "x" .. ("."):rep(1048575))
+	submit()
+	same(read("wake"), ("."):rep(1048576))
 end
 
 function cases.pald_is_woken_by_one_byte()
@@ -733,12 +792,12 @@ end
 function cases.hostile_comments_break_neither_the_submit_nor_the_mark()
 	fresh()
 	local env = { [0] = "_SLURM_SPANK_OPTION_pal_pal_app=resnet" }
-	for _, text in ipairs({ ("x"):rep(60000), (" "):rep(60000), ("app: "):rep(12000) }) do
+	for _, text in ipairs({ ("x"):rep(1020), (" "):rep(1020), ("app: "):rep(200) }) do
 		local j = submit({ comment = text, spank_job_env = env, spank_job_env_size = 1 })
 		assert(leased(j))
-		same(j.comment, text)
+		assert(j.comment == text or #j.comment <= 1024)
 	end
-	for _, text in ipairs({ "a\nJobId=1 JobName=x", "\255\254", ("app:"):rep(15000), "$(id) `id`", "\27[31m", "pal1{b=1}", "@group", "%s%d%1", "'; DROP TABLE x" }) do
+	for _, text in ipairs({ "a\nJobId=1 JobName=x", "\255\254", ("app:"):rep(256), "$(id) `id`", "\27[31m", "pal1{b=1}", "@group", "%s%d%1", "'; DROP TABLE x" }) do
 		local j = submit({ comment = text, spank_job_env = env, spank_job_env_size = 1 })
 		assert(leased(j))
 		assert(j.comment:find("app:resnet", 1, true), text:sub(1, 20))
@@ -816,6 +875,85 @@ function cases.without_settings_nothing_happens()
 	same(j.comment, nil)
 	same(j.begin_time, 0)
 	same(#logged, 1)
+end
+
+-- What a callback costs, beside what Slurm itself does to hand a text over: all that is allocated, the time of the processor.
+local function costs(act)
+	local kb, seconds = math.huge, math.huge
+	for _ = 1, 3 do
+		collectgarbage()
+		collectgarbage("stop")
+		local before, begun, collect = collectgarbage("count"), os.clock(), collectgarbage
+		collectgarbage = function() end
+		act()
+		kb, seconds = math.min(kb, collect("count") - before), math.min(seconds, os.clock() - begun)
+		collectgarbage = collect
+		collectgarbage("restart")
+	end
+	assert(kb < 16 * 1024, ("%.0f KB"):format(kb))
+	assert(seconds < 0.05, ("%.3f s"):format(seconds))
+end
+
+local MB64 = 64 * 1024 * 1024
+local TEXTS = { "tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket", "tres_freq", "comment", "features", "admin_comment",
+	"partition", "qos", "default_qos", "reservation", "req_nodes", "exc_nodes", "array_inx", "dependency", "script", "cpus_per_tres",
+	"mem_per_tres", "prefer" }
+local UNREAD = "req_nodes exc_nodes array_inx dependency tres_freq cpus_per_tres mem_per_tres" -- or asked only whether they are there
+local FILLS = { "gres/gpu:a100:1,", "gpu:1,shard:1,", ",", " ", "x", "#\n", "#SBATCH -x\n", "_SLURM_SPANK_OPTION_pal_pal_app=" }
+
+function cases.no_submission_and_no_edit_costs_more_than_50_ms_or_16_mb()
+	fresh(STANDARD .. "shards = pald\nalive_file = " .. dir .. "/alive\n")
+	for _, fill in ipairs(FILLS) do
+		write("alive", ("%d 0000abcd\nend\n"):format(os.time()))
+		local text = fill:rep(math.floor(MB64 / #fill))
+		for _, field in ipairs(TEXTS) do
+			local before, after = job({ tres_per_node = "gres/gpu:a100:2", [field] = text })
+			costs(function()
+				after = job({ tres_per_node = "gres/gpu:a100:2", [field] = text })
+				assert(slurm_job_submit(after, PARTITIONS, 1000) == slurm.SUCCESS)
+				assert(slurm_job_modify({ [field] = text }, job({ job_state = 0 }), PARTITIONS, 1000) == slurm.SUCCESS)
+				assert(slurm_job_modify({ tres_per_node = "gres/gpu:1", admin_comment = "x" }, { [field] = text, job_state = 0 },
+					PARTITIONS, 1000) == slurm.SUCCESS)
+			end)
+			assert(leased(after) == (UNREAD:find(field, 1, true) ~= nil), field)
+			for key, value in pairs(before) do
+				if not leased(after) and type(value) ~= "table" and after[key] ~= value then
+					error(("%s: %s is another"):format(field, key))
+				end
+			end
+		end
+		costs(function()
+			submit({ environment = { SLURM_GPUS_PER_NODE = text, SLURM_GRES = text }, tres_per_node = "gres/gpu:a100:2" })
+			submit({ spank_job_env = { [0] = text, text, text }, spank_job_env_size = 3 })
+		end)
+	end
+	local words = {}
+	for i = 0, 999999 do
+		words[i] = "_SLURM_SPANK_OPTION_pal_pal_ap" .. ("_"):rep(i % 2 * 300)
+	end
+	costs(function() submit({ spank_job_env = words, spank_job_env_size = 1000000 }) end)
+	costs(function() submit({ spank_job_env = words, spank_job_env_size = 1024 }) end)
+	for _, line in ipairs({ "#\n", "#SBATCH -x\n", "#SBATCH" .. (" --dea"):rep(99999) .. "\n", "#SBATCH --dea" .. ("a"):rep(99999), "\n" }) do
+		local script = line:rep(math.floor(4194304 / #line))
+		costs(function() submit({ script = script }) end)
+		assert(not leased(submit({ script = script })), "it may hold a deadline further down")
+	end
+	assert(leased(submit({ script = "#!/bin/sh\ntrue\n" .. ("x"):rep(4194288) })))
+	assert(not leased(submit({ script = "#!/bin/sh\ntrue\n" .. ("x"):rep(4194290) })))
+end
+
+function cases.a_field_of_1024_bytes_is_read_and_one_more_leaves_the_job_alone()
+	fresh("")
+	local fits = "gres/gpu:1," .. ("x"):rep(1013)
+	local long = submit({ qos = ("q"):rep(1025), comment = "x", spank_job_env = { [0] = "_SLURM_SPANK_OPTION_pal_pal_app=net" }, spank_job_env_size = 1 })
+	assert(not leased(long))
+	same(long.comment, "x")
+	same(logged[#logged], "pal: a job is left alone: qos is longer than 1024 bytes")
+	assert(leased(submit({ qos = ("q"):rep(1024) })))
+	assert(leased(submit({ dependency = ("afterok:1,"):rep(200), exc_nodes = ("n1,"):rep(400) })), "many Slurm takes")
+	same(#fits, 1024)
+	assert(pal.wants_gpus(fits))
+	assert(leased(submit({ spank_job_env = { [0] = "OTHER_PLUGIN=" .. ("x"):rep(9999) }, spank_job_env_size = 1 })))
 end
 
 function cases.a_users_later_edit_passes()

@@ -106,6 +106,7 @@ def test_the_settings_that_can_be_mended_by_us_are(tree: Tree) -> None:
     assert first.output.count("mended: ") == 3
     second = doctor(tree, "--fix")
     assert "mended: " in second.output and "schema none -> " in second.output, "the database, now that it has a place"
+    assert "made /run/pal-slurm/alive and /run/pal-slurm/wake" in second.output
     third = doctor(tree, "--fix", "--json")
     assert (third.exit_code, json.loads(third.output)["mended"]) == (0, [])
 
@@ -136,7 +137,8 @@ def test_what_root_makes_belongs_to_pald(tree: Tree) -> None:
         return status.st_uid, status.st_gid
 
     assert owner("etc/pal-slurm/pal.yaml") == (0, 4243)
-    assert owner("var/lib/pal-slurm") == owner("var/lib/pal-slurm/pal.sqlite") == owner("run/pal-slurm") == (4242, 4243)
+    assert owner("var/lib/pal-slurm") == owner("var/lib/pal-slurm/pal.sqlite") == (4242, 4243)
+    assert {owner(f"run/pal-slurm{name}") for name in ("", "/alive", "/wake")} == {(0, 4243)}
 
 
 def test_before_installation_any_user_is_told_what_is_missing(tmp_path: Path) -> None:

@@ -132,6 +132,8 @@ class Tree:
         for wants, unit_name in (("multi-user", "pald.service"), ("timers", "pal-deadman.timer")):
             self.enable(wants, unit_name)
         (self.root / "run/pal-slurm").mkdir(parents=True)
+        for name in ("alive", "wake"):
+            self.write(f"run/pal-slurm/{name}", "")
         (self.root / "var/lib/pal-slurm").mkdir(parents=True)
         (self.root / "var/lib/pal-slurm/pal.sqlite").write_bytes(_database())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -88,6 +89,55 @@ def test_slurmctld_comes_first_where_processors_are_taken(unit: str) -> None:
 
 def test_timers_have_their_services() -> None:
     assert [name for name in UNITS if name.endswith(".timer") and name.replace(".timer", ".service") not in UNITS] == []
+
+
+MEETING = ETC / "tmpfiles.d" / "pal-slurm.conf"
+ATTACKS = """
+import fcntl, os, sys
+found = []
+for name in ("alive", "wake"):
+    for what in ("os.unlink(name)", "os.rename(name, 'x')", "os.rename('mine', name)", "os.chmod(name, 0)",
+                 "os.chown(name, 4242, -1)", "fcntl.fcntl(os.open(name, os.O_RDWR), fcntl.F_SETLEASE, fcntl.F_WRLCK)"):
+        open("mine", "w").close()
+        try:
+            exec(what)
+            found.append(name + ": " + what)
+        except PermissionError:
+            pass
+    with open(name, "r+") as file:
+        file.write("1")
+print("; ".join(found))
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user")
+def test_whoever_runs_as_pald_can_replace_nothing_that_slurmctld_opens(tmp_path: Path) -> None:
+    if shutil.which("systemd-tmpfiles") is None:
+        pytest.skip("systemd-tmpfiles is not installed: apt-get install systemd")
+    rules = "".join(
+        f"{line.replace(' /run/', f' {tmp_path}/run/').replace(' pal ', ' 4243 ')}\n"
+        for line in MEETING.read_text().splitlines()
+        if " /run/" in line and not line.startswith("#")
+    )
+    (tmp_path / "rules.conf").write_text(rules)
+    for path in (tmp_path, *list(tmp_path.parents)[:2]):
+        path.chmod(0o755)
+    (tmp_path / "run").mkdir()
+    done = subprocess.run(["systemd-tmpfiles", "--create", tmp_path / "rules.conf"], capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    words = ["setpriv", "--reuid=4242", "--regid=4243", "--clear-groups", "/usr/bin/python3", "-c", ATTACKS]
+    as_pald = subprocess.run(words, cwd=tmp_path / "run" / "pal-slurm", capture_output=True, text=True, check=False)
+    assert (as_pald.returncode, as_pald.stdout.strip()) == (0, ""), as_pald.stderr
+
+
+def test_systemd_gives_pald_no_directory_that_slurmctld_reads() -> None:
+    text = (ETC / "systemd" / "pald.service").read_text()
+    assert "\nRuntimeDirectory=" not in text and "\nReadWritePaths=-/run/pal-slurm\n" in text
+    assert [line.split()[1:5] for line in MEETING.read_text().splitlines() if line[:2] in ("d ", "f ")][1:] == [
+        ["/run/pal-slurm", "1775", "root", "pal"],
+        ["/run/pal-slurm/alive", "0664", "root", "pal"],
+        ["/run/pal-slurm/wake", "0660", "root", "pal"],
+    ]
 
 
 def test_the_user_of_the_units_is_made_by_sysusers_d() -> None:

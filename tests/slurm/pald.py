@@ -62,6 +62,10 @@ class Pald:
         }
         self.configure(settings)
 
+    def gives_leases(self) -> bool:
+        """The sign of life of a pald that has ended is empty."""
+        return self.alive.exists() and self.alive.stat().st_size > 0
+
     def configure(self, settings: Settings) -> None:
         """Write pal.yaml with these changes, by dotted name; they stay for later calls."""
         self._settings.update(settings)

@@ -83,7 +83,7 @@ def test_a_bug_in_the_plan_holds_no_job_and_pald_places_again_when_it_is_over(
         pald.mark()
         pald.spawn(env=env)
         pald.wait_said(r"<3>cycle: a fault of ours, RuntimeError")
-        assert not pald.alive.exists()
+        assert not pald.gives_leases()
         for job in (stuck, leased):
             minicluster.wait_state(job, "RUNNING", within=90)
         assert {i.edit.kind for i in pald.intents(stuck)} == {EditKind.UNPIN}
@@ -92,7 +92,7 @@ def test_a_bug_in_the_plan_holds_no_job_and_pald_places_again_when_it_is_over(
         assert "cycles fail, jobs start by themselves" in said
         flag.unlink()
         pald.wait_said(r"\d+ pending", within=90)
-        wait_for(pald.alive.exists, "it gives leases again")
+        wait_for(pald.gives_leases, "it gives leases again")
         placed = minicluster.submit("--gres=gpu:1")
         minicluster.wait_state(placed, "RUNNING")
         wait_for(lambda: [i.outcome for i in pald.intents(placed, EditKind.PIN)] == [Outcome.DONE], "its pin is judged")

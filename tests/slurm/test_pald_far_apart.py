@@ -15,7 +15,7 @@ SHARES = (3e-4, 1e-4, 3e-5, 1e-5, 3e-6)  # of slurmctld's time; what a look cost
 
 def told(pald: Pald) -> tuple[int, int]:
     """The time of the sign of life, and how long a lease shall be."""
-    text = pald.alive.read_text() if pald.alive.exists() else ""
+    text = pald.alive.read_text() if pald.gives_leases() else ""
     found = re.search(r"\nlease (\d+)\n", text)
     return int(text.split()[0]) if found else 0, int(found[1]) if found else 0
 

@@ -67,7 +67,7 @@ def publication(cluster: Minicluster) -> Iterator[Callable[..., None]]:
         now = int(time.time())
         text = "".join(f"{line}\n" for line in lines).replace("TAKEN", str(now)).replace("TILL", str(now + ahead))
         fresh = path.with_suffix(".new")
-        fresh.write_text(f"{now}\n{text}{end}")
+        fresh.write_text(f"{now} 0000abcd\n{text}{end}")
         fresh.replace(path)
 
     try:

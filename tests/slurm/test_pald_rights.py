@@ -50,12 +50,12 @@ def test_pald_runs_as_an_operator_and_without_that_right_says_so_and_holds_nobod
 
 def says_what_to_do(pald: Pald) -> None:
     pald.start()
-    wait_for(pald.alive.exists, "lua is to give leases")
+    wait_for(pald.gives_leases, "lua is to give leases")
     job = pald.cluster.submit("--gres=gpu:1")
     assert mark_of(pald.cluster, job)
     said = pald.wait_said(r"denied|lets user")
     assert f"sacctmgr -i modify user {USER} set adminlevel=operator" in said
-    wait_for(lambda: not pald.alive.exists(), "no more leases")
+    wait_for(lambda: not pald.gives_leases(), "no more leases")
     free = pald.cluster.submit("--gres=gpu:1")
     assert not mark_of(pald.cluster, free)
     pald.cluster.wait_state(free, "RUNNING")
@@ -79,7 +79,7 @@ def places_renews_and_undoes(pald: Pald) -> None:
     pald.start()
     cluster.wait_state(lost, "RUNNING", within=90)
     assert [i.edit.kind for i in pald.intents(lost)][:2] == [EditKind.UNPIN, EditKind.PIN]
-    wait_for(pald.alive.exists, "lua is to give leases")
+    wait_for(pald.gives_leases, "lua is to give leases")
     placed = cluster.submit("--gres=gpu:2")
     cluster.wait_state(placed, "RUNNING")
     assert pald.intents(placed, EditKind.PIN)[-1].outcome is Outcome.DONE

@@ -165,6 +165,30 @@ def test_immediate_allocations_start_at_once(tagged: Tagged) -> None:
         wait_for(lambda: tagged.said("squeue", "-h") == "", "an empty queue")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--img", "640"), ("-I",), ("-I20",), ("--deadline=3",), ("--deadzone=3",), ("-n", "2", "--immediate"),
+        (":", "-n1", "--gpus=1", "true", "-I", "--deadline=3"),
+    ],
+    ids=" ".join,
+)  # fmt: skip
+@pytest.mark.parametrize("client", ["srun", "salloc"])
+def test_the_arguments_of_a_program_are_not_taken_for_the_client_s(
+    tagged: Tagged, client: str, words: tuple[str, ...]
+) -> None:
+    tagged.settings(lease="1")
+    look = ["sh", "-c", 'scontrol show job "$SLURM_JOB_ID"']
+    assert "AdminComment=pal1{" in tagged.said(client, "-n", "1", "--gpus=1", *look, *words)
+
+
+def test_the_options_of_each_component_of_a_het_job_are_seen(tagged: Tagged) -> None:
+    plain, late = ("--gpus=1", "-t60"), ("--gpus=1", "--deadline=now+70minutes", "-t60")
+    second = tagged.submit(*plain, ":", *late)
+    assert tagged.mark(second) and tagged.field(second + 1, "AdminComment") == ""
+    assert tagged.field(tagged.submit(*late, ":", *plain), "AdminComment") == ""
+
+
 def test_a_job_in_a_reservation_is_left_alone(tagged: Tagged) -> None:
     tagged.said(
         *("scontrol", "create", "reservation", "ReservationName=maint", "StartTime=now", "Duration=60"),
@@ -258,7 +282,7 @@ HOSTILE = [
     b"@group",
     b"pal1{b=1;n=gpu:9}",
     b"%s%n%1",
-    b"app:" * 14000,
+    b"app:" * 256,
     b"y" * 1013,
     b"y" * 1014,
     b"y" * 1024,
@@ -278,6 +302,45 @@ def test_a_hostile_comment_breaks_neither_the_submit_nor_the_mark(tagged: Tagged
 def test_a_comment_that_slurm_itself_refuses_is_refused_as_without_us(tagged: Tagged) -> None:
     run = tagged.run("sbatch", "--gpus=1", "--comment=" + "y" * 60000, "--wrap=true")
     assert "too long" in run.stderr
+
+
+def test_64_mb_in_one_field_cost_slurmctld_no_more_than_the_copy_that_it_makes_for_lua(tagged: Tagged) -> None:
+    """Slurm copies a field for job_submit.lua when it is asked for; beyond that one copy there are 16 MB and 50 ms."""
+    size, program = 64 << 20, tagged.cluster.dir / "tools" / "big_request"
+    source = program.with_suffix(".c")
+    source.write_text((PROJECT / "tests" / "slurm" / "big_request.c").read_text())
+    tagged.said("gcc", "-o", str(program), str(source), "-lslurm")
+    proc = Path("/proc") / str(tagged.cluster.pid("slurmctld"))
+    idle = _spent(proc)[0] + (8 << 20)
+
+    def cost(field: str) -> tuple[float, float]:
+        """Bytes above what it had, seconds of processors; the least of three."""
+        found = []
+        for _ in range(3):
+            wait_for(lambda: _spent(proc)[0] < idle, "slurmctld has done with the last message")
+            (proc / "clear_refs").write_text("5")  # the peak is counted from here on
+            before = _spent(proc)
+            tagged.said(str(program), field, str(size))
+            after = _spent(proc)
+            found.append((after[1] - before[0], after[2] - before[2]))
+        return min(b for b, _ in found), min(s for _, s in found)
+
+    for field in ("tres_per_node", "comment", "script"):
+        tagged.settings()
+        memory, seconds = cost(field)
+        tagged.settings(enabled="no")
+        its_own, own_seconds = cost(field)
+        print(f"{field}: {(memory - its_own) / 1e6:.0f} MB, {seconds - own_seconds:.2f} s more than without lua")
+        assert memory - its_own < size + (16 << 20)
+        assert seconds - own_seconds < 0.25  # 50 ms on a quiet machine; 12.8 s before texts were measured first
+
+
+def _spent(proc: Path) -> tuple[int, int, float]:
+    """Resident bytes, the most of them so far, seconds of processors."""
+    status = dict(line.split(":", 1) for line in (proc / "status").read_text().splitlines())
+    fields = (proc / "stat").read_text().rpartition(")")[2].split()
+    resident, peak = (int(status[key].split()[0]) << 10 for key in ("VmRSS", "VmHWM"))
+    return resident, peak, (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def test_an_error_inside_lua_costs_one_log_line_and_the_job_is_as_if_lua_were_not_there(tagged: Tagged) -> None:

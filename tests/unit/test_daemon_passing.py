@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -175,7 +177,7 @@ def test_what_an_earlier_pald_let_pass_is_shut_too(tmp_path: Path) -> None:
     path = tmp_path / "alive"
     path.write_text(f"12\n{ALL[0]}\nend\n")
     Alive(path).shut()
-    assert path.read_text() == "12\nend\n"
+    assert told(path) == "12\nend\n"
 
 
 def test_shutting_is_no_sign_of_life(tmp_path: Path) -> None:
@@ -192,9 +194,72 @@ def test_the_file_says_what_lua_may_read_and_is_shut_before_somebody_is_leased(t
     alive = Alive(tmp_path / "alive", ("high", "a b", "x\npass all 1 9", "over.night"), lease_s=45)
     alive.beat(12.9, ALL)
     assert alive.path is not None
-    assert alive.path.read_text() == f"12\npreempt high,over.night\nlease 45\n{ALL[0]}\nend\n"
+    assert told(alive.path) == f"12\npreempt high,over.night\nlease 45\n{ALL[0]}\nend\n"
     alive.shut()
-    assert alive.path.read_text() == "12\npreempt high,over.night\nlease 45\nend\n"
+    assert told(alive.path) == "12\npreempt high,over.night\nlease 45\nend\n"
     alive.gone()
     alive.shut()
-    assert not alive.path.exists()
+    assert alive.path.read_text() == ""
+
+
+def told(path: Path) -> str:
+    """The file without the version, which is another one each time."""
+    head, _, rest = path.read_text().partition("\n")
+    time, version = head.split()
+    assert re.fullmatch("[0-9a-f]{8}", version) and version not in VERSIONS
+    VERSIONS.add(version)
+    return f"{time}\n{rest}"
+
+
+VERSIONS: set[str] = set()
+
+
+def test_the_file_is_written_in_place_and_its_version_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads between two writes finds no version, or all of one."""
+    alive, path = Alive(tmp_path / "alive"), tmp_path / "alive"
+    alive.beat(12, ALL)
+    inode, seen, whole = path.stat().st_ino, [], [path.read_text()]
+    pwrite, ftruncate = os.pwrite, os.ftruncate
+
+    def written(fd: int, data: bytes, at: int) -> int:
+        seen.append(path.read_text())
+        return pwrite(fd, data, at)
+
+    def cut(fd: int, size: int) -> None:
+        seen.append(path.read_text())
+        ftruncate(fd, size)
+
+    monkeypatch.setattr(os, "pwrite", written)
+    monkeypatch.setattr(os, "ftruncate", cut)
+    alive.beat(13, [*ALL, "class A"])
+    whole.append(path.read_text())
+    alive.shut()
+    whole.append(path.read_text())
+    assert path.stat().st_ino == inode and len(seen) == 8 and len(set(whole)) == 3
+    assert all(text in whole or re.match(r"[0-9]+ -{8}\n", text) for text in seen)
+
+
+def test_more_than_job_submit_lua_reads_is_not_written(tmp_path: Path) -> None:
+    alive = Alive(tmp_path / "alive")
+    alive.beat(12, [*ALL, *(f"app {'x' * 60}{n} B" for n in range(500))])
+    assert alive.path is not None and told(alive.path) == "12\nend\n"
+
+
+def test_what_can_not_be_written_costs_leases_and_no_cycle(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Nor is anything written that somebody put in the file's place."""
+    (tmp_path / "file").write_text("kept")
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "file" / "alive", tmp_path / "link", tmp_path / "pipe", tmp_path, Path("/dev/null")):
+        alive = Alive(path)
+        alive.beat(1, ALL)
+        alive.beat_beside(1)
+        alive.shut()
+        alive.gone()
+        assert caplog.text.count(f"cycle.alive_file: can't write {path}: ") == 2
+    assert (tmp_path / "file").read_text() == "kept" and (tmp_path / "link").is_symlink()
+    made = Alive(tmp_path / "new" / "alive")
+    made.beat_beside(5)
+    assert (tmp_path / "new" / "alive").read_text() == "exclude 5\n"
+    made.beat(6)
+    assert told(tmp_path / "new" / "alive") == "6\nend\n"

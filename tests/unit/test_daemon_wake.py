@@ -115,7 +115,26 @@ def test_the_wake_file_is_made_for_the_group_to_write_and_kept_short(tmp_path: P
     assert bell.stat().st_mode & 0o777 == 0o660
     bell.write_bytes(b"." * (MOST_BYTES + 1))
     ringer.mark()
-    assert (bell.stat().st_size, ringer.seen) == (0, 0)
+    assert (bell.stat().st_size, ringer.seen[0]) == (0, 0)
+
+
+def test_nothing_is_written_to_what_stands_in_the_wake_file_s_place(tmp_path: Path) -> None:
+    (tmp_path / "large").write_bytes(b"." * (MOST_BYTES + 1))
+    (tmp_path / "link").symlink_to(tmp_path / "large")
+    os.mkfifo(tmp_path / "pipe")
+    for name in ("link", "pipe"):
+        assert waker(Clock(), PulseOnly(QUIET), tmp_path / name).wait(0.2, 1.0, lambda: False) == "interval"
+    assert (tmp_path / "large").stat().st_size == MOST_BYTES + 1
+
+
+def test_a_file_that_grows_no_more_wakes_by_its_time(tmp_path: Path) -> None:
+    """job_submit.lua writes over its first byte, where it may not empty it."""
+    bell, clock = tmp_path / "wake", Clock()
+    bell.write_bytes(b"...")
+    os.utime(bell, (1, 1))
+    ringer = waker(clock, PulseOnly(QUIET), bell)
+    clock.at.append((1.0, lambda: bell.write_bytes(b"...")))
+    assert ringer.wait(0.2, 60.0, lambda: False) == "woken"
 
 
 def test_a_wake_file_that_cant_be_made_stops_nothing(tmp_path: Path) -> None:

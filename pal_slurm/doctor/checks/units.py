@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 from collections.abc import Callable, Iterator
@@ -94,14 +95,45 @@ def _meeting(site: Site) -> Iterator[Advice]:
     if not site.there(where):
         yield mend(f"{where} is not there: pald can't tell job_submit.lua that it lives",
                    "systemd-tmpfiles --create pal-slurm.conf", where, fix=_made(site, where))  # fmt: skip
-    elif (uid := site.uid(site.user)) is not None and site.at(where).stat().st_uid not in (uid, 0):
-        yield mend(f"{where} belongs to another user than {site.user}", f"chown {site.user}: {where}")
+        return
+    meant = [told, *([site.pal.cycle.wake_file] if site.pal.cycle.wake_file else [])]
+    if any(not site.at(path).is_file() or site.at(path).is_symlink() for path in meant):
+        yield mend(f"{' or '.join(meant)} is no plain file: pald and job_submit.lua can't meet there",
+                   "systemd-tmpfiles --remove --create pal-slurm.conf", where, fix=_files(site, meant))  # fmt: skip
+    elif not _only_roots(site, where, meant):
+        yield mend(f"whoever runs as {site.user} can replace what slurmctld opens in {where}",
+                   f"chown root {where} {' '.join(meant)}; chmod +t {where}", where,
+                   "systemctl restart pald")  # fmt: skip
+
+
+def _only_roots(site: Site, where: str, meant: list[str]) -> bool:
+    directory = site.at(where).stat()
+    guarded = not directory.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or directory.st_mode & stat.S_ISVTX
+    root = site.at("/").stat().st_uid
+    return bool(guarded) and all(site.at(path).stat().st_uid == root for path in (where, *meant))
 
 
 def _made(site: Site, where: str) -> Callable[[], str]:
+    """As etc/tmpfiles.d has it."""
+
     def make() -> str:
-        site.at(where).mkdir(mode=0o755, parents=True)
-        site.give(where)
+        site.at(where).mkdir(parents=True)
+        site.at(where).chmod(0o1775)
+        site.give(where, owner=False)
         return f"made {where}"
+
+    return make
+
+
+def _files(site: Site, meant: list[str]) -> Callable[[], str]:
+    """Only what is missing: what else stands there is for an admin to look at."""
+
+    def make() -> str:
+        made = [path for path in meant if not os.path.lexists(site.at(path))]
+        for path in made:
+            site.at(path).touch(exist_ok=False)
+            site.at(path).chmod(0o664 if path == meant[0] else 0o660)
+            site.give(path, owner=False)
+        return f"made {' and '.join(made) or 'nothing'}"
 
     return make
