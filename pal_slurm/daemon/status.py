@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from pal_slurm.config import Config
 from pal_slurm.daemon.canary import described
@@ -37,9 +37,6 @@ class Status:
     moves: str  # empty: switched off, and none in the last week
     said: tuple[str, ...]  # what the pald that leads says is wrong with it
     warnings: tuple[str, ...]
-
-    def as_dict(self) -> dict[str, object]:
-        return asdict(self)
 
     def lines(self) -> Iterator[tuple[str, str]]:
         c = self.capabilities

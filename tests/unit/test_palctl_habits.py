@@ -8,7 +8,7 @@ import pty
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import get_args
 
@@ -18,6 +18,7 @@ import pytest
 from click.testing import CliRunner
 
 from pal_slurm.cli.answers import ANSWERS, VERSION, schema
+from pal_slurm.cli.commands import alerts, apps, db, doctor, slots, topology
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.errors import BadInput
 from pal_slurm.model import (
@@ -36,6 +37,7 @@ from pal_slurm.model import (
     Unpin,
     Warn,
 )
+from pal_slurm.report import gain, jobs, moves, what_if
 from pal_slurm.report.life import Life
 from pal_slurm.report.text import Value, as_json, clock, rows_as_json
 from pal_slurm.store import open_store
@@ -71,6 +73,20 @@ def test_a_time_that_no_calendar_has_is_a_sentence(at: float) -> None:
 
 def test_every_command_with_json_has_a_schema() -> None:
     assert set(with_json(palctl)) == set(ANSWERS)
+
+
+@pytest.mark.parametrize(
+    ("command", "fields"),
+    [
+        ("alerts", alerts.FIELDS), ("db vacuum", db.FIELDS), ("doctor", doctor.FIELDS), ("gained", gain.FIELDS),
+        ("apps", {*apps.FIELDS, *apps.PAIRS, *apps.RATES}), ("jobs", jobs.FIELDS), ("slots check", slots.FIELDS),
+        ("moves", {*moves.FIELDS, *what_if.FIELDS}), ("topology", topology.FIELDS),
+    ],
+)  # fmt: skip
+def test_a_schema_has_the_fields_that_rows_have(command: str, fields: Collection[str]) -> None:
+    """A field that is new in rows is in their schema, or this fails, whether or not a test asks for such a row."""
+    lists = [part for part in (schema(command), *schema(command)["$defs"].values()) if "properties" in part]
+    assert set(fields) in [set(part["properties"]) for part in lists]
 
 
 def test_schemas_have_a_version_and_can_be_read() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
+from pal_slurm.cli.answers import schema
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.cli.periods import first_night, moment
 from pal_slurm.errors import BadInput, SlurmUnavailable
@@ -146,6 +147,16 @@ def test_moments_are_ago_or_days_of_the_calendar() -> None:
     assert moment("--at", "999999y", now) == 0.0
     assert moment("--at", "2026-03-01T12:00+00:00", now) == 1_772_366_400.0
     assert first_night("--since", "1970-01-11", now) == 10
+
+
+def test_status_is_as_documented(run: Palctl, tmp_path: Path) -> None:
+    """Its type is what is printed; that it fits is looked at in each test that asks for --json."""
+    recorded_slurm(tmp_path / "bin")
+    assert run("db", "upgrade").exit_code == 0
+    done = run("status", "--json")
+    told = json.loads(done.output)
+    assert {"parts", "same_second"} <= set(told["capabilities"]) and told["nodes"] == 3
+    assert set(schema("status")["$defs"]["Status"]["properties"]) == set(told)
 
 
 def test_outliers_show_since_when(nights: Palctl) -> None:

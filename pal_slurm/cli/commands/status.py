@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
@@ -16,11 +14,12 @@ from pal_slurm.words import plain
 def command(ctl: Palctl, as_json: bool) -> None:
     """Who leads, what this Slurm can do, how many jobs are leased and pinned; what stands in the way."""
     from pal_slurm.daemon.status import status_of
+    from pal_slurm.report import text
 
     with ctl.slurm() as slurm:
         seen = status_of(ctl.config, slurm, ctl.store)
     if as_json:
-        click.echo(json.dumps(seen.as_dict(), indent=2))
+        click.echo(text.as_json(seen))
         return
     for name, value in seen.lines():
         click.echo(f"{click.style(f'{name:<12}', bold=True)} {plain(value)}")
