@@ -142,6 +142,11 @@ class GainedShown(Shown):
 class JobShown(Shown):
     job: Whole = UNSET
     task: Whole = UNSET
+    user: Maybe = UNSET
+    name: Maybe = UNSET
+    state: Annotated[Maybe, Meta(description="pending, running, ended; gone: it left the queue without a start")] = (
+        UNSET
+    )
     app: Maybe = UNSET
     cls: Maybe = msgspec.field(default=UNSET, name="class")
     gpus: Whole = UNSET

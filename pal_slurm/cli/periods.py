@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import re
+import time
+from collections.abc import Callable
 from datetime import datetime
+from typing import Any, TypeVar
+
+import click
 
 from pal_slurm.errors import BadInput
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 DAY_S = 86_400.0
 _UNITS = {"h": 3_600.0, "d": DAY_S, "w": 7 * DAY_S, "y": 365 * DAY_S}
@@ -26,6 +33,26 @@ def moment(option: str, text: str, now: float) -> float:
     if at > now:
         raise BadInput(f"{option} {text!r} lies in the future: {_EXAMPLES}")
     return max(0.0, at)
+
+
+class When(click.types.FloatParamType):
+    """The type of an option: a time in the past, as epoch seconds."""
+
+    name = "WHEN"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        if not isinstance(value, str):
+            return float(value)
+        try:
+            return moment(param.opts[-1] if param else self.name, value, time.time())
+        except BadInput as error:
+            self.fail(str(error), param, ctx)
+
+
+def since_option(default: str | None, what: str) -> Callable[[F], F]:
+    """`--since 7d`, the one spelling of periods, given to a command as `since`: epoch seconds."""
+    text = f"{what}: 12h, 7d, 4w, 1y, or a day as 2026-10-01."
+    return click.option("--since", type=When(), metavar="WHEN", default=default, show_default=True, help=text)
 
 
 def first_night(option: str, text: str, now: float) -> int:

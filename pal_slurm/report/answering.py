@@ -111,7 +111,8 @@ class UserAnswers:
         got = repo.newest(most) if asker.everything else repo.newest_of(asker.name, most)
         mine = [job.job for job in self._there() if asker.owns(job.user)][-most:]
         decided = DecisionRepo(self.store, self.cluster).of_jobs({*mine, *(outcome.ref.id for outcome in got)})
-        return Answered(rows=tuple(job_rows([why for why in decided if asker.owns(why.user)], got, most)))
+        there = None if self.present() is None else {job.job for job in self._there()}
+        return Answered(rows=tuple(job_rows([why for why in decided if asker.owns(why.user)], got, most, there)))
 
     def _apps(self, asker: Asker) -> Answered:
         """Those that the site described, and those that he ran."""

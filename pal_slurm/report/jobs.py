@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from pal_slurm.model import JobRef, Placement
 from pal_slurm.report.sharing import beside
-from pal_slurm.report.text import Value
+from pal_slurm.report.text import Row, Value, shown
 from pal_slurm.report.why import still_true, where
 from pal_slurm.store import JobOutcome, Why
 
 FIELDS = (
-    "job", "task", "app", "class", "gpus", "action", "reason", "where", "step_time", "slurm_step_time", "gain",
-    "moves", "beside", "beside_cost", "beside_gain", "beside_gpu_s", "as_pinned", "start", "end", "submit",
-    "decided_at", "actuator",
+    "job", "task", "user", "name", "state", "app", "class", "gpus", "action", "reason", "where",
+    "step_time", "slurm_step_time", "gain", "moves", "beside", "beside_cost", "beside_gain", "beside_gpu_s",
+    "as_pinned", "start", "end", "submit", "decided_at", "actuator",
 )  # fmt: skip
-DEFAULT = (
-    "job", "task", "app", "class", "gpus", "action", "reason", "where", "step_time", "slurm_step_time", "gain",
-    "moves",
-)  # fmt: skip
-
+DEFAULT = ("job", "user", "name", "state", "gpus", "where")
+WIDTH = 80  # of a table of these, whatever users call themselves and their jobs
+STATES = ("pending", "running", "ended", "gone")
 TIMES = ("start", "end", "submit", "decided_at")
 
 
-def job_rows(decided: Sequence[Why], got: Sequence[JobOutcome], most: int) -> list[dict[str, Value]]:
-    """What a job really got stands in the place of what was decided."""
+def job_rows(
+    decided: Sequence[Why], got: Sequence[JobOutcome], most: int, there: Collection[int] | None = None
+) -> list[dict[str, Value]]:
+    """What a job really got stands in the place of what was decided.
+
+    `there`: jobs that pald sees now; one that waited and is not among them is gone. None: nobody tells.
+    """
     rows: dict[JobRef, dict[str, Value]] = {}
     decided = still_true(decided)
     for why in decided:
-        rows[why.ref] = _decided(why)
+        state = "pending" if there is None or why.decision.job in there else "gone"
+        rows[why.ref] = _decided(why) | {"state": state}
     for outcome in sorted(got, key=lambda o: o.start):
         rows.setdefault(outcome.ref, _blank(outcome)).update(_got(outcome))
     for why in decided:
@@ -41,6 +45,8 @@ def _decided(why: Why) -> dict[str, Value]:
     return {
         "job": d.job,
         "task": d.task,
+        "user": why.user or None,
+        "name": why.name or None,
         "app": why.app,
         "class": why.cls,
         "gpus": why.gpus,
@@ -63,12 +69,14 @@ def _decided(why: Why) -> dict[str, Value]:
 def _blank(o: JobOutcome) -> dict[str, Value]:
     row: dict[str, Value] = dict.fromkeys(FIELDS)
     row |= {"job": o.ref.id, "task": o.task, "app": o.app, "class": o.cls, "submit": o.submit}
+    row |= {"user": o.user or None, "name": o.named}
     return row
 
 
 def _got(o: JobOutcome) -> dict[str, Value]:
     return {
         "action": "ended" if o.end else "runs",
+        "state": "ended" if o.end else "running",
         "gpus": sum(map(len, o.gpus)),
         "where": where(Placement(o.nodes, o.gpus, exact=False)),
         "step_time": o.step_time,
@@ -78,6 +86,33 @@ def _got(o: JobOutcome) -> dict[str, Value]:
         "start": o.start,
         "end": o.end,
     }
+
+
+def chosen(rows: Iterable[Row], user: str, app: str, state: str, since: float | None) -> list[Row]:
+    """Those of one user, of one application, in one state, that came, started or ended since then."""
+    return [
+        row
+        for row in rows
+        if (not user or row["user"] == user)
+        and (not app or row["app"] == app)
+        and (not state or row["state"] == state)
+        and (since is None or any(isinstance(at := row[t], int) and at >= since for t in ("submit", "start", "end")))
+    ]
+
+
+def narrow(rows: Sequence[Row]) -> list[Row]:
+    """For a table of DEFAULT: a task as Slurm writes it, and texts cut so that a line fits; a `+` where one is."""
+    cells: list[dict[str, Value]] = []
+    for row in rows:
+        job = f"{row['job']}" if row["task"] is None else f"{row['job']}_{row['task']}"
+        texts = {name: _cut(shown(row[name]), most) for name, most in (("user", 12), ("name", 20))}
+        cells.append({"job": job, "state": row["state"], "gpus": row["gpus"], "where": row["where"], **texts})
+    wide = sum(max([len(name), *(len(shown(row[name])) for row in cells)]) + 2 for name in DEFAULT[:-1])
+    return [row | {"where": _cut(shown(row["where"]), max(len("where"), WIDTH - wide))} for row in cells]
+
+
+def _cut(text: str, most: int) -> str:
+    return text if len(text) <= most else text[: most - 1] + "+"
 
 
 def _gain(ours: float | None, slurms: float | None) -> float | None:

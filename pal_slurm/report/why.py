@@ -40,7 +40,7 @@ SOURCES = {
     "none": "nothing is known",
 }
 CHOSEN = "chosen"
-_LONGEST_WORD = 80  # of a comment, that is kept
+_LONGEST_WORD = 80  # of a comment, or of a name, that is kept
 SLURM = "Slurm's own choice"
 
 
@@ -94,6 +94,7 @@ def why_of(
         share=job.hint.share,
         alone=alone(job, snapshot, parts=parts) if job.hint.share else "",
         tasks=len(job.array_tasks),
+        name=job.name[:_LONGEST_WORD],
         unread=job.hint.unread[:_LONGEST_WORD] or ("-" if job.hint.dropped else ""),
     )
 

@@ -58,6 +58,7 @@ class Why:
     share: bool = False  # it says pal:share
     alone: str = ""  # and has its GPUs to itself all the same: why
     tasks: int = 0  # of an array: it is about so many that waited, those that this plan starts among them
+    name: str = ""  # of the job, as its user named it; cut off
     unread: str = ""  # a word of its comment that means nothing to us; `-`: the whole comment can't be read
 
     @property

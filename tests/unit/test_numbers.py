@@ -47,9 +47,12 @@ def test_nonsense_for_a_number_is_refused_and_the_option_is_named(path: tuple[st
 
 
 def test_all_that_the_issue_named_are_among_them() -> None:
-    assert {(("undo",), "--if-dead"), (("gained",), "--days"), (("alerts",), "--days"), (("gain",), "--days")} <= set(
-        numeric()
-    )
+    assert {
+        (("undo",), "--if-dead"),
+        (("gained",), "--since"),
+        (("alerts",), "--since"),
+        (("jobs",), "--since"),
+    } <= set(numeric())
 
 
 BENCH = ("rounds", "warm", "run", "cool-to", "cool-wait", "sample", "patience", "most")

@@ -145,8 +145,8 @@ def test_times_are_of_this_host_or_utc(config: Path) -> None:
     told = {}
     for options in ((), ("--utc",)):
         done = subprocess.run(
-            words(config, *options, "alerts", "--days", "9999"), capture_output=True, text=True, timeout=60, check=True,
-            env=os.environ | {"TZ": "Asia/Tokyo"},
+            words(config, *options, "alerts", "--since", "9999d"), capture_output=True, text=True, timeout=60,
+            check=True, env=os.environ | {"TZ": "Asia/Tokyo"},
         )  # fmt: skip
         told[options] = done.stdout.splitlines()[-1]
     assert told[()].startswith("2026-01-01 09:00")
@@ -156,7 +156,7 @@ def test_times_are_of_this_host_or_utc(config: Path) -> None:
 @pytest.mark.usefixtures("in_tokyo")
 def test_utc_is_of_one_command_only(config: Path) -> None:
     for options, hour in (([], "09:00"), (["--utc"], "00:00"), ([], "09:00")):
-        output = CliRunner().invoke(palctl, ["--config", str(config), *options, "alerts", "--days", "9999"]).output
+        output = CliRunner().invoke(palctl, ["--config", str(config), *options, "alerts", "--since", "9999d"]).output
         assert output.splitlines()[-1].startswith(f"2026-01-01 {hour}")
 
 
@@ -190,7 +190,7 @@ def on_terminal(command: list[str], **env: str) -> str:
     ],
 )
 def test_colours_on_a_terminal(config: Path, options: tuple[str, ...], env: dict[str, str], coloured: bool) -> None:
-    shown = on_terminal(words(config, *options, "--no-pager", "alerts", "--days", "9999"), **env)
+    shown = on_terminal(words(config, *options, "--no-pager", "alerts", "--since", "9999d"), **env)
     assert "alert 39" in shown
     assert ("\x1b[" in shown) == coloured
 
@@ -200,7 +200,7 @@ def test_a_reader_that_has_gone_and_a_disk_that_is_full_are_no_fault_that_was_fo
     os.close(reading)
     with os.fdopen(writing, "wb") as gone, Path("/dev/full").open("wb") as full:
         ends = [
-            subprocess.run(words(config, "alerts", "--days", "9999"), stdout=to, stderr=subprocess.PIPE, check=False)
+            subprocess.run(words(config, "alerts", "--since", "9999d"), stdout=to, stderr=subprocess.PIPE, check=False)
             for to in (gone, full)
         ]
     assert [(end.returncode, end.stderr.decode()) for end in ends] == [
@@ -221,9 +221,12 @@ def test_what_a_terminal_has_no_characters_for_is_shown_escaped(config: Path) ->
 
 def test_a_long_table_goes_through_the_pager_and_a_short_one_does_not(config: Path) -> None:
     pager = {"PAGER": "sed s/^/PAGED:/"}
-    long = words(config, "alerts", "--days", "9999")
+    long = words(config, "alerts", "--since", "9999d")
     assert on_terminal(long, **pager).count("PAGED:") >= 41
-    for command in (words(config, "alerts", "--days", "0.01"), words(config, "--no-pager", "alerts", "--days", "9999")):
+    for command in (
+        words(config, "alerts", "--since", "1h"),
+        words(config, "--no-pager", "alerts", "--since", "9999d"),
+    ):
         assert "PAGED:" not in on_terminal(command, **pager)
     done = subprocess.run(long, capture_output=True, text=True, timeout=60, check=True, env=os.environ | pager)
     assert "PAGED:" not in done.stdout, "never where nobody sits"

@@ -63,11 +63,11 @@ def moved(house: House, *options: str, manners: Manners = WELL) -> int:
 
 def test_a_move_is_a_row_with_what_it_was_reckoned_to_cost_and_to_bring(house: House) -> None:
     job = moved(house, "--comment=app:resnet pal:move")
-    (row,) = json.loads(asked(house.home, "moves", "--days", "3650", "--json"))
+    (row,) = json.loads(asked(house.home, "moves", "--since", "10y", "--json"))
     assert (row["job"], row["ending"], row["to"], row["gpus"]) == (job, "moved", "n4:g1,g3", 2)
     assert (row["cost_s"], row["gain_s"], row["real_gain_s"]) == (60.0, 600.0, None)
     assert 0 <= row["dead_s"] <= 4 and row["app"] == "resnet"
-    page = asked(house.home, "moves", "--days", "3650")
+    page = asked(house.home, "moves", "--since", "10y")
     assert page.splitlines()[0].split()[:5] == ["JOB", "APP", "GPUS", "BEGAN", "ENDING"]
     assert "1 moves (1 moved); they cost" in page and "STOPPED" not in page
 

@@ -35,6 +35,7 @@ from pal_slurm.model import (
     read_hint,
 )
 from pal_slurm.report.jobs import job_rows
+from pal_slurm.report.present import Present, to_bytes
 from pal_slurm.report.why import sentences, why_of
 from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store, Why
 from tests.builders import snapshot, waiting
@@ -222,10 +223,48 @@ def test_palctl_jobs_shows_what_each_got_newest_first(site: Path) -> None:
     assert [(r["job"], r["action"], r["where"]) for r in rows] == [(8, "runs", "n1:g2,g3"), (7, "runs", "n1:g2,g3")]
     assert rows[1]["gain"] == pytest.approx(0.5)
     assert rows[1]["reason"] == "best-span"
-    assert run(site, "jobs").output.splitlines()[0].split()[:3] == ["JOB", "TASK", "APP"]
+    assert run(site, "jobs").output.splitlines()[0].split() == ["JOB", "USER", "NAME", "STATE", "GPUS", "WHERE"]
     assert len(run(site, "jobs", "-n", "1").output.splitlines()) == 2
     began = time.strftime("%Y-%m-%d %H:%M", time.localtime(rows[1]["start"]))
     assert run(site, "jobs", "-o", "job,start").output.splitlines()[2].split(maxsplit=1) == ["7", began]
+
+
+def test_palctl_jobs_fits_a_terminal_and_tells_whose_each_is(store: Store, site: Path) -> None:
+    long = replace(why(), user="user-with-a-long-name" * 3, name="\x1b[31m" + "x" * 200, decision=Decision(
+        2**31, 123_456, Action.START, Reason.BEST_SPAN, Placement(tuple(f"rack{n}-gpu-node{n}" for n in range(64)),
+        tuple((0, n % 4) for n in range(64)), exact=True)))  # fmt: skip
+    DecisionRepo(store, "cluster1").record([long])
+    output = run(site, "jobs").output
+    assert max(map(len, output.splitlines())) <= 80 and "\x1b" not in output
+    assert all(word in output for word in ("2147483648_123456", "user-with-a+", "pending", "rack"))
+    row = next(r for r in json.loads(run(site, "jobs", "--json").output) if r["job"] == 2**31)
+    assert (row["user"], row["state"], len(row["name"])) == (long.user, "pending", 205)
+
+
+def test_palctl_jobs_is_asked_for_some_of_them(store: Store, site: Path) -> None:
+    now = int(time.time())
+    got = JobOutcome(30, now - 900, now - 800, "A", ("n1",), ((0,),), app="bert", user="ann", end=now - 700)
+    runs = replace(got, job=31, app="resnet", end=None)
+    old = replace(got, job=32, submit=now - 900_000, start=now - 900_000, end=now - 890_000, user="bob")
+    OutcomeRepo(store, "cluster1").record([got, runs, old])
+    waits = replace(why(Action.WAIT, Reason.NO_ROOM), submit=now - 600, user="bob", name="mine")
+    DecisionRepo(store, "cluster1").record([replace(waits, decision=replace(waits.decision, job=33))])
+
+    def asked(*words: str) -> set[int]:
+        return {row["job"] for row in json.loads(run(site, "jobs", *words, "--json").output)} & {30, 31, 32, 33}
+
+    assert asked() == {30, 31, 32, 33}
+    assert asked("--user", "ann") == {30, 31} and asked("--user", "bob", "--since", "7d") == {33}
+    assert asked("--app", "bert") == {30, 32} and asked("--app", "bert", "--state", "ended", "--since", "1d") == {30}
+    assert asked("--state", "running") == {31} and asked("--state", "pending") == {33}
+    assert asked("--since", "2026-01-01T00:00") == {30, 31, 32, 33}
+    assert "none of the jobs that are known" in run(site, "jobs", "--user", "nobody").output
+    # what pald saw a moment ago tells who left the queue without a start
+    seen = Present(cluster="cluster1", taken=now, actuator="pin", policy="pal", ended=now + 1.0)
+    (site.parent / "now.json").write_bytes(to_bytes(seen))
+    with site.open("a") as config:
+        config.write(f"page: {{view_file: {site.parent}/now.json}}\n")
+    assert asked("--state", "gone") == {33} and asked("--state", "pending") == set()
 
 
 def test_with_several_clusters_one_must_be_named(store: Store, site: Path) -> None:
@@ -241,7 +280,7 @@ def test_palctl_gained_adds_up_what_pins_gained_by_class(store: Store, site: Pat
     ran = JobOutcome(20, 1, now - 7200, "A", ("n1",), ((0, 1),), end=now - 3600, step_time=0.2, slurm_step_time=0.3)
     same = replace(ran, job=21, cls="B", gpus=((0,),), slurm_step_time=0.2)
     outcomes.record([ran, same, replace(ran, job=22, slurm_step_time=None)])
-    rows = json.loads(run(site, "gained", "--days", "1", "--json").output)
+    rows = json.loads(run(site, "gained", "--since", "1d", "--json").output)
     assert [(r["class"], r["jobs"], r["better"], r["same"]) for r in rows] == [
         ("A", 1, 1, 0),
         ("B", 1, 0, 1),
@@ -259,10 +298,10 @@ def test_palctl_gained_in_shadow_mode_compares_what_jobs_got_with_what_pald_woul
     DecisionRepo(store, "cluster1").record([shadow])
     got = JobOutcome(7, now, now - 3600, "A", ("n1",), ((0, 1),), end=now, step_time=0.33)
     OutcomeRepo(store, "cluster1").record([got])
-    [row] = json.loads(run(site, "gained", "--days", "1", "--json").output)
+    [row] = json.loads(run(site, "gained", "--since", "1d", "--json").output)
     assert row["mean_gain"] == pytest.approx(0.5)
     assert row["gpu_hours_saved"] == pytest.approx(2.0 / 3.0)
 
 
 def test_palctl_gained_says_when_nothing_is_known(site: Path) -> None:
-    assert "no job of which both" in run(site, "gained", "--days", "1").output
+    assert "no job of which both" in run(site, "gained", "--since", "1d").output

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
 from typing import TYPE_CHECKING
 
 import click
 
 from pal_slurm.cli.context import Palctl, choose, output_options, pass_palctl, print_rows
-from pal_slurm.cli.numbers import Number
+from pal_slurm.cli.periods import since_option
 
 if TYPE_CHECKING:
     from pal_slurm.report.text import Value
@@ -17,10 +16,10 @@ FIELDS = ("when", "kind", "said")
 
 
 @click.command(name="alerts", short_help="What a person should look at: changes, shifts, unhealthy cards.")
-@click.option("--days", default=7.0, show_default=True, type=Number(0.01), help="How far back.")
+@since_option("7d", "Alerts since then")
 @output_options
 @pass_palctl
-def command(palctl: Palctl, days: float, as_json: bool, fields: str) -> None:
+def command(palctl: Palctl, since: float, as_json: bool, fields: str) -> None:
     """Newest first. None of these changes a score or stops a job.
 
     slower, recovered: jobs show that a GPU changed. asked: one user's jobs alone say so, which waits for a witness.
@@ -31,6 +30,6 @@ def command(palctl: Palctl, days: float, as_json: bool, fields: str) -> None:
     from pal_slurm.store.nights import NightRepo
 
     columns = choose(fields, FIELDS, FIELDS)
-    found = NightRepo(palctl.store).alerts(time.time() - days * 86_400)
+    found = NightRepo(palctl.store).alerts(since)
     rows: list[dict[str, Value]] = [{"when": clock(a.raised_at), "kind": a.kind, "said": a.said} for a in found]
-    print_rows(rows, columns, as_json=as_json, empty=f"no alerts in {days:g} days")
+    print_rows(rows, columns, as_json=as_json, empty=f"no alerts since {clock(since)}")

@@ -7,18 +7,18 @@ import time
 import click
 
 from pal_slurm.cli.context import Palctl, choose, output_options, pass_palctl, print_rows
-from pal_slurm.cli.numbers import Number
+from pal_slurm.cli.periods import since_option
 from pal_slurm.cli.say import say
 
 
 @click.command(name="moves", short_help="Which running jobs were moved, what it cost and what it brought.")
-@click.option("--days", default=7.0, show_default=True, type=Number(0, 3650), help="Moves begun since then.")
+@since_option("7d", "Moves begun since then")
 @click.option(
     "--what-if", "what_if", is_flag=True, help="What would be moved now, and why nothing else; moves nothing."
 )
 @output_options
 @pass_palctl
-def command(palctl: Palctl, days: float, what_if: bool, as_json: bool, fields: str) -> None:
+def command(palctl: Palctl, since: float, what_if: bool, as_json: bool, fields: str) -> None:
     """Which running jobs were moved, what it cost and what it brought, newest first.
 
     COST_S and GAIN_S were reckoned before the move, the REAL ones measured after it; DEAD_S lay between the two runs.
@@ -34,7 +34,7 @@ def command(palctl: Palctl, days: float, what_if: bool, as_json: bool, fields: s
 
     columns = choose(fields, FIELDS, FIELDS if as_json else DEFAULT)
     repo, now = MoveRepo(palctl.store, palctl.cluster), time.time()
-    moves = repo.since(now - days * 86_400)
+    moves = repo.since(since)
     print_rows(move_rows(moves), columns, as_json=as_json, empty="no running job was moved")
     if not as_json:
         costs = {move.operation: lost(move) for move in moves}
