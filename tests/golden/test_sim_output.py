@@ -225,10 +225,10 @@ def test_accounting_is_asked_where_pal_yaml_says_that_slurm_is(tmp_path: Path) -
     program.chmod(0o755)
     (tmp_path / "pal.yaml").write_text(f"cluster: {{bin_dir: {program.parent}}}\nstate_dir: {tmp_path}\n")
     words = ("--config", str(tmp_path / "pal.yaml"), "gain", "--scores", str(scores), "--gpus-per-node", "4")
-    result = run(*words, "--days", "7")
+    result = run(*words, "--since", "2026-01-02")
     assert result.exit_code == 0, result.output
     assert result.output == run(*words, "--sacct", str(sacct)).output
-    assert "-S now-7days" in (tmp_path / "asked").read_text()
+    assert "-S 2026-01-02T00:00:00 " in (tmp_path / "asked").read_text()
 
 
 def test_run_times_are_compared_with_those_of_the_same_gpu_model(tmp_path: Path) -> None:

@@ -31,7 +31,7 @@ def test_gain_reads_the_clusters_own_accounting(make_minicluster: Callable[..., 
     cluster.wait_state(cluster.submit("--gres=gpu:1"), "RUNNING")  # has not ended
     (tmp_path / "pal.yaml").write_text(f"cluster: {{bin_dir: {cluster.bin}}}\nstate_dir: {tmp_path}\n")
     (tmp_path / "scores.csv").write_text("node,slot,class,score\nn1,0,A,1.0\nn1,1,A,1.5\nn2,0,A,1.0\nn2,1,A,1.0\n")
-    words: list[str | Path] = [PALCTL, "--config", tmp_path / "pal.yaml", "gain", "--days", "1", "--json"]
+    words: list[str | Path] = [PALCTL, "--config", tmp_path / "pal.yaml", "gain", "--since", "1d", "--json"]
     words += ["--scores", tmp_path / "scores.csv"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 0, done.stderr

@@ -51,6 +51,7 @@ def test_all_that_the_issue_named_are_among_them() -> None:
         (("undo",), "--if-dead"),
         (("gained",), "--since"),
         (("alerts",), "--since"),
+        (("gain",), "--since"),
         (("jobs",), "--since"),
     } <= set(numeric())
 

@@ -16,6 +16,7 @@ import click
 from pal_slurm.cli.context import Palctl, choose, pass_palctl
 from pal_slurm.cli.numbers import Number, Whole
 from pal_slurm.cli.outcomes import print_table, progress_bar
+from pal_slurm.cli.periods import since_option
 from pal_slurm.cli.say import say
 from pal_slurm.errors import BadInput, SlurmUnavailable, StoreError
 
@@ -32,11 +33,13 @@ if TYPE_CHECKING:
 MOST_NOTES = 10  # of rows that can't be read
 
 
-@click.command(name="gain", short_help="What placement would have saved on your own last month.")
+@click.command(
+    name="gain", short_help="What placement would have saved on your last month, from sacct; no pald needed."
+)
 @click.option(
     "--sacct", "sacct_file", type=click.Path(path_type=Path), help="Output of sacct --parsable2; else it is run."
 )
-@click.option("--days", default=30, type=Whole(1, 3650), help="How far back to ask sacct.")
+@since_option("30d", "How far back to ask sacct")
 @click.option(
     "--scores", type=click.Path(path_type=Path), help="Scores as for `palctl scores import`; else the database's."
 )
@@ -57,7 +60,7 @@ MOST_NOTES = 10  # of rows that can't be read
 def command(
     palctl: Palctl,
     sacct_file: Path | None,
-    days: int,
+    since: float,
     scores: Path | None,
     gpus_per_node: int | None,
     models: str,
@@ -69,7 +72,10 @@ def command(
     as_json: bool,
     fields: str,
 ) -> None:
-    """Replay the GPU jobs of the last days as Slurm and as pald would place them, with this site's own scores."""
+    """Replay the GPU jobs of the last days as Slurm and as pald would place them, with this site's own scores.
+
+    From your accounting (sacct): it needs no pald. What pald really gained, from its own records: `palctl gained`.
+    """
     from pal_slurm.config import Config
     from pal_slurm.sim.accounted import cluster_of, placed
     from pal_slurm.sim.gain import estimate
@@ -80,7 +86,7 @@ def command(
     if fields and as_json:
         raise click.UsageError("--json tells all figures: leave out -o or --json")
     config = _config(palctl)
-    with _accounting(config, sacct_file, days) as table:
+    with _accounting(config, sacct_file, since) as table:
         rans: list[Ran] = list(read_rows(table))
         left_out = LeftOut(table.skipped, table.notes)
     if not rans:
@@ -162,13 +168,13 @@ def _models(palctl: Palctl, config: Config | None, told: str) -> dict[str, str]:
     return {node: model for node, model in found.items() if model}
 
 
-def _accounting(config: Config | None, file: Path | None, days: int) -> Table:
+def _accounting(config: Config | None, file: Path | None, since: float) -> Table:
     from pal_slurm.sim.traces.reading import Table
     from pal_slurm.sim.traces.sacct import COMMAND, SHOWN
 
     if file is not None:
         return Table(file)
-    words = COMMAND.replace("now-30days", f"now-{days}days").split(" ")
+    words = COMMAND.replace("now-30days", time.strftime("%Y-%m-%dT%H:%M:%S", time.localtime(since))).split(" ")
     bin_dir = config.cluster.bin_dir if config is not None else ""  # without a pal.yaml the one on PATH
     sacct = str(Path(bin_dir) / "sacct") if bin_dir else "sacct"
     try:

@@ -46,7 +46,8 @@ def command(
     read = MOST_READ if user or app or state or since is not None else most
     rows: list[Row]
     if palctl.asks_pald:
-        rows, empty = list(palctl.ask("jobs", most=read).rows), "no GPU job of yours is known"
+        told = palctl.ask("jobs", most=read).rows  # an older pald tells fewer fields
+        rows, empty = [{field: row.get(field) for field in FIELDS} for row in told], "no GPU job of yours is known"
     else:
         decided = DecisionRepo(palctl.store, palctl.cluster).newest(read)
         got = OutcomeRepo(palctl.store, palctl.cluster).newest(read)
