@@ -25,6 +25,18 @@ def job_of(pid: int, proc: Path) -> str | None:
     return found.pop() if len(found) == 1 else None
 
 
+def is_of(pid: int, uid: int, proc: Path) -> str | None:
+    """When that process began, in the kernel's ticks; None: it is not there, or not that user's."""
+    try:
+        users = re.search(r"^Uid:([0-9\t ]+)$", (proc / str(pid) / "status").read_text(errors="replace"), re.MULTILINE)
+        # The name in brackets may hold anything
+        fields = (proc / str(pid) / "stat").read_text(errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return None
+    mine = users is not None and str(uid) in users[1].split() and len(fields) > 19
+    return fields[19] if mine else None
+
+
 def began(pid: int, proc: Path) -> float | None:
     """When the job step of a process began: its oldest ancestor within the job; None: the kernel does not tell."""
     job, ticks = job_of(pid, proc), None

@@ -1,7 +1,7 @@
 """The watcher of a node, or of one job on it. In: samples and step reports. Out: one file per job and part of time.
 
 As a service it tells by the processes on a GPU whose job it serves; with `--job` all visible GPUs are that job's.
-It wakes once per interval; what came in between waits in pipes and socket buffers.
+It wakes once per interval; samples that came in between wait in a pipe, step reports with a thread (hearing.py).
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ import contextlib
 import os
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -22,16 +21,15 @@ from pal_slurm.probe.claims import Claims
 from pal_slurm.probe.clock import Clock
 from pal_slurm.probe.devices import Sample
 from pal_slurm.probe.document import Device, Fault, StepTimes, Usage
-from pal_slurm.probe.errors import BadInput, NoDevices, ProbeError
+from pal_slurm.probe.errors import BadInput, NoDevices
+from pal_slurm.probe.hearing import Ear, Heard
 from pal_slurm.probe.inventory import Inventory, take
 from pal_slurm.probe.jobfile import JobFile, salvage
-from pal_slurm.probe.owners import began, job_of, owner, user_of
-from pal_slurm.probe.reporting import MOST_BYTES, Report, parse
+from pal_slurm.probe.owners import owner, user_of
 from pal_slurm.probe.sampling import Sampler, summary
 from pal_slurm.probe.words import APP, JOB, plain
 
 GONE_S = 60.0  # no process of a job on any GPU for so long: its part is closed
-_CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,15 +86,15 @@ class Watcher:
             if watched.user is None and self._plan.job is None:
                 watched.user = user_of(sample.pids, self._plan.proc)
 
-    def reported(self, report: Report, pid: int, uid: int) -> None:
+    def reported(self, heard: Heard) -> None:
         """A report counts if the kernel says that it comes from that job, and if it can be."""
-        told = job_of(pid, self._plan.proc)
-        mine = told is None and self._plan.job == report.job and uid == os.getuid()
-        if told == report.job or mine:
+        report = heard.report
+        mine = heard.job is None and self._plan.job == report.job and heard.uid == os.getuid()
+        if heard.job == report.job or mine:
             watched = self._watched(report.job)
-            if watched.claims.believes(report.steps, pid, began(pid, self._plan.proc), self._clock.now()):
+            if watched.claims.believes(report.steps, heard.pid, heard.began, self._clock.now()):
                 watched.steps.append(report.steps)
-                watched.user = uid
+                watched.user = heard.uid
 
     def failed(self, fault: Fault) -> None:
         """A GPU in trouble is news for the jobs on it, and for the node's log."""
@@ -171,28 +169,39 @@ def watch(plan: WatchPlan, clock: Clock) -> int:
     watcher = Watcher(plan, inventory, clock)
     salvage(plan.spool, watcher.node, clock.now())
     stop = threading.Event()
-    with _ended_by_signals(stop), _listening(plan) as reports, _running(plan, stop) as command:
+    with _ended_by_signals(stop), _listening(plan) as ear, _running(plan, stop) as command:
         sampler = Sampler(inventory, plan.interval)
         sampler.start()
         try:
             while not stop.wait(plan.interval):
-                _turn(watcher, sampler, reports)
-            _turn(watcher, sampler, reports)
+                _turn(watcher, sampler, ear)
+            ear.close()
+            _turn(watcher, sampler, ear)
         finally:
             watcher.end()
             sampler.end()
     return 0 if command is None or command.returncode is None else _exit_code(command.returncode)
 
 
-def _turn(watcher: Watcher, sampler: Sampler, reports: socket.socket) -> None:
+def _turn(watcher: Watcher, sampler: Sampler, ear: Ear) -> None:
     known = len(sampler.faults)
     for uuid, timed in sampler.turn():
         watcher.sampled(uuid, timed.sample)
     for fault in sampler.faults[known:]:
         watcher.failed(fault)
-    for report, pid, uid in _received(reports):
-        watcher.reported(report, pid, uid)
+    for heard in ear.turn():
+        watcher.reported(heard)
     watcher.tick()
+
+
+@contextlib.contextmanager
+def _listening(plan: WatchPlan) -> Iterator[Ear]:
+    ear = Ear(plan.socket, plan.proc)
+    ear.open()
+    try:
+        yield ear
+    finally:
+        ear.close()
 
 
 def _exit_code(code: int) -> int:
@@ -232,47 +241,3 @@ def _running(plan: WatchPlan, stop: threading.Event) -> Iterator[subprocess.Pope
         if command.poll() is None:
             command.terminate()
             command.wait()
-
-
-@contextlib.contextmanager
-def _listening(plan: WatchPlan) -> Iterator[socket.socket]:
-    """The socket that jobs report to; in a directory of our own, writable by everybody."""
-    path = plan.socket
-    reports = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-    try:
-        reports.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with contextlib.suppress(FileNotFoundError):
-            path.unlink()
-        reports.bind(str(path))
-        path.chmod(0o666)
-    except OSError as error:
-        reports.close()
-        raise ProbeError(f"{path}: can't listen there: {error.strerror or error}; choose another --socket") from error
-    try:
-        yield reports
-    finally:
-        reports.close()
-        with contextlib.suppress(OSError):
-            path.unlink()
-
-
-def _received(reports: socket.socket, most: int = 10_000) -> Iterator[tuple[Report, int, int]]:
-    """(report, pid, uid) of what has come; a flood is cut at `most` per turn."""
-    room = socket.CMSG_SPACE(_CREDENTIALS.size)
-    for _ in range(most):
-        try:
-            data, beside, _flags, _sender = reports.recvmsg(MOST_BYTES, room)
-        except OSError:
-            return
-        report, credentials = parse(data), _credentials(beside)
-        if report is not None and credentials is not None:
-            yield report, *credentials
-
-
-def _credentials(beside: Sequence[tuple[int, int, bytes]]) -> tuple[int, int] | None:
-    for level, kind, data in beside:
-        if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS:
-            pid, uid, _gid = _CREDENTIALS.unpack(data[: _CREDENTIALS.size])
-            return pid, uid
-    return None

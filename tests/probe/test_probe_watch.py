@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from pal_slurm.probe import reporting
 from pal_slurm.probe.devices import Sample
 from pal_slurm.probe.document import Device, Fault, JobPart, StepTimes
+from pal_slurm.probe.hearing import MOST_OF_USER, Ear, heard
 from pal_slurm.probe.inventory import Found, Inventory
 from pal_slurm.probe.jobfile import salvage
 from pal_slurm.probe.owners import began, job_of
@@ -52,9 +53,14 @@ class Node:
         found = tuple(Found(i, device) for i, device in enumerate(DEVICES))
         self.watcher = Watcher(plan, Inventory("fake", "cpu", found, ()), self.clock)
 
-    def process(self, pid: int, cgroup: str) -> None:
+    def process(self, pid: int, cgroup: str, uid: int = 1000, ticks: int = 5) -> None:
         (self.proc / str(pid)).mkdir(parents=True, exist_ok=True)
         (self.proc / str(pid) / "cgroup").write_text(cgroup)
+        (self.proc / str(pid) / "status").write_text(f"Name:\ta\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
+        (self.proc / str(pid) / "stat").write_text(f"{pid} (a) S 1 " + "0 " * 17 + f"{ticks} 0")
+
+    def reports(self, report: Report, pid: int, uid: int) -> None:
+        self.watcher.reported(heard(report, pid, uid, self.proc))
 
     def works(self, slot: int, *pids: int, turns: int = 1, **sample: float) -> None:
         for _ in range(turns):
@@ -163,18 +169,58 @@ def test_steps_are_taken_from_a_process_of_that_job_only(tmp_path: Path) -> None
     node.process(7, V2.format(77))
     node.process(8, V2.format(78))
     node.works(0, 7)
-    node.watcher.reported(Report("77", STEP), 7, 1000)
-    node.watcher.reported(Report("77", STEP), 8, 1000)  # another job lies
-    node.watcher.reported(Report("77", STEP), 9, 0)  # a process of no job
+    node.reports(Report("77", STEP), 7, 1000)
+    node.reports(Report("77", STEP), 8, 1000)  # another job lies
+    node.reports(Report("77", STEP), 9, 0)  # a process of no job
     node.watcher.end()
     assert [part.steps for part in node.parts()] == [(STEP,)]
 
 
+def test_a_process_whose_number_is_another_user_s_by_now_speaks_for_nobody(tmp_path: Path) -> None:
+    """It sent a report in the other's name, ended, and its number came round again in the other's job."""
+    node = Node(tmp_path)
+    node.process(7, V2.format(77), uid=1000)
+    node.works(0, 7)
+    node.reports(Report("77", STEP), 7, 1001)
+    node.watcher.end()
+    assert [part.steps for part in node.parts()] == [()]
+
+
+GARBAGE = """
+import os, socket, time
+from pal_slurm.probe.reporting import report_once
+with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK) as out:
+    for _ in range(11):
+        out.sendto(b"garbage", os.environ["PAL_PROBE_SOCKET"])
+        time.sleep(0.02)
+time.sleep(0.3)
+report_once(12.5, 50, None)
+"""
+
+
+def test_eleven_garbage_datagrams_silence_nobody(tmp_path: Path) -> None:
+    """The kernel's queue holds ten, and the watcher's next turn is a minute away."""
+    result, [part] = wrapped(tmp_path, GARBAGE, "--interval", "60")
+    assert result.returncode == 0, result.stderr
+    assert [(s.count, s.seconds) for s in part.steps] == [(50, 12.5)]
+
+
+def test_of_one_user_so_many_reports_are_kept_between_two_turns(tmp_path: Path) -> None:
+    ear = Ear(tmp_path / "s", tmp_path / "proc")
+    ear.open()
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
+        good = json.dumps({"job": "7", **asdict(STEP)}).encode()
+        for n in range(MOST_OF_USER + 100):
+            out.sendto(b"garbage" if n % 2 else good, str(tmp_path / "s"))
+    ear.close()
+    assert len(list(ear.turn())) == MOST_OF_USER / 2
+
+
 def test_a_user_who_watches_an_own_job_may_report_without_control_groups(tmp_path: Path) -> None:
     node = Node(tmp_path, job="77")
-    node.watcher.reported(Report("77", STEP), 9, os.getuid())
-    node.watcher.reported(Report("77", STEP), 9, os.getuid() + 1)
-    node.watcher.reported(Report("78", STEP), 9, os.getuid())
+    node.reports(Report("77", STEP), 9, os.getuid())
+    node.reports(Report("77", STEP), 9, os.getuid() + 1)
+    node.reports(Report("78", STEP), 9, os.getuid())
     node.watcher.end()
     assert [(part.job, part.steps, part.last) for part in node.parts()] == [("77", (STEP,), True)]
 
@@ -185,7 +231,7 @@ def test_steps_of_more_time_than_the_job_had_are_left_out_and_told(tmp_path: Pat
     node.works(0, 7)
     before = [replace(STEP, begun_at=NOW - 600 * n, ended_at=NOW - 600 * n + 10) for n in range(7, 0, -1)]
     for each in [*before, STEP, STEP]:
-        node.watcher.reported(Report("77", each), 7, 1000)
+        node.reports(Report("77", each), 7, 1000)
     node.watcher.end()
     [part] = node.parts()
     assert part.steps == (STEP,)
@@ -211,9 +257,9 @@ def test_a_job_step_began_when_its_oldest_process_did(tmp_path: Path) -> None:
 def test_the_file_says_whose_processes_they_were(tmp_path: Path) -> None:
     node = Node(tmp_path)
     node.process(7, V2.format(77))
-    node.process(8, V2.format(78))
+    node.process(8, V2.format(78), uid=1234)
     node.works(0, 7)
-    node.watcher.reported(Report("78", STEP), 8, 1234)
+    node.reports(Report("78", STEP), 8, 1234)
     node.watcher.end()
     assert [(part.job, part.user) for part in node.parts()] == [("77", os.getuid()), ("78", 1234)]
 
@@ -222,7 +268,7 @@ def part_bytes(tmp_path: Path) -> bytes:
     node = Node(tmp_path)
     node.process(7, V2.format(77))
     node.works(0, 7, turns=14)
-    node.watcher.reported(Report("77", STEP), 7, 1000)
+    node.reports(Report("77", STEP), 7, 1000)
     node.watcher.end()
     [path] = node.spool.glob("job-*.jsonl")
     return path.read_bytes()
