@@ -231,10 +231,11 @@ class Cycle:
         round.moves, refused = self._starts.of_running(of_running, round)
         if round.moves and self.movers.bind(round):
             self.rules = self.movers.binding(self.rules)
-            round.moves, more = self._starts.of_running(of_running, round)
-            refused += more
+            round.moves, refused = self._starts.of_running(of_running, round)  # stricter: the same, and more
         if refused:
-            self.books.ledger.refuse(refused)
+            self.books.ledger.refuse([row for row, _ in refused])
+            for _, written in refused:
+                written.remember()
         return passing
 
     def _proposals(self, round: Round, made: Sequence[Decision]) -> list[Decision]:
@@ -247,8 +248,10 @@ class Cycle:
         return []
 
     def _tell(self, decisions: Sequence[Decision], round: Round) -> None:
-        told = news(decisions, round, self.entries, self.config.actuator, parts=self.rules.parts)
-        self.books.decisions.record(list(told))
+        told = list(news(decisions, round, self.entries, self.config.actuator, parts=self.rules.parts))
+        self.books.decisions.record([why for why, _ in told])
+        for _, written in told:
+            written.remember()
 
     @property
     def _starts(self) -> Starts:

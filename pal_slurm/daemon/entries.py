@@ -46,6 +46,18 @@ class JobEntry:
         return self
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """That `palctl why` was told something of a job; to be remembered once it is on disk."""
+
+    entry: JobEntry
+    task: int | None
+    says: tuple[str, ...]
+
+    def remember(self) -> None:
+        self.entry.told[self.task] = self.says
+
+
 @dataclass
 class Entries:
     since: float | None = None  # of edits before then the ledger knows nothing; None: it was not asked yet

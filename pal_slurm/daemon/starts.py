@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 
 from pal_slurm.daemon.edits import give_back, start
-from pal_slurm.daemon.entries import Entries
+from pal_slurm.daemon.entries import Entries, Told
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.round import Round, Wish
 from pal_slurm.guard import Cause, Refusal, Rules, check
@@ -65,23 +65,26 @@ class Starts:
         """Jobs whose pin was refused; an array's tasks ask alike."""
         return frozenset(job.id for job in snapshot.pending if self.entries.of_array(job).refused)
 
-    def of_running(self, decisions: Sequence[Decision], round: Round) -> tuple[list[Decision], list[NotBegun]]:
-        """Decisions about running jobs that the guard lets pass; and rows that say why of others, each told once."""
+    def of_running(
+        self, decisions: Sequence[Decision], round: Round
+    ) -> tuple[list[Decision], list[tuple[NotBegun, Told]]]:
+        """Decisions about running jobs that the guard lets pass; and rows that say why of others, each told once: what
+        is to be remembered when it is written stands beside it."""
         verdicts = check(decisions, round.view, self.rules, round.coming) if decisions else []
         refused = [verdict for verdict in verdicts if isinstance(verdict, Refusal)]
         passed = [verdict.decision for verdict in verdicts if not isinstance(verdict, Refusal)]
         return passed, list(self._not_begun(refused, round))
 
-    def _not_begun(self, refused: Sequence[Refusal], round: Round) -> Iterator[NotBegun]:
+    def _not_begun(self, refused: Sequence[Refusal], round: Round) -> Iterator[tuple[NotBegun, Told]]:
         jobs = {job.id: job for job in round.view.running}
         for verdict in refused:
             decision = verdict.decision
             round.report.refusals[verdict.reason] += 1
             job, says = jobs.get(decision.job), (decision.action.value, verdict.reason.value)
             if job is not None and self.entries[job.key].told.get(decision.task) != says:
-                self.entries[job.key].told[decision.task] = says
                 kind = OF_RUNNING[decision.action]
-                yield NotBegun(job.id, job.submit, kind, verdict.said, round.now, decision)
+                row = NotBegun(job.id, job.submit, kind, verdict.said, round.now, decision)
+                yield row, Told(self.entries[job.key], decision.task, says)
 
     def _plain(
         self, decisions: Sequence[Decision], round: Round, but: Collection[tuple[int, int | None]] = ()

@@ -10,8 +10,8 @@ import pytest
 from sqlalchemy import Connection
 
 from pal_slurm.errors import StoreError
-from pal_slurm.model import Ending, Intent
-from pal_slurm.store import Store
+from pal_slurm.model import Action, Ending, Intent, NotBegun
+from pal_slurm.store import Store, Why
 from tests.moving import QUICK_MOVES, Wanted, the_move, there
 from tests.simpald import House
 
@@ -78,3 +78,43 @@ def test_a_move_whose_commit_was_told_as_failed_is_seen_and_gone_on_with(make_ho
     assert the_move(house, job).ending is not None
     assert the_move(house, job).ending in (Ending.MOVED, Ending.STAYED)
     assert ledger.watched() == [] and house.state(job) == "RUNNING"
+
+
+def test_a_reason_that_could_not_be_written_is_written_by_the_next_cycle(house: House) -> None:
+    """pald does not remember as told what is not on disk."""
+    for _ in range(4):
+        house.submit("--gres=gpu:4", runs=1000.0)
+    house.live(20)
+    waits = house.submit("--gres=gpu:4")
+    decisions = house.pald.pald.cycle.books.decisions
+    record = decisions.record
+
+    def locked(reasons: Sequence[Why]) -> int:
+        decisions.record = record  # type: ignore[method-assign]
+        raise StoreError("database: it is locked by another program")
+
+    decisions.record = locked  # type: ignore[method-assign,assignment]
+    assert house.pald.cycle().end == "store"
+    assert decisions.of_job(waits) == []
+    house.live(10)
+    assert [why.decision.action for why in decisions.of_job(waits)] == [Action.WAIT]
+
+
+def test_why_a_move_was_not_begun_is_written_by_the_next_cycle(make_house: Make) -> None:
+    house = make_house(**QUICK_MOVES)
+    job = house.submit("--gres=gpu:2", runs=5000.0)  # never said that it may be moved
+    house.live(5)
+    ledger = house.pald.pald.cycle.books.ledger
+    refuse = ledger.refuse
+
+    def locked(refused: Sequence[NotBegun]) -> None:
+        ledger.refuse = refuse  # type: ignore[method-assign]
+        raise StoreError("database: it is locked by another program")
+
+    ledger.refuse = locked  # type: ignore[method-assign,assignment]
+    wanted = Wanted(house)
+    wanted.move(job, there("n3", 1, 3))
+    house.live(2)
+    wanted.move(job, there("n3", 1, 3))
+    house.live(5)
+    assert len(ledger.refused(job)) == 1
