@@ -103,6 +103,7 @@ class Pald:
             self._no_sharing,
             self.cycle.books.gpu_limits.note,
             self.cycle.books.learner.note,
+            self.cycle.books.forgetter.note,
         )
         return tuple(filter(None, said))
 
@@ -195,7 +196,7 @@ def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
             decisions=decisions,
             switches=Switches(store),
             observer=Observer(outcomes),
-            forgetter=Forgetter(store, name, decisions, faults),
+            forgetter=Forgetter(store, name, decisions, faults, clock.monotonic),
             knowledge=KnowledgeKeeper(store, config, cluster=name),
             learner=Learner(store, config, name, faults),
             memory=Remembering(MemoryRepo(store, name)),

@@ -195,10 +195,11 @@ class Cycle:
         round.report.scores_known = knowledge.scores.share_known(found.cluster)
         with self.faults.contained("observing"):
             books.observer.record_changes(found.running, found.cluster, knowledge, pins_of(round.fates), found.taken)
-        with self.faults.contained("learning"):
-            books.learner.begin_when_due(found.cluster, found.taken)
-        with self.faults.contained("forgetting"):
-            books.forgetter.begin_when_due(found.taken, keep_of(self.config))
+        if round.report.end != "clock":  # what is old no clock of the two tells
+            with self.faults.contained("learning"):
+                books.learner.begin_when_due(found.cluster, found.taken)
+            with self.faults.contained("forgetting"):
+                books.forgetter.begin_when_due(found.taken, keep_of(self.config))
         self.seen = round  # with what is known of it: others may look
 
     def _plan(self, round: Round) -> Known:

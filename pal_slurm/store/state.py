@@ -14,6 +14,7 @@ from pal_slurm.store.tables import state
 _PAUSE = "paused"
 _NIGHT = "night:"
 _REVISION = "revision:"
+_STAMP = "last:"
 _PAUSED = select(state).where(state.c.key == _PAUSE)  # asked in each cycle: made once
 
 
@@ -69,6 +70,18 @@ def first_use(store: Store, what: str, now: float) -> float:
             return float(row.written_at)
         _put(db, key, "", now)
     return now
+
+
+def stamp(store: Store, what: str, now: float) -> None:
+    """`what` was done now; `stamped` tells when it was done last."""
+    with store.writing() as db:
+        _put(db, f"{_STAMP}{what}", "", now)
+
+
+def stamped(store: Store, what: str) -> float | None:
+    with store.reading() as db:
+        found = db.execute(select(state.c.written_at).where(state.c.key == f"{_STAMP}{what}")).scalar_one_or_none()
+    return None if found is None else float(found)
 
 
 def revision(db: Connection, key: str) -> int:

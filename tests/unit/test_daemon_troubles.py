@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import EditKind, Outcome
 from pal_slurm.sim.slurm.trouble import AnswerFate
+from pal_slurm.store import JobOutcome
 from tests.simpald import START, House
 
 Make = Callable[..., House]
@@ -144,3 +146,16 @@ def test_in_shadow_nothing_is_written_to_slurm(make_house: Make) -> None:
     job = house.submit("--gpus=2")
     house.live(30)
     assert house.journal == [] and house.state(job) == "RUNNING"
+
+
+def test_a_step_of_slurmctlds_clock_by_500_days_removes_no_history(house: House) -> None:
+    """What is old by one of two clocks that disagree is not removed."""
+    step_s = 500 * 86_400.0
+    then = int(START - step_s)
+    outcomes = house.pald.pald.cycle.books.observer.outcomes
+    outcomes.record([JobOutcome(7, then, then, "A", ("n1",), ((0,),), end=then)])
+    house.watch.told = lambda fresh: replace(fresh, taken=fresh.taken - step_s)  # type: ignore[method-assign]
+    house.submit("--gres=gpu:1", runs=1e5)
+    house.live(5000)
+    assert set(house.pald.effort.ends) == {"clock"}
+    assert [got.job for got in outcomes.of_job(7)] == [7]

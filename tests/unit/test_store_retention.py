@@ -13,6 +13,7 @@ from pal_slurm.learning.from_nights import rescore
 from pal_slurm.model import EditKind, Intent, Outcome, Pin, Renew
 from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, OutcomeRepo, PairRepo, Store, UserPair
 from pal_slurm.store import retention as module
+from pal_slurm.store.health import row_counts
 from pal_slurm.store.learned import LearnedRepo, Offset
 from pal_slurm.store.retention import Keep, count, rules, sweep
 from pal_slurm.store.samples import JobSample, SampleRepo
@@ -130,3 +131,30 @@ def test_pald_forgets_ten_minutes_after_its_start_and_then_once_an_hour(store: S
     assert not forgetter.begin_when_due(NOW + FIRST_S + EVERY_S - 1, KEEP)
     assert forgetter.begin_when_due(NOW + FIRST_S + EVERY_S, KEEP)
     forgetter.beside.wait(60)
+
+
+@pytest.mark.parametrize("over", ["a restart", "a step"])
+def test_a_clock_that_jumps_ahead_removes_nothing_for_a_day(store: Store, over: str) -> None:
+    """A month ahead it may be right: pald was away. An admin has a day to set it right."""
+    decisions, at = DecisionRepo(store, "c"), [0.0]
+    OutcomeRepo(store, "c").record([JobOutcome(7, 1, 2, "A", ("n1",), ((0,),), end=int(NOW))])
+
+    def made() -> Forgetter:
+        return Forgetter(store, "c", decisions, monotonic=lambda: at[0])
+
+    def lives(forgetter: Forgetter, now: float, seconds: float) -> None:
+        for after in range(0, int(seconds) + 1, 600):
+            at[0] += 600.0
+            forgetter.begin_when_due(now + after, KEEP)
+            forgetter.beside.wait(60)
+
+    forgetter = made()
+    lives(forgetter, NOW, 2 * EVERY_S)
+    jumped = NOW + 500 * 86_400.0
+    forgetter = made() if over == "a restart" else forgetter
+    lives(forgetter, jumped, 20 * EVERY_S)
+    assert row_counts(store)["job_outcomes"] == 1 and "500 days ahead" in forgetter.note
+    lives(forgetter, NOW + 23 * EVERY_S, EVERY_S)
+    assert row_counts(store)["job_outcomes"] == 1 and not forgetter.note
+    lives(forgetter, jumped, 26 * EVERY_S)  # it is right, then
+    assert row_counts(store)["job_outcomes"] == 0 and not forgetter.note
