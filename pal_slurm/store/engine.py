@@ -165,7 +165,7 @@ def connect(
         parsed = make_url(url)
         shown = parsed.render_as_string(hide_password=True)
         if parsed.get_backend_name() != "sqlite":
-            return server_engine(parsed, read_only, wait_s), shown, None
+            return server_engine(parsed, read_only, wait_s, patient=wait_s >= BATCH_WAIT_S), shown, None
     except (ArgumentError, SQLAlchemyError, ValueError) as error:
         raise StoreError(
             "the database URL can't be read; examples: sqlite:////var/lib/pal-slurm/pal.sqlite, "

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import gc
+import os
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +18,7 @@ from pal_slurm.cli.palctl import palctl
 from pal_slurm.errors import StoreError
 from pal_slurm.model import Intent, Outcome, Plain
 from pal_slurm.store import Leadership, Ledger, Store, Switches, engine, open_store
+from pal_slurm.store import servers as servers_module
 from pal_slurm.store.engine import connect
 from pal_slurm.store.health import faults, row_counts
 from pal_slurm.store.migrate import upgrade, upgrade_url
@@ -109,6 +113,30 @@ def test_of_a_transaction_whose_connection_was_cut_nothing_is_there(server: Serv
         db.execute(insert(gpus), [card(2)])
     assert row_counts(store)["gpus"] == 0
     assert len(Ledger(store, "c").write([intent()])) == 1
+
+
+def test_a_server_that_hangs_is_waited_for_so_long_and_no_longer(
+    server: Server, url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It takes connections, and answers nothing: a cycle must not wait for it for ever."""
+    monkeypatch.setattr(servers_module, "SILENCE_S", 2)
+    store = open_store(url)
+    who = "SELECT pg_backend_pid()" if server.name == "postgresql" else None
+    stopped = 0
+    try:
+        with pytest.raises(StoreError, match="can't be reached, or went away"), store.writing() as db:
+            db.execute(insert(gpus), [card(1)])
+            stopped = int(db.execute(text(who)).scalar_one()) if who else server.process.pid if server.process else 0
+            os.kill(stopped, signal.SIGSTOP)
+            begun = time.monotonic()
+            db.execute(insert(gpus), [card(2)])
+        assert 1.0 < time.monotonic() - begun < 12.0
+    finally:
+        if stopped:
+            os.kill(stopped, signal.SIGCONT)
+    assert row_counts(store)["gpus"] == 0
+    assert len(Ledger(store, "c").write([intent()])) == 1
+    store.close()
 
 
 def test_one_of_two_that_lock_each_other_out_gives_way_and_the_other_goes_on(store: Store) -> None:
