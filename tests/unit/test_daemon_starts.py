@@ -139,10 +139,12 @@ def test_what_needs_a_running_job_is_refused_with_its_reason_and_told_once(
 ) -> None:
     starts, at = Starts(Entries(), MOVING, lambda decisions, _: None), going(replace(RUNNING, **facts))
     decision = replace(PIN, action=action)
-    passed, (refused,) = starts.of_running([decision], at)
+    passed, ((refused, told),) = starts.of_running([decision], at)
     assert passed == []
     assert (refused.kind.value, refused.said, refused.decision) == (action.value, said, decision)
     assert at.report.refusals == {cause: 1}
+    assert starts.of_running([decision], at) == ([], [(refused, told)])  # until it is on disk
+    told.remember()
     assert starts.of_running([decision], at) == ([], [])
 
 
