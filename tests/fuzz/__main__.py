@@ -11,15 +11,15 @@ import logging
 import signal
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from tests.fuzz import mutants
-from tests.fuzz.draw import draw
+from tests.fuzz.draw import draw, draw_forged
 from tests.fuzz.judge import Verdict
 from tests.fuzz.night import REPORT, Night
-from tests.fuzz.script import read
+from tests.fuzz.script import Script, read
 from tests.fuzz.trial import Court, court
 
 
@@ -35,10 +35,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--replay", type=Path, help="one script, from a file")
     parser.add_argument("--show", type=int, help="print the script of one seed")
     parser.add_argument("--mutants", nargs="*", metavar="NAME", help="seeds until each broken pald is caught")
+    parser.add_argument("--forged", action="store_true", help="a user of each world forges the tags of his jobs")
     asked = parser.parse_args(argv)
     logging.disable(logging.CRITICAL)  # pald tells each trouble; here they are drawn
+    drawn = draw_forged if asked.forged else draw
     if asked.show is not None:
-        print(draw(asked.show), end="")
+        print(drawn(asked.show), end="")
         return 0
     with court() as at:
         if asked.mutants is not None:
@@ -48,7 +50,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         digest = hashlib.sha256()
         if asked.digest:
             at.told = lambda history: digest.update(history.encode())
-        ended = _run(at, asked.first, asked.seeds, asked.hours, asked.into)
+        ended = _run(at, drawn, asked.first, asked.seeds, asked.hours, asked.into)
         if asked.digest:
             print(f"sha256 of their histories: {digest.hexdigest()}")
         return ended
@@ -61,8 +63,11 @@ def _said(verdicts: Sequence[Verdict]) -> int:
     return 1 if verdicts else 0
 
 
-def _run(at: Court, first: int | None, seeds: int, hours: float | None, into: Path) -> int:
-    night, began = Night(at, into, first if hours else first or 0, keeps=hours is not None), time.monotonic()
+def _run(
+    at: Court, drawn: Callable[[int], Script], first: int | None, seeds: int, hours: float | None, into: Path
+) -> int:
+    night = Night(at, into, first if hours else first or 0, keeps=hours is not None, drawn=drawn)
+    began = time.monotonic()
     until, before = night.report.next + seeds, sum(map(len, night.report.failed.values()))
     broken_off: list[int] = []
 

@@ -12,7 +12,7 @@ from functools import cache
 from random import Random
 
 from pal_slurm.sim.slurm.asks import ask_of, choose
-from tests.fuzz import dues, movers, paying, sharers
+from tests.fuzz import dues, hints, movers, paying, sharers
 from tests.fuzz.script import Happening, Script, Submission
 from tests.simcluster import Sbatch, nodes
 from tests.slurm.shapes.rows import rows_for
@@ -51,6 +51,8 @@ def draw(seed: int) -> Script:
         return dues.draw(rng, _where(rng), _happenings)
     if seed % 40 == 15:
         return sharers.draw(rng, _where(rng), _happenings)
+    if seed % 40 == 31:
+        return hints.draw(rng, _where(rng))
     kind = rng.random()
     if kind < 0.003:
         return _crowd(rng)
@@ -70,6 +72,12 @@ def draw(seed: int) -> Script:
     if rng.random() < 0.35:  # all that come after it have to wait
         jobs = (Submission(0.0, round(rng.uniform(40, 90), 1), "u0", ("-N3", "--gres=gpu:4", "-t", "3")), *jobs[1:])
     return Script(jobs, _happenings(rng, jobs), setting)
+
+
+def draw_forged(seed: int) -> Script:
+    """All of them with forged tags: every other one is about nothing else."""
+    rng = Random(f"hints {seed}")
+    return hints.draw(rng, _where(rng)) if seed % 2 else hints.forged(rng, draw(seed))
 
 
 def _where(rng: Random) -> dict[str, str]:

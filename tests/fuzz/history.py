@@ -229,6 +229,7 @@ class History:
     alone_places: Mapping[Name, tuple[Part, ...]] = field(default_factory=dict)
     neutral: Mapping[Name, tuple[Part, ...]] | None = None  # first places in the same world without any score
     honest: Mapping[Name, tuple[Part, ...]] | None = None  # first places in the same world in which nobody lies
+    honest_tags: Mapping[Name, Started] | None = None  # first starts in the same world in which no tag is forged
     modest: Mapping[Name, float] | None = None  # first starts in the same world in which nobody claims to be late
     unshared: Mapping[Name, float] | None = None  # first starts in the same world in which nobody shares a GPU
     mended: float = 0.0  # from then on nothing was wrong any more

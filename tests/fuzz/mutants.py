@@ -108,4 +108,5 @@ from tests.fuzz import (  # noqa: E402, F401
     mutants_of_moving,
     mutants_of_owing,
     mutants_of_sharing,
+    mutants_of_tags,
 )

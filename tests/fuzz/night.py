@@ -52,9 +52,11 @@ def last(into: Path) -> Report | None:
 
 
 class Night:
-    def __init__(self, at: Court, into: Path, first: int | None, *, keeps: bool = True) -> None:
+    def __init__(
+        self, at: Court, into: Path, first: int | None, *, keeps: bool = True, drawn: Callable[[int], Script] = draw
+    ) -> None:
         """`first`: None goes on with the report that is there. `keeps`: a report; failing scripts are kept anyway."""
-        self._at, self._into, self._keeps = at, into, keeps
+        self._at, self._into, self._keeps, self._drawn = at, into, keeps, drawn
         self.report = (last(into) if first is None else None) or Report(first or 0, first or 0)
         self._cpu, self._written, self._told = time.process_time(), time.monotonic(), 0.0
 
@@ -62,7 +64,7 @@ class Night:
         """`more`: whether another one is to be lived."""
         while more():
             seed = self.report.next
-            verdicts = self._at.tried(draw(seed))
+            verdicts = self._at.tried(self._drawn(seed))
             self.report.next, self.report.worlds = seed + 1, self.report.worlds + 1
             if verdicts:
                 self._failed(seed, verdicts[0])
@@ -82,10 +84,10 @@ class Night:
             self._write()
             return
         path = self._into / f"{verdict.rule}-{seed}.txt"
-        _put(path, f"# {verdict}\n{draw(seed)}")
+        _put(path, f"# {verdict}\n{self._drawn(seed)}")
         self._write()
         if len(seeds) == 1:
-            short = shortest(self._at, draw(seed), verdict.rule)
+            short = shortest(self._at, self._drawn(seed), verdict.rule)
             _put(path, f"# {verdict}\n{short}")
             print(f"shrunk to {path}:\n{short}", end="", flush=True)
         else:

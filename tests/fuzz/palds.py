@@ -21,7 +21,7 @@ from pal_slurm.model import FairShares, Intent
 from pal_slurm.sim.daemon import PULSE_S, SimPald, settings
 from pal_slurm.slurm.commands.shares import fair_shares
 from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords
-from tests.fuzz import dues, history, sharers
+from tests.fuzz import dues, hints, history, sharers
 from tests.fuzz.history import CycleEnded
 from tests.fuzz.offers import Offers
 from tests.fuzz.script import Happening, Script
@@ -228,6 +228,9 @@ class Palds:
             "actuator": self.actuator,
             "moves": MOVES,
             "policy": {"entitlement": s["entitlement"] or "none"},
-            "apps": dues.APPS if s["entitlement"] else sharers.APPS if s["sharing"] == "yes" else {},
+            "apps": (
+                (hints.APPS if s["hints"] == "forged" else {})
+                | (dues.APPS if s["entitlement"] else sharers.APPS if s["sharing"] == "yes" else {})
+            ),
             "sharing": {"enabled": s["sharing"] == "yes", "pairs": sharers.PAIRS if s["sharing"] == "yes" else ()},
         }

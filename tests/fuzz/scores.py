@@ -1,4 +1,4 @@
-"""What the database holds of scores before pald first looks. In: none, good, absurd, measured, lied. Out: its rows.
+"""What the database holds of scores before pald first looks. In: which kind (SETTINGS). Out: its rows.
 
 Absurd ones are such as no GPU has, or too old to count: a pald that believes one of them places otherwise than without.
 """
@@ -22,6 +22,7 @@ CLASSES = ("A", "B", "C")
 GPUS = 4
 DAY_S = 86_400.0
 GOOD = (1.3, 1.0, 1.1, 0.95)
+OF_CLASS = {"A": GOOD, "B": (1.0, 1.3, 0.95, 1.1), "C": (1.0, 1.0, 1.0, 1.0)}
 ABSURD = (float("inf"), 0.0, -1.0, 1e9, 1e-6)
 
 
@@ -46,6 +47,8 @@ def put_scores(kind: str, database: Path, nodes: Sequence[str], now: float) -> N
 def _score(kind: str, number: int, node: str, slot: int, cls: str, now: float) -> Score:
     # Every fourth of the absurd ones is good, and a year old.
     value, at = GOOD[number % len(GOOD)], now - DAY_S
+    if kind == "classes":
+        value = OF_CLASS[cls][slot]
     if kind == "absurd":
         value, at = (0.5, now - 365 * DAY_S) if number % 4 == 3 else (ABSURD[number % len(ABSURD)], at)
     return Score(f"GPU-{node}-{slot}", cls, value, 5, at)

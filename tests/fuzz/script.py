@@ -28,7 +28,7 @@ SETTINGS = {
     "canary": "",  # the partition that pald may place jobs of
     "edits_per_s": "20",
     "read_s": "0.005",  # what slurmctld takes for a question
-    "scores": "none",  # none, good, absurd, measured, lied: what the database holds of them
+    "scores": "none",  # none, good, absurd, classes, measured, lied: what the database holds of them
     "deadman": "yes",  # whether the dead man's timer runs
     "models": "a100",  # of the GPUs of each node; one for all, or one for each
     "shards": "0",  # of each GPU
@@ -36,6 +36,7 @@ SETTINGS = {
     "entitlement": "",  # policy.entitlement
     "shares": "even",  # what slurmdbd says of who is to get how much: dues.py
     "claims": "no",  # whether one user claims that all his jobs are late
+    "hints": "plain",  # forged: users have shown classes, and one of them forges tags: hints.py
     "moves": "offered",  # with the actuator `move`, to where: as offered in the script, or pald's own choice
 }
 

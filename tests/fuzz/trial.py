@@ -19,7 +19,7 @@ from sqlalchemy.pool import QueuePool
 
 from pal_slurm.store import engine
 from pal_slurm.store.migrate import upgrade_url
-from tests.fuzz import dues
+from tests.fuzz import dues, hints
 from tests.fuzz.alone import first_starts, lived_alone, places
 from tests.fuzz.history import History
 from tests.fuzz.judge import Verdict, judge
@@ -49,6 +49,8 @@ class Court:
         if script["scores"] == "lied":
             honest = self._live(replace(script, setting={**script.setting, "scores": "measured"}))
             history.honest = places(first_starts(Overheard(honest.events)))
+        if script["hints"] == "forged" and script["scores"] == "classes":
+            history.honest_tags = first_starts(Overheard(self._live(hints.honest(script)).events))
         if script["claims"] == "yes":
             modest = self._live(dues.without_claims(script))
             starts = first_starts(Overheard(modest.events))

@@ -21,7 +21,7 @@ from pal_slurm.sim.slurm.machine import Node
 from pal_slurm.sim.slurm.setup import SlurmSetup
 from pal_slurm.slurm.port import Slurm
 from pal_slurm.store import Ledger, open_store
-from tests.fuzz import users
+from tests.fuzz import hints, users
 from tests.fuzz.history import History, Submitted
 from tests.fuzz.offers import Offers
 from tests.fuzz.palds import MOST_CYCLES, Handle, Palds
@@ -68,6 +68,8 @@ class Bench(Palds):
         self.armed = Armed([item for item in s.happenings if item.point])
         self.disk = Disk(self.home / "pal.sqlite")
         put_scores(s["scores"], self.home / "pal.sqlite", names, START)
+        if s["hints"] == "forged":
+            hints.put_shown(self.home / "pal.sqlite", START)
         options = {line: job.options for line, job in enumerate(s.jobs)}
         self.history = History(
             dict.fromkeys(names, GPUS), {name: s[name] for name in SETTINGS}, options, self.heard.events

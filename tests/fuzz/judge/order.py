@@ -83,12 +83,15 @@ def alike_in_order(facts: Facts) -> Iterator[Verdict]:
     if facts.troubles or facts.nodes or any(event.what != "release" for event in facts.did):
         return
     options, submitted = facts.history.options, facts.submitted
+    # A tag is worth what its user's jobs have shown: one of another user may take what a job declines.
+    whose = facts.history.users if facts.history.setting["hints"] == "forged" else dict.fromkeys(options, "")
     starts = [(name, start) for name, start in facts.first_start.items() if name[1] is None]
     for name, start in starts:
         came = facts.place[id(submitted[name[0]])]  # lines of a script need not be in order of time
         for later, its in starts:
-            same = facts.place[id(submitted[later[0]])] > came and options[name[0]] == options[later[0]]
-            if same and "-d" not in options[name[0]] and its.at < start.at - OVERTAKES_S:
+            same = options[name[0]] == options[later[0]] and whose[name[0]] == whose[later[0]]
+            after = facts.place[id(submitted[later[0]])] > came
+            if same and after and "-d" not in options[name[0]] and its.at < start.at - OVERTAKES_S:
                 said = f"job {later[0]}, which asks for the same, started {start.at - its.at:.0f} s sooner"
                 yield Verdict("P5", "overtaken", start.at, name, said)
 
