@@ -17,6 +17,7 @@ import signal
 import stat
 import sys
 import time
+from pathlib import Path
 from typing import IO
 
 import msgspec
@@ -24,7 +25,7 @@ import msgspec
 from pal_slurm.probe.fields import Defect
 from pal_slurm.probe.reading import Reading, read
 
-MOST_MEMORY = 512 << 20
+MOST_MEMORY = 256 << 20  # twice what the largest document takes; pald and this share the MemoryMax of its unit
 MOST_CPU_S = 30  # per file
 MOST_FRAME = 64 << 20
 
@@ -111,6 +112,8 @@ def main(arguments: list[str]) -> int:
     directory, mark = arguments[0], int(arguments[1])
     for number in (signal.SIGTERM, signal.SIGINT):  # who started us ends us: by closing our stdin
         signal.signal(number, signal.SIG_IGN)
+    with contextlib.suppress(OSError), Path("/proc/self/oom_score_adj").open("w", encoding="ascii") as score:
+        score.write("1000")  # where pald's unit reaches its MemoryMax this goes first
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (MOST_MEMORY, MOST_MEMORY))
     orders, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")

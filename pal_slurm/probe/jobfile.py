@@ -96,8 +96,12 @@ def salvage(directory: Path, node: str, now: float) -> list[Path]:
 
     Others may write the spool: what is a link there, or another user's file, is not ours to change.
     """
-    saved = []
-    for path in sorted(directory.glob(f".job-*-{node}-*.jsonl.part")):
+    saved: list[Path] = []
+    try:
+        found = sorted(directory.glob(f".job-*-{node}-*.jsonl.part"))
+    except PermissionError:
+        return saved  # users may make files there, and list none
+    for path in found:
         with contextlib.suppress(OSError), _own(path) as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # OSError: it is in use
             if _finish(file, now):

@@ -30,7 +30,10 @@ def write(path: Path, text: str) -> None:
 def settle(beside: Path, path: Path) -> None:
     """Give a finished file its name, and put the name on disk."""
     beside.rename(path)
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
+    except PermissionError:
+        return  # a spool in which users may make files, and list none
     try:
         with contextlib.suppress(OSError):  # some network file systems refuse fsync of a directory
             os.fsync(directory)

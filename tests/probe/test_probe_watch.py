@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,7 +20,7 @@ from pal_slurm.probe.devices import Sample
 from pal_slurm.probe.document import Device, Fault, JobPart, StepTimes
 from pal_slurm.probe.hearing import MOST_OF_USER, Ear, heard
 from pal_slurm.probe.inventory import Found, Inventory
-from pal_slurm.probe.jobfile import salvage
+from pal_slurm.probe.jobfile import JobFile, salvage
 from pal_slurm.probe.owners import began, job_of
 from pal_slurm.probe.reading import read
 from pal_slurm.probe.reporting import Report, parse
@@ -340,6 +341,24 @@ def test_what_a_killed_watcher_left_is_closed_by_the_next_one(tmp_path: Path) ->
     [saved] = salvage(spool, "n1", time.time())
     part = read(saved.read_bytes(), time.time()).part
     assert part is not None and len(part.usage) >= 2 and not part.last
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="becomes a user who may list nothing there")
+def test_a_user_leaves_a_file_in_a_spool_that_he_can_not_list() -> None:
+    with tempfile.TemporaryDirectory() as home:
+        Path(home).chmod(0o711)
+        spool = Path(home) / "spool"
+        spool.mkdir()
+        spool.chmod(0o3733)
+        os.seteuid(65534)
+        try:
+            assert salvage(spool, "n1", NOW) == []
+            made = JobFile(spool, "7", "n1", 0, "test", None, DEVICES, NOW)
+            made.write((), [STEP])
+            assert made.close(NOW + 20, last=True) == spool / made.name
+        finally:
+            os.seteuid(0)
+        assert read((spool / made.name).read_bytes(), NOW + 30).part is not None
 
 
 def test_what_is_not_ours_in_the_spool_is_not_closed(tmp_path: Path) -> None:

@@ -134,7 +134,7 @@ def test_one_file_makes_nobody_larger_than_his_limit(site: Site, size: int) -> N
         child.returncode = os.waitstatus_to_exitcode(status)
     assert child.returncode == 65, said
     assert "big: set aside" in said
-    assert used.ru_maxrss >> 10 < 700  # palctl, and the reader that it waited for
+    assert used.ru_maxrss >> 10 < 350  # palctl, and the reader that it waited for
 
 
 @pytest.mark.parametrize(("kind", "most"), sorted(limits.MOST_BYTES_OF.items()))
