@@ -57,6 +57,8 @@ def serve(path: Path, *, once: bool = False, dry_run: bool = False) -> int:
     clock = SystemClock()
     pald = build(_config(path, dry_run), clock)
     try:
+        if pald.cycle.rules.parts:
+            pald.cycle.books.gpu_limits.begin(clock.monotonic())
         if once:
             return _once(pald)
         pald.figures.keep_serving()

@@ -5,7 +5,7 @@ reconcile.py judges one intent, and is pure; here the ledger is asked and told.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from pal_slurm.daemon.edits import address, give_back
@@ -13,7 +13,19 @@ from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.daemon.limits_met import LimitsMet
 from pal_slurm.daemon.observe import Pins
-from pal_slurm.daemon.reconcile import LASTING, OUTCOME_OF, Fate, Lost, Transition, View, find, has_room, judge, orphans
+from pal_slurm.daemon.reconcile import (
+    LASTING,
+    OUTCOME_OF,
+    Fate,
+    Lost,
+    Transition,
+    View,
+    arrays_of,
+    find,
+    has_room,
+    judge,
+    orphans,
+)
 from pal_slurm.daemon.round import Wish
 from pal_slurm.guard import Rules
 from pal_slurm.model import (
@@ -24,6 +36,7 @@ from pal_slurm.model import (
     Include,
     Intent,
     Job,
+    JobRef,
     Outcome,
     Pin,
     Snapshot,
@@ -33,6 +46,8 @@ from pal_slurm.model import (
 from pal_slurm.policy.turn import Turn, turn_of
 from pal_slurm.slurm.port import Passes
 from pal_slurm.store import Ledger
+
+Written = Mapping[int, Sequence[Intent]]  # by job id, oldest first
 
 
 @dataclass
@@ -60,7 +75,8 @@ class Past:
         tasks = {(j.array_id or 0, j.array_task or 0): j for j in split}
         cluster = snapshot.cluster
         ok = frozenset(name for name, good in zip(cluster.node_names, cluster.node_ok, strict=True) if good)
-        view = View(jobs, tasks, ok, passes, snapshot.taken, {}, rules.parts)
+        arrays = arrays_of(snapshot.pending)
+        view = View(jobs, tasks, ok, passes, snapshot.taken, {}, rules.parts, arrays=arrays)
         mine = (intent for intent in self.ledger.watched() if intent.operation not in moves)
         watched = [self.entries.counted(intent, passes, fence) for intent in mine]
         found = (find(intent, view) for intent in watched)
@@ -77,10 +93,13 @@ class Past:
         if stands:
             self.ledger.outcome(_told(stands), snapshot.taken)
         seen = frozenset(t.job.id for t in fates if t.job is not None)
-        lost = orphans(snapshot.pending, seen | movers, snapshot.taken)
-        unmarked = (job for job in snapshot.pending if job.lease is None and job.restarts and job.required_nodes)
-        ours = ((job, self._was_ours(job, snapshot, rules.exact_slots)) for job in lost)
-        bare = ((job, self._pin_of(job)) for job in unmarked if job.id not in seen | movers)
+        elsewhere = seen | movers
+        lost = list(orphans(snapshot.pending, elsewhere, snapshot.taken))
+        waiting = (job for job in snapshot.pending if job.id not in elsewhere)
+        unmarked = [job for job in waiting if job.lease is None and job.restarts and job.required_nodes]
+        written = self._written([*lost, *unmarked])
+        ours = ((job, self._was_ours(job, snapshot, written, rules.exact_slots)) for job in lost)
+        bare = ((job, self._pin_of(job, written)) for job in unmarked)
         return fates, [(job, pin) for job, pin in (*ours, *bare) if pin is not None]
 
     def may_move(self, decisions: Iterable[Decision], seen: Snapshot, rules: Rules) -> list[Decision]:
@@ -96,16 +115,23 @@ class Past:
         return self._chosen(seen.pending, seen, exact_slots=False)
 
     def _chosen(self, jobs: Iterable[Job], seen: Snapshot, exact_slots: bool) -> frozenset[int]:
-        bare = (job for job in jobs if job.pin is not None and not job.slots)
-        return frozenset(job.id for job in bare if self._was_ours(job, seen, exact_slots) is None)
+        bare = [job for job in jobs if job.pin is not None and not job.slots]
+        written = self._written(bare)
+        return frozenset(job.id for job in bare if self._was_ours(job, seen, written, exact_slots) is None)
 
-    def _was_ours(self, job: Job, snapshot: Snapshot, exact_slots: bool) -> Pin | None:
+    def _written(self, jobs: Sequence[Job]) -> Written:
+        """What was ever meant for these jobs and their arrays: asked at once."""
+        return (
+            self.ledger.of_jobs({n for job in jobs for n in (job.id, address(job, job.array_task)[0])}) if jobs else {}
+        )
+
+    def _was_ours(self, job: Job, snapshot: Snapshot, ledger: Written, exact_slots: bool) -> Pin | None:
         """The pin that stands in it, as far as we know it; None: what stands is no pin of ours.
 
         A node list on a leased job that nobody watches may be the user's own, written after the submission.
         """
         number, task = address(job, job.array_task)
-        written = (*self.ledger.of_job(job.id), *(self.ledger.of_job(number) if number != job.id else ()))
+        written = (*ledger[job.id], *(ledger[number] if number != job.id else ()))
         # Slurm gives a requeued job a new submit time.
         same = (i for i in written if i.submit == job.submit or (job.restarts and i.submit < job.submit))
         mine = [i for i in same if i.edit.task in (None, task)]
@@ -129,21 +155,23 @@ class Past:
         exact = by_slot and job.pin is not None and len(job.pin.nodes) == 1
         return unknown if not exact and job.submit < self.ledger.since(snapshot.taken) else None
 
-    def _pin_of(self, job: Job) -> Pin | None:
+    def _pin_of(self, job: Job, ledger: Written) -> Pin | None:
         """What was pinned stands still, by our own record: somebody wrote over the mark while the job ran."""
         number, task = address(job, job.array_task)
-        written = reversed(self.ledger.of_job(number))
+        written = reversed(ledger[number])
         pins = [i.edit for i in written if isinstance(i.edit, Pin) and i.edit.task == task and i.submit <= job.submit]
         stands = (pin for pin in pins if job.asks_for(pin.nodes, pin.slots or (), shard=pin.shard))
         return next(stands, None)
 
     def undos(
-        self, fates: Collection[Transition], lost: Iterable[Lost], seen: Snapshot, leases: LeaseRules
+        self, fates: Collection[Transition], lost: Collection[Lost], seen: Snapshot, leases: LeaseRules
     ) -> list[Wish]:
         """Original requests to give back: pins that did not work out, and pins that nobody watches."""
         now = int(seen.taken)
         slurms = slurms_own(seen) if any(t.fate is Fate.UNDO for t in fates) else []
         wishes: dict[int, Wish] = {}
+        again_and_again = [t.job.key for t in fates if t.fate is Fate.UNDO and t.job is not None]
+        tries = self.ledger.undos([*again_and_again, *(job.key for job, _ in lost)])
         for t in fates:
             # An operation of several steps that is no move is not ours to go on with.
             if t.job is None or not t.job.pending or t.fate not in (Fate.UNDO, Fate.SURRENDER, Fate.GOES_ON):
@@ -154,19 +182,18 @@ class Past:
                 continue
             own = t.job.own_begin(now)
             stays = own is not None or t.fate is not Fate.UNDO or would_be_passed(t.job, slurms)
-            again = own if stays else self._later(t.job, now, leases)
+            again = own if stays else self._later(t.job, now, leases, tries)
             ours = t.intent.edit
             edit = give_back(t.job, again, ours if isinstance(ours, Pin | Unpin) else None)
             wishes[t.job.id] = Wish(edit, t.job.submit, t.intent.decision, cause=t.cause)
         for job, pin in lost:
-            again = job.own_begin(now) or self._later(job, now, leases)
+            again = job.own_begin(now) or self._later(job, now, leases, tries)
             wishes.setdefault(job.id, Wish(give_back(job, again, pin), job.submit, cause="a pin that nobody watches"))
         return list(wishes.values())
 
-    def _later(self, job: Job, now: int, leases: LeaseRules) -> int:
+    def _later(self, job: Job, now: int, leases: LeaseRules, undone: Mapping[JobRef, int]) -> int:
         """The end of a new lease for a job whose pin is taken back: growing patience."""
-        tries = self.ledger.undos([job.key]).get(job.key, 0)
-        wait = min(leases.most_s // 2, 5 * 2**tries)
+        wait = min(leases.most_s // 2, 5 * 2 ** min(undone.get(job.key, 0), 20))
         self.entries[job.key].held_back = float(now + wait)
         return int(now + wait + leases.least_s)
 

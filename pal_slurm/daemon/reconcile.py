@@ -6,7 +6,7 @@ is judged here by what Slurm shows now, never by what we believe we did (P3, P4)
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
@@ -73,6 +73,7 @@ class View:
     undos: Mapping[JobRef, int]  # by the job's own key: how often its pin was taken back before
     parts: bool = True  # two jobs may have one GPU
     room: Mapping[int, Passes] = field(default_factory=dict)  # by intent: since which passes there is room for its pin
+    arrays: Mapping[int, Sequence[Job]] = field(default_factory=dict)  # by array: its records that hold several tasks
 
 
 def judge(intent: Intent, view: View) -> Transition:
@@ -106,13 +107,22 @@ def _judge_step(intent: Intent, view: View) -> Transition:
     return Transition(intent, Fate.NEVER_WAS if job.is_leased(view.now) else Fate.STANDS, job)
 
 
+def arrays_of(jobs: Iterable[Job]) -> dict[int, list[Job]]:
+    """By array, the records that hold tasks which have none of their own."""
+    found: dict[int, list[Job]] = {}
+    for job in jobs:
+        if job.array_id is not None and job.array_tasks:
+            found.setdefault(job.array_id, []).append(job)
+    return found
+
+
 def find(intent: Intent, view: View) -> Job | None:
     """The record that an intent is about; a task has one of its own once it was split off."""
     edit = intent.edit
     if edit.task is None:
         return view.jobs.get(edit.job)
     return view.tasks.get((edit.job, edit.task)) or next(
-        (j for j in view.jobs.values() if j.array_id == edit.job and edit.task in j.array_tasks), None
+        (j for j in view.arrays.get(edit.job, ()) if edit.task in j.array_tasks), None
     )
 
 

@@ -38,6 +38,7 @@ class Ledger:
         self._store = store
         self._cluster = cluster
         self._mine = _OF.cluster == cluster
+        self._began: float | None = None
         # Asked in each cycle: made once
         at = (_OF.closed.is_(False), steps.c.number == _OF.step)
         self._watched = _INTENTS.where(*at, self._mine).order_by(steps.c.id)
@@ -95,7 +96,9 @@ class Ledger:
 
     def since(self, now: float) -> float:
         """When this ledger was begun: of older edits it knows nothing."""
-        return first_use(self._store, f"ledger:{self._cluster}", now)
+        if self._began is None:
+            self._began = first_use(self._store, f"ledger:{self._cluster}", now)
+        return self._began
 
     def watched(self) -> list[Intent]:
         """The step that each operation is at which is not closed, oldest first: open ones, and pins not started."""
@@ -119,6 +122,14 @@ class Ledger:
         if task is not None:
             found = found.where((_OF.task == task) | _OF.task.is_(None))
         return self._read(found.order_by(steps.c.id.desc()).limit(most))[::-1]
+
+    def of_jobs(self, jobs: Iterable[int]) -> dict[int, list[Intent]]:
+        """The same of several, those of whom there is nothing included."""
+        found: dict[int, list[Intent]] = {job: [] for job in jobs}
+        for part in chunks(sorted(found)):
+            for intent in self._read(_INTENTS.where(_OF.job.in_(part)).order_by(steps.c.id)):
+                found[intent.edit.job].append(intent)
+        return found
 
     def newest(self, most: int = 100, before: int | None = None) -> list[Intent]:
         """The last `most` intents (of those older than the one of id `before`), newest first."""

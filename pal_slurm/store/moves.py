@@ -30,7 +30,7 @@ moves = new_table(
     Index(None, "cluster", "began_at"),
     Index(None, "cluster", "ended_at"),
 )
-_BEGAN = bindparam("began", type_=Real())
+_BEGAN, _AFTER = bindparam("began", type_=Real()), bindparam("after", type_=Whole())
 
 
 def begun(db: Connection, cluster: str, move: Move, operation: int) -> Move:
@@ -54,6 +54,7 @@ class MoveRepo:
         self._mine = moves.c.cluster == cluster
         # Asked in each cycle: made once
         self._open, self._since = self._those(moves.c.ended_at.is_(None)), self._those(moves.c.began_at >= _BEGAN)
+        self._after = self._those(moves.c.operation > _AFTER)
 
     def keep(self, changed: Sequence[Move]) -> None:
         """What is known of these now; with an ending their operations are closed."""
@@ -72,6 +73,10 @@ class MoveRepo:
 
     def since(self, began: float) -> list[Move]:
         return self._find(self._since, began=began)
+
+    def after(self, operation: int) -> list[Move]:
+        """Those that were begun after that one, oldest first."""
+        return self._find(self._after, after=operation)
 
     def of_job(self, job: int) -> list[Move]:
         return self._find(self._those(moves.c.job == job))

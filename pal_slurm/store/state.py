@@ -64,10 +64,13 @@ class Said:
 def first_use(store: Store, what: str, now: float) -> float:
     """When this database first held anything of `what`; what is older than that may have been forgotten."""
     key = f"first_use:{what}"
+    asked = select(state.c.written_at).where(state.c.key == key)
+    with store.reading() as db:
+        if (found := db.execute(asked).scalar_one_or_none()) is not None:
+            return float(found)
     with store.writing() as db:
-        row = db.execute(select(state.c.written_at).where(state.c.key == key)).first()
-        if row is not None:
-            return float(row.written_at)
+        if (found := db.execute(asked).scalar_one_or_none()) is not None:
+            return float(found)
         _put(db, key, "", now)
     return now
 

@@ -10,7 +10,7 @@ import pytest
 from sqlalchemy import Connection
 
 from pal_slurm.errors import StoreError
-from pal_slurm.model import Action, Ending, Intent, NotBegun
+from pal_slurm.model import Action, Ending, Intent, Move, NotBegun
 from pal_slurm.store import Store, Why
 from tests.moving import QUICK_MOVES, Wanted, the_move, there
 from tests.simpald import House
@@ -118,3 +118,46 @@ def test_why_a_move_was_not_begun_is_written_by_the_next_cycle(make_house: Make)
     wanted.move(job, there("n3", 1, 3))
     house.live(5)
     assert len(ledger.refused(job)) == 1
+
+
+@pytest.mark.parametrize("many", [1, 12])
+def test_of_jobs_on_nodes_that_their_users_named_it_asks_once_however_many_there_are(house: House, many: int) -> None:
+    for _ in range(4):
+        house.submit("--gres=gpu:4", runs=5000.0)
+    house.live(20)
+    jobs = [house.submit("--gres=gpu:4") for _ in range(many)]
+    house.live(20)
+    for job in jobs:  # scontrol update nodelist=n1 starttime=now
+        house.job(job).begin = 0.0
+        house.controller.settle(house.job(job))
+        house.user_edits(job, required_nodes="n1")
+    house.live(30)
+    seen: Counter[tuple[int, int]] = Counter()
+    for _ in range(10):
+        house.alone(1)
+        with counted(house.pald.pald.store) as asked:
+            house.pald.cycle()
+        seen[asked["reading"], asked["writing"]] += 1
+    assert seen.most_common(1)[0][0] == (4, 1)  # one more than where there is none
+
+
+def test_moves_that_are_known_are_not_read_again_when_others_begin(make_house: Make) -> None:
+    house = make_house(**QUICK_MOVES)
+    house.submit("--gres=gpu:4", "--begin=now+10hour")  # so that pald looks on, and leads on
+    jobs = [house.submit("--comment=pal:move", "--gres=gpu:1", runs=5000.0) for _ in range(3)]
+    house.live(5)
+    repo, read = house.pald.pald.cycle.movers.repo, list[tuple[int, ...]]()
+    after = repo.after
+
+    def told(operation: int) -> list[Move]:
+        found = after(operation)
+        read.append(tuple(move.job for move in found))
+        return found
+
+    repo.after = told  # type: ignore[method-assign]
+    wanted = Wanted(house)
+    for slot, job in enumerate(jobs):
+        wanted.move(job, there("n4", slot))
+        house.live(200)
+    assert [moved for moved in read if moved] == [(job,) for job in jobs]
+    assert [the_move(house, job).ending for job in jobs] == [Ending.MOVED] * 3

@@ -11,7 +11,7 @@ import pytest
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.leases.keeping import LeaseRules
 from pal_slurm.daemon.past import Past
-from pal_slurm.daemon.reconcile import Fate, View, expected, judge, orphans
+from pal_slurm.daemon.reconcile import Fate, View, arrays_of, expected, judge, orphans
 from pal_slurm.guard import Rules
 from pal_slurm.model import (
     Action,
@@ -69,7 +69,8 @@ def pinned(**more: Any) -> Job:
 
 def view(*jobs: Job, main: int = 10, backfill: int = 5, ok: tuple[str, ...] = ("n2", "n5"), undos: int = 0) -> View:
     passes = Passes(main, backfill, 0, 0, 0)
-    return View({j.id: j for j in jobs}, {}, frozenset(ok), passes, NOW, {JobRef(7, 500): undos})
+    known = {j.id: j for j in jobs}
+    return View(known, {}, frozenset(ok), passes, NOW, {JobRef(7, 500): undos}, arrays=arrays_of(jobs))
 
 
 @pytest.mark.parametrize(

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
 
+from pal_slurm.daemon.beside.gpu_limits import FIRST_S, GpuLimits
 from pal_slurm.errors import SlurmUnavailable
+from pal_slurm.model import Hint
 from pal_slurm.model.gpu_limits import NOBODY_LIMITED, Unlimited
 from pal_slurm.report.why import sentences
 from pal_slurm.slurm.commands.gpu_limits import free_qos, free_users, unlimited
 from pal_slurm.slurm.commands.run import Commands
-from tests.builders import waiting
+from tests.builders import snapshot, waiting
 from tests.simpald import House
 from tests.unit.test_daemon_sharing import KNOWN, ONE, SHARES, asked, full
 
@@ -165,3 +169,19 @@ def test_until_slurm_has_told_nobody_shares_and_what_it_told_last_stands(house: 
     house.live(15)
     assert house.state(late) == "RUNNING" and asked(house, late).startswith("gres/shard:g")
     assert [note for note in house.pald.pald.notes if "those told last stand" in note]
+
+
+def test_no_cycle_waits_for_slurm_s_answer() -> None:
+    """Before the first one pald does, for a moment."""
+    answered, begun = Event(), time.monotonic()
+    limits = GpuLimits(lambda: NOBODY_LIMITED if answered.wait(30) else of())
+    job = waiting(hint=Hint(share=True))
+    (seen,) = limits.seen(snapshot(job), 0.0, parts=True).pending
+    assert seen.gpus_limited and time.monotonic() - begun < FIRST_S / 2
+    answered.set()
+    limits.beside.wait()
+    (seen,) = limits.seen(snapshot(job), 1.0, parts=True).pending
+    assert not seen.gpus_limited
+    quick = GpuLimits(lambda: NOBODY_LIMITED)
+    quick.begin(0.0)
+    assert quick.found is not None

@@ -20,7 +20,7 @@ from pal_slurm.words import plain
 log = logging.getLogger("pald")
 ASK_EVERY_S = 120.0
 ASK_AGAIN_S = 30.0  # after no answer
-FIRST_S = 2.0  # that the first cycle waits for it
+FIRST_S = 2.0  # that pald waits for it before its first cycle
 
 
 @dataclass
@@ -41,11 +41,16 @@ class GpuLimits:
             self.note = ""
             return snapshot
         if now - self._asked >= (ASK_AGAIN_S if self.note else ASK_EVERY_S) and not self.beside.busy:
-            self._asked, first = now, self.found is None and not self.note
-            if self.beside.begin(self._ask) and first:
-                self.beside.wait(FIRST_S)
+            self._asked = now
+            self.beside.begin(self._ask)
         pending, running = (tuple(map(self._marked, jobs)) for jobs in (snapshot.pending, snapshot.running))
         return replace(snapshot, pending=pending, running=running)
+
+    def begin(self, now: float) -> None:
+        """Before the first cycle, which finds the answer there if Slurm is quick; no cycle waits for it."""
+        self._asked = now
+        if self.beside.begin(self._ask):
+            self.beside.wait(FIRST_S)
 
     def ask_anew(self) -> None:
         self._asked = float("-inf")
