@@ -19,8 +19,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-from gavels_solvers import GavelsSolvers, cvxpy_with_ecos
 
+from benchmarks.gavels_solvers import GavelsSolvers, cvxpy_with_ecos
 from pal_slurm.model import FloatArray
 from pal_slurm.policy.entitlement.division import Division, Shares, Together
 from pal_slurm.policy.entitlement.finish_time import finish_time

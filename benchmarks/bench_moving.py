@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import argparse
 import time
 from dataclasses import replace
 
@@ -45,6 +46,7 @@ def job(number: int) -> Job:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     rng = np.random.default_rng(0)
     jobs = tuple(job(number) for number in range(10_000))
     cluster = homogeneous(NODES, 4)

@@ -30,7 +30,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from demo_lib import mixed, speeds
 from demo_lib.workload import APPS, DemoJob
-from demo_rack_seeds import GPUS, scores_of
+
+from benchmarks.demo_rack_seeds import GPUS, scores_of
 
 COMM = (1.0, 1.0, 1.1, 1.3)  # what palwork charges for a node, a rack, the cluster
 LAUNCH_S, RESTART_S = 0.6, 2.5  # as the twin of the demo measures them

@@ -24,8 +24,9 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / "scripts"), str(ROOT / "benchmarks")]
 
-import twin  # noqa: E402
 from demo_lib import moving, speeds, workload  # noqa: E402
+
+from benchmarks import twin  # noqa: E402
 
 NODES, GPUS = 16, 4
 LAUNCH_S, RESTART_S = 0.6, 2.5  # as measured: a start; what a move's dead time has beyond it, save and load in it

@@ -36,8 +36,9 @@ TRACES = (
 def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description="Bounds by a fluid.")
     parser.add_argument("traces", nargs="*", default=TRACES)
+    traces = parser.parse_args(argv).traces
     print(f"{'trace, jobs':44} {'comes, jobs/h':>14} {'at most, jobs/h':>16} {'nobody waits, h':>16}")
-    for told in parser.parse_args(argv).traces:
+    for told in traces:
         name, _, places = told.partition(":")
         first, _, last = places.partition("-")
         options = Options(throughputs=DATA / "simulation_throughputs.json")

@@ -15,8 +15,8 @@ import sys
 from collections.abc import Sequence
 
 import numpy as np
-from bench_entitlements import types
 
+from benchmarks.bench_entitlements import types
 from pal_slurm.model import FloatArray, IntArray
 from pal_slurm.policy.entitlement.division import Division
 from pal_slurm.policy.entitlement.water_filling import Entities, hierarchical, water_filling

@@ -15,8 +15,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from timed_store import timed_store
-
+from benchmarks.timed_store import timed_store
 from pal_slurm.config import Config
 from pal_slurm.learning.run import ingest
 from pal_slurm.probe.document import Device, Document, Kernel, Telemetry, TimedRun, to_json

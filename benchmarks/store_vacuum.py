@@ -10,8 +10,8 @@ import tempfile
 import time
 
 from sqlalchemy import insert
-from timed_store import timed_store
 
+from benchmarks.timed_store import timed_store
 from pal_slurm.store import Store
 from pal_slurm.store.backup import backup
 from pal_slurm.store.retention import Keep, rules, sweep

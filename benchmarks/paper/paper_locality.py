@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from paper_worlds import TRACES, geomean, load, markdown, need_data, raw_rows, run
+import argparse
+
+from benchmarks.paper.paper_worlds import TRACES, geomean, load, markdown, need_data, raw_rows, run
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     need_data()
     table = raw_rows(42)
     rows = []

@@ -11,8 +11,8 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 
 import numpy as np
-from paper_worlds import geomean, markdown, run, spread_of
 
+from benchmarks.paper.paper_worlds import geomean, markdown, run, spread_of
 from pal_slurm.scores import binned
 from pal_slurm.sim.outcome import TraceOutcome
 from pal_slurm.sim.synthetic import parse_recipe, synthetic_scores, synthetic_workload

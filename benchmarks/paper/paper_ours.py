@@ -11,8 +11,20 @@ import argparse
 from collections.abc import Iterator
 
 import numpy as np
-from paper_worlds import TRACES, alike, geomean, jittered, load, markdown, medians, need_data, raw_rows, run, spread_of
 
+from benchmarks.paper.paper_worlds import (
+    TRACES,
+    alike,
+    geomean,
+    jittered,
+    load,
+    markdown,
+    medians,
+    need_data,
+    raw_rows,
+    run,
+    spread_of,
+)
 from pal_slurm.model import ScoreTable
 
 FILLS = ("none", "easy", "holes")

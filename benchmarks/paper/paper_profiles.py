@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterator
 
-from paper_worlds import TRACES, alike, geomean, load, markdown, medians, need_data, raw_rows, run, without_worst
-
+from benchmarks.paper.paper_worlds import (
+    TRACES,
+    alike,
+    geomean,
+    load,
+    markdown,
+    medians,
+    need_data,
+    raw_rows,
+    run,
+    without_worst,
+)
 from pal_slurm.model import ScoreTable
 
 
@@ -20,6 +31,7 @@ def profiles() -> Iterator[tuple[str, ScoreTable]]:
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     need_data()
     rows = []
     for name, table in profiles():

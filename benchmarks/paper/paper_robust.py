@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from paper_worlds import CLASSES, TRACES, jittered, load, markdown, medians, need_data, run, spread_of
 
+from benchmarks.paper.paper_worlds import CLASSES, TRACES, jittered, load, markdown, medians, need_data, run, spread_of
 from pal_slurm.model import ScoreTable
 from pal_slurm.scores import RunTime, believable, binned, score_runs
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from paper_worlds import LOCALITY, markdown, medians, need_data, raw_rows, run
 
+from benchmarks.paper.paper_worlds import LOCALITY, markdown, medians, need_data, raw_rows, run
 from pal_slurm.model import App, ScoreTable, homogeneous
 from pal_slurm.sim.outcome import TraceOutcome
 from pal_slurm.sim.synthetic import PHILLY_SIZES

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from paper_worlds import TRACES, geomean, load, markdown, need_data, raw_rows, run
+import argparse
+
+from benchmarks.paper.paper_worlds import TRACES, geomean, load, markdown, need_data, raw_rows, run
 
 POLICIES = ("artifact/pal", "artifact/pm-first", "artifact/packed-sticky", "artifact/packed-nonsticky")
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__).parse_args()
     need_data()
     ran = {(policy, w): run(policy, load(w), raw_rows(42)) for policy in POLICIES for w in TRACES}
     base = {w: ran["artifact/packed-sticky", w] for w in TRACES}

@@ -10,8 +10,8 @@ from __future__ import annotations
 import argparse
 
 import numpy as np
-from paper_worlds import CLUSTER, geomean, markdown, run, spread_of
 
+from benchmarks.paper.paper_worlds import CLUSTER, geomean, markdown, run, spread_of
 from pal_slurm.scores import binned
 from pal_slurm.sim.outcome import TraceOutcome
 from pal_slurm.sim.synthetic import parse_recipe, synthetic_scores, synthetic_workload

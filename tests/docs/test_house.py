@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+import runpy
 import shutil
 import subprocess
+import sys
 import tomllib
 from itertools import groupby
 from pathlib import Path
@@ -83,3 +85,25 @@ def test_scripts_test_sets_up_what_its_words_need(tmp_path: Path, words: str, se
         return
     said = re.sub(r" --cov-report=\S+| --durations=15", "", re.sub(r"-n [1-9]\d* --dur", "-n N --dur", done.stdout))
     assert said.splitlines() == [f"scripts/setup|{setup}", f".venv/bin/python|-m pytest -m {given}"]
+
+
+PROGRAMS = sorted(path for path in (PROJECT / "benchmarks").rglob("*.py") if "__main__" in path.read_text())
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+def test_every_benchmark_starts_as_a_file_and_as_a_module(
+    path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    module = ".".join(path.relative_to(PROJECT).with_suffix("").parts)
+    for run, name in ((runpy.run_path, str(path)), (runpy.run_module, module)):
+        monkeypatch.setattr(sys, "argv", [path.name, "--help"])
+        with pytest.raises(SystemExit) as done:
+            run(name, run_name="__main__")
+        assert done.value.code in (0, None) and capsys.readouterr().out.startswith("usage: ")
+
+
+def test_benchmarks_import_each_other_by_their_whole_names() -> None:
+    """A bare name is found where a file is started, and not as a module."""
+    names = "|".join(path.stem for path in (PROJECT / "benchmarks").rglob("*.py"))
+    bare = re.compile(rf"^\s*(?:from|import) (?:{names})\b", re.MULTILINE)
+    assert [str(path) for path in (PROJECT / "benchmarks").rglob("*.py") if bare.search(path.read_text())] == []
