@@ -96,6 +96,7 @@ def test_every_benchmark_starts_as_a_file_and_as_a_module(
 ) -> None:
     module = ".".join(path.relative_to(PROJECT).with_suffix("").parts)
     for run, name in ((runpy.run_path, str(path)), (runpy.run_module, module)):
+        monkeypatch.delitem(sys.modules, module, raising=False)  # another benchmark has imported it
         monkeypatch.setattr(sys, "argv", [path.name, "--help"])
         with pytest.raises(SystemExit) as done:
             run(name, run_name="__main__")

@@ -239,3 +239,22 @@ def test_run_times_are_compared_with_those_of_the_same_gpu_model(tmp_path: Path)
     result = run("gain", "--sacct", str(sacct), "--scores", str(scores), "--gpus-per-node", "4")
     assert result.exit_code == 0, result.output
     assert "A               8  1.000  1.000    1.000" in result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "columns"),
+    [
+        ((), "packed pal"),
+        (("--placement", "lv"), "packed with lv|pal with lv"),
+        (("--placement", "packed"), "packed|pal with packed"),
+        (("--moving", "value"), "packed with value|pal with value"),
+        (("--placement", "lv", "--moving", "value"), "packed with lv, value|pal with lv, value"),
+        (("--order", "las"), "packed pal"),
+    ],
+)
+def test_a_policy_whose_placement_or_moving_an_option_replaces_is_named_by_it(
+    options: tuple[str, ...], columns: str
+) -> None:
+    words = ("simulate", "synthetic:jobs=5", "--cluster", "2x4", "--policy", "packed", "--policy", "pal", *options)
+    heads = run(*words, "-o", "makespan_s").stdout.splitlines()[1].strip()
+    assert re.split(r"\s{2,}", heads) == (columns.split("|") if "|" in columns else columns.split())

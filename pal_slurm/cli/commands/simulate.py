@@ -37,7 +37,9 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
 )
 @click.option("--policy", "policies", multiple=True, metavar="NAME|FILE.yaml", help="May be given several times.")
 @click.option("--order", default="", help="slurm, fifo, las or srtf, for all policies.")
-@click.option("--placement", default="", help="For all policies but artifact/*.")
+@click.option(
+    "--placement", default="", help="In place of each policy's own, but of artifact/*; columns are named by it."
+)
 @click.option("--fill", default="", help="none, easy or holes, for all; default: none with artifact/*, else easy.")
 @click.option("--moves/--no-moves", "moves", default=None, help="May `pal` move running jobs? Default: not for sacct.")
 @click.option("--moving", default="", help="none, assign, value (pald's) or leases (Dally's), for all but artifact/*.")
@@ -193,9 +195,22 @@ def _specs(policies: Sequence[str], order: str, placement: str, fill: str, movin
         published = spec.policy.startswith("artifact/")
         changed = {"order": spec.order or order, "fill": spec.fill or fill}
         if not published:
-            changed |= {"placement": spec.placement or placement, "moving": spec.moving or moving}
+            told = {"placement": spec.placement or placement, "moving": spec.moving or moving}
+            other = [
+                value for name, value in told.items() if value and value not in (getattr(spec, name), _own(spec, name))
+            ]
+            name = " with ".join((spec.label, ", ".join(other))) if other else spec.name
+            changed |= told | {"name": name}
         specs.append(msgspec.structs.replace(spec, **changed))
     return specs
+
+
+def _own(spec: PolicySpec, part: str) -> str:
+    """What the named policy has of that part by itself."""
+    from pal_slurm.policy.composition import NAMED
+
+    named = NAMED.get(spec.policy.partition("/")[0])
+    return named[1] if named is not None and part == "placement" else ""
 
 
 def _tracked(text: str, published: bool) -> range | None:
