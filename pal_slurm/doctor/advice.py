@@ -22,6 +22,7 @@ class Advice:
     then: str = ""  # what makes it count
     # Puts it right; only where that writes nothing but a file of pal-slurm's. Its answer is what was done.
     fix: Callable[[], str] | None = None
+    to_place: bool = False  # wanted only where pald leases or edits jobs, and so not in shadow mode
 
 
 def ok(said: str) -> Advice:
@@ -34,3 +35,8 @@ def note(said: str, add: str = "", where: str = "") -> Advice:
 
 def mend(said: str, add: str = "", where: str = "", then: str = "", fix: Callable[[], str] | None = None) -> Advice:
     return Advice(Health.MEND, said, add, where, then, fix)
+
+
+def to_place(said: str, add: str = "", where: str = "", then: str = "", fix: Callable[[], str] | None = None) -> Advice:
+    """To be mended before jobs are placed; until then, in shadow mode, a note."""
+    return Advice(Health.MEND, said, add, where, then, fix, to_place=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import ModuleType
 
 from pal_slurm.doctor import checks
@@ -35,9 +35,14 @@ def examine(site: Site) -> list[Checked]:
 
 def _looked(module: ModuleType, site: Site) -> Iterator[Advice]:
     try:
-        yield from module.look(site)
+        for advice in module.look(site):
+            yield _in_shadow(advice) if advice.to_place and site.pal.actuator == "shadow" else advice
     except (OSError, ValueError) as error:
         yield note(f"can't be looked at: {error}")
+
+
+def _in_shadow(advice: Advice) -> Advice:
+    return replace(advice, health=Health.NOTE, said=f"{advice.said} (not needed in shadow mode)")
 
 
 def ready(found: Sequence[Checked]) -> bool:

@@ -9,6 +9,7 @@ import grp
 import os
 import pwd
 import stat
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -22,6 +23,7 @@ from pal_slurm.slurm.commands.cluster import read_config
 from pal_slurm.slurm.commands.run import Answer, Commands, failure
 
 PLACES = ("/etc/slurm", "/etc/slurm-llnl", "/usr/local/etc", "/opt/slurm/etc", "/usr/local/slurm/etc")
+SHARES = ("/usr/share/pal-slurm", "/opt/pal-slurm/venv/share/pal-slurm")
 UNITS = ("/etc/systemd/system", "/run/systemd/system", "/usr/lib/systemd/system", "/lib/systemd/system")
 _MOST_BYTES = 32 << 20
 
@@ -50,6 +52,18 @@ class Site:
 
     def there(self, path: str) -> bool:
         return os.path.lexists(self.at(path))
+
+    def shared(self, name: str, packaged: str) -> str:
+        """A file that is installed with pal-slurm, where it is: by a package, by a wheel, in a checkout.
+
+        `packaged`: where the package would put it."""
+        places = [packaged, *(f"{share}/{name}" for share in SHARES)]
+        if self.root == Path("/"):
+            top = Path(__file__).parents[2]
+            spank = name.startswith("spank/")
+            places += [f"{sys.prefix}/share/pal-slurm/{name}", f"{top}/{name}" if spank else f"{top}/etc/{name}"]
+            places += [f"{top}/etc/slurm/{name.removeprefix('spank/')}"] if spank else []
+        return next((place for place in places if self.there(place)), packaged)
 
     def beside(self, name: str) -> str:
         """A file in the directory of slurm.conf."""

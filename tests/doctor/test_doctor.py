@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,52 @@ def test_a_site_that_only_excludes_nodes_is_asked_for_nothing_in_slurm_conf(tree
     settings = tree.root / "etc/pal-slurm/pal.yaml"
     settings.write_text(re.sub("(?m)^actuator:.*$", "", settings.read_text()) + "\nactuator: exclude\n")
     assert [one for one in tree.examined() if one.advice.health is Health.MEND] == []
+
+
+def test_shadow_mode_needs_nothing_that_is_for_placing(tree: Tree) -> None:
+    """A site of a Slurm that knows nothing of pal-slurm, which looks on."""
+    tree.change("etc/slurm/slurm.conf", "SchedulerParameters=bf_continue,disable_job_shrink\n", "")
+    for line in ("JobSubmitPlugins=lua\n", "PriorityFlags=ACCRUE_ALWAYS\n"):
+        tree.change("etc/slurm/slurm.conf", line, "")
+    for path in ("job_submit.lua", "pal_lua.conf", "plugstack.conf"):
+        tree.remove(f"etc/slurm/{path}")
+    for unit in (tree.root / "usr/lib/systemd/system").iterdir():
+        unit.unlink()
+    tree.remove("run/pal-slurm")
+    tree.answer("sacctmgr", "")
+    before = {one.check for one in tree.examined() if one.advice.health is Health.MEND}
+    assert before == {"lua", "pal_lua.conf", "rights", "slurm.conf", "units"}
+    tree.change("etc/pal-slurm/pal.yaml", "actuator: pin", "actuator: shadow")
+    found = tree.examined()
+    assert [one for one in found if one.advice.health is Health.MEND] == [] and ready(found)
+    later = [one for one in found if one.advice.said.endswith("(not needed in shadow mode)")]
+    assert {one.check for one in later} == before and all(one.advice.add for one in later)
+    tree.change("etc/slurm/slurm.conf", "GresTypes=gpu\n", "")
+    assert [one.check for one in tree.examined() if one.advice.health is Health.MEND] == ["slurm.conf"]
+
+
+def test_files_of_ours_are_named_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On this host, from a checkout and any virtual environment; in an image: where its package puts them."""
+    (tmp_path / "empty").mkdir()
+    for prefix in (sys.prefix, str(tmp_path / "empty")):
+        monkeypatch.setattr(sys, "prefix", prefix)
+        for name in (
+            "spank/job_submit.lua",
+            "spank/pal_lua.conf",
+            "spank/pal_task_prolog",
+            "spank/Makefile",
+            "systemd",
+        ):
+            assert Path(Site().shared(name, "/none")).exists(), name
+    assert Site(tmp_path / "empty").shared("spank/job_submit.lua", "/packaged") == "/packaged"
+
+
+def test_a_pal_yaml_that_is_named_from_here_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.yaml").write_text(f"state_dir: {tmp_path}\n")
+    monkeypatch.chdir(tmp_path)
+    told = CliRunner().invoke(palctl, ["--config", "mine.yaml", "doctor", "--json"]).stdout
+    [said] = [line["said"] for line in json.loads(told)["lines"] if line["check"] == "pal.yaml"]
+    assert said == f"{tmp_path}/mine.yaml: good; actuator shadow"
 
 
 def test_what_root_makes_belongs_to_pald(tree: Tree) -> None:

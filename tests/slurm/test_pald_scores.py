@@ -30,7 +30,14 @@ def test_scores_of_nodes_that_slurm_lacks_and_nodes_without_scores_do_no_harm(
     with Pald(minicluster, tmp_path) as pald:
         assert pald.once() == 0
         (tmp_path / "some.csv").write_text(HEAD + known + best)
-        pald.palctl("scores", "import", str(tmp_path / "some.csv"))
+        done = pald.run_palctl("scores", "import", str(tmp_path / "some.csv"))
+        assert done.returncode == 0
+        assert "some.csv:10: node: Slurm has no node 'ghost': scores of 4 GPUs count for nothing" in done.stderr
+        (tmp_path / "none.csv").write_text(HEAD + "n1,44,A,1.0\n" + best)
+        done = pald.run_palctl("scores", "import", str(tmp_path / "none.csv"))
+        assert done.returncode == 65
+        assert "none.csv:2: slot: node n1 has no GPU 44 in Slurm, and none of the file's 5 GPUs" in done.stderr
+        assert "name nodes as sinfo does" in done.stderr and "nothing was imported" in done.stderr
         pald.start()
         jobs = [minicluster.submit("--gres=gpu:4", "--comment=app:resnet") for _ in minicluster.nodes]
         for job in jobs:  # all of the cluster is used, and nothing waits for what is not there

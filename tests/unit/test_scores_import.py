@@ -27,7 +27,10 @@ class Site:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.config = directory / "pal.yaml"
-        self.config.write_text(f"state_dir: {directory}\napps:\n  resnet: {{class: A}}\n  bert: {{class: B}}\n")
+        self.config.write_text(
+            f"state_dir: {directory}\ncluster: {{backend: cli, bin_dir: {directory}}}\n"
+            "apps:\n  resnet: {class: A}\n  bert: {class: B}\n"
+        )
         self.url = f"sqlite:///{directory}/pal.sqlite"
         open_store(self.url, create=True).close()
 
@@ -54,6 +57,12 @@ def site(tmp_path: Path) -> Iterator[Site]:
 
 def values(site: Site) -> dict[tuple[str, int, str], float]:
     return {(s.node, s.slot, s.cls): round(s.score, 4) for s in site.scores()}
+
+
+def test_where_slurm_can_not_be_asked_it_is_said_that_nodes_were_not_held_against_it(site: Site) -> None:
+    result = site.imported(HEAD + "n1,g0,GPU-1,v100,A,1.25\n")
+    assert result.exit_code == 0 and "1 scores of 1 GPUs" in result.stdout
+    assert "palctl: nodes and slots were not held against Slurm's: " in result.stderr
 
 
 def test_csv_scores_are_stored_by_uuid(site: Site) -> None:

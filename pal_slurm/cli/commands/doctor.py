@@ -47,7 +47,9 @@ def command(palctl: Palctl, slurm_conf: str, root: Path, fix: bool, as_json: boo
     from pal_slurm.slurm.commands.run import Commands
 
     columns = choose(fields, FIELDS, FIELDS)
-    site = Site(root.resolve(), str(palctl.config_path), slurm_conf)
+    told = palctl.config_path
+    pal_yaml = told.absolute() if root.resolve() == Path("/") else told  # a relative one is of where this was called
+    site = Site(root.resolve(), str(pal_yaml), slurm_conf)
     where = site.pal.cluster.bin_dir
     if root == Path("/"):
         site.commands = Commands(Path(where) if where and Path(where).is_dir() else None, site.pal.cluster.timeout_s)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
@@ -11,6 +13,9 @@ from pal_slurm.cli.context import Palctl, output_options, pass_palctl
 from pal_slurm.cli.periods import first_night
 from pal_slurm.cli.say import say
 from pal_slurm.errors import BadInput
+
+if TYPE_CHECKING:
+    from pal_slurm.intake.score_file import Entry
 
 
 @click.group(
@@ -117,6 +122,7 @@ def import_scores(palctl: Palctl, file: Path) -> None:
     try:
         entries = read_scores(data, name, palctl.config.classes.names, now)
         document = document_of(entries, data, name, apps, stays, now)
+        lost = _not_in_slurm(palctl, name, entries)
     except BadInput as error:
         raise BadInput(f"{error}\nnothing was imported; stored scores are untouched") from error
     added = ScoreRepo(palctl.store).add(document, now)
@@ -125,6 +131,32 @@ def import_scores(palctl: Palctl, file: Path) -> None:
         return
     older = f"; {added.kept} stored scores are newer and stay" if added.kept else ""
     say(f"{name}: {added.scores} scores of {added.gpus} GPUs from {added.runs} measurements{older}")
+    if lost:
+        say(f"palctl: {lost}", err=True)
+
+
+def _not_in_slurm(palctl: Palctl, name: str, entries: Sequence[Entry]) -> str:
+    """A sentence on GPUs that Slurm does not have, or on why that was not asked; an error where it has none of them."""
+    from pal_slurm.errors import SlurmError
+
+    try:
+        with palctl.slurm() as slurm:
+            cluster = slurm.snapshot().cluster
+    except SlurmError as error:
+        return f"nodes and slots were not held against Slurm's: {error}"
+    rows, has = cluster.node_index, cluster.gpu_exists
+    odd = [e for e in entries if e.node not in rows or e.slot >= cluster.width or not has[rows[e.node], e.slot]]
+    if not odd:
+        return ""
+    first, gpus = odd[0], len({e.place for e in odd})
+    place = f"{name}:{first.line}: "
+    what = f"node: Slurm has no node {first.node!r}"
+    if first.node in rows:
+        what = f"slot: node {first.node} has no GPU {first.slot} in Slurm"
+    if len(odd) < len(entries):
+        return f"{place}{what}: scores of {gpus} GPUs count for nothing until Slurm has them"
+    some = ", ".join(cluster.node_names[:3])
+    raise BadInput(f"{place}{what}, and none of the file's {gpus} GPUs; it has {some} ...: name nodes as sinfo does")
 
 
 @command.command(name="recompute")

@@ -79,7 +79,10 @@ def _schema(site: Site, url: str, there: bool) -> Iterator[Advice]:
         if url.startswith("sqlite"):
             check_place(Path(url.partition(":///")[2]))
         if not there:
-            yield mend("there is none yet", UPGRADE, f"as user {site.user}", fix=_upgraded(site, url))
+            who = f"as user {site.user}" if site.uid(site.user) is not None else ""
+            yield mend(
+                "there is none yet", f"palctl --config {site.pal_yaml} db upgrade", who, fix=_upgraded(site, url)
+            )
             return
         open_store(url).close()
     except PalError as error:

@@ -8,7 +8,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
-from pal_slurm.doctor.advice import Advice, mend, note, ok
+from pal_slurm.doctor.advice import Advice, mend, note, ok, to_place
 from pal_slurm.doctor.checks.gres import has_slots
 from pal_slurm.doctor.site import Site
 
@@ -16,7 +16,6 @@ STEP = 40
 TITLE = "lua"
 OURS = "job_submit.lua: what pal-slurm does inside slurmctld"
 _DOFILE = re.compile(r"""^[^-\n]*\bdofile\s*\(?\s*["']([^"']+)["']""", re.MULTILINE)
-SHARES = ("/usr/share/pal-slurm-spank", "/usr/share/pal-slurm/spank", "/opt/pal-slurm/venv/share/pal-slurm/spank")
 
 
 def look(site: Site) -> Iterator[Advice]:
@@ -26,10 +25,10 @@ def look(site: Site) -> Iterator[Advice]:
     path = site.beside("job_submit.lua")
     text = site.text(path)
     if text is None:
-        yield mend("there is no job_submit.lua beside slurm.conf: no job gets a lease",
-                   f"cp {sample(site, 'job_submit.lua')} {path}", path)  # fmt: skip
+        yield to_place("there is no job_submit.lua beside slurm.conf: no job gets a lease",
+                       f"cp {sample(site, 'job_submit.lua')} {path}", path)  # fmt: skip
     elif OURS not in text and not _called(site, text):
-        yield mend("job_submit.lua is the site's own, and does not call pal-slurm's", *_both(site, path))
+        yield to_place("job_submit.lua is the site's own, and does not call pal-slurm's", *_both(site, path))
     elif fault := _compiled(site.at(path)):
         yield mend(f"job_submit.lua is no Lua, so slurmctld refuses jobs or passes it over: {fault}",
                    f"cp {sample(site, 'job_submit.lua')} {path}", path)  # fmt: skip
@@ -42,7 +41,7 @@ def look(site: Site) -> Iterator[Advice]:
 
 
 def sample(site: Site, name: str) -> str:
-    return next((f"{share}/{name}" for share in SHARES if site.there(f"{share}/{name}")), f"{SHARES[0]}/{name}")
+    return site.shared(f"spank/{name}", f"/usr/share/pal-slurm-spank/{name}")
 
 
 def _called(site: Site, text: str) -> bool:
@@ -77,5 +76,5 @@ def _plugin(site: Site) -> Iterator[Advice]:
         told = site.running.get("PluginDir", "")
     places = [place for place in told.split(":") if place and site.there(place)]
     if places and not any(site.there(f"{place}/job_submit_lua.so") for place in places):
-        yield mend(f"{places[0]} has no job_submit_lua.so: this Slurm was built without Lua",
-                   "dnf install lua-devel, or apt install liblua5.4-dev; build Slurm again", places[0])  # fmt: skip
+        yield to_place(f"{places[0]} has no job_submit_lua.so: this Slurm was built without Lua",
+                       "dnf install lua-devel, or apt install liblua5.4-dev; build Slurm again", places[0])  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pal_slurm.doctor.advice import Advice, mend, ok
+from pal_slurm.doctor.advice import Advice, mend, ok, to_place
 from pal_slurm.doctor.checks.gres import has_slots
 from pal_slurm.doctor.checks.lua import sample
 from pal_slurm.doctor.site import Site
@@ -28,8 +28,8 @@ def look(site: Site) -> Iterator[Advice]:
     path = site.beside("pal_lua.conf")
     text = site.text(path)
     if text is None:
-        yield mend("there is no pal_lua.conf beside slurm.conf: job_submit.lua leaves all jobs alone",
-                   f"cp {sample(site, 'pal_lua.conf')} {path}", path, fix=_new(site, path))  # fmt: skip
+        yield to_place("there is no pal_lua.conf beside slurm.conf: job_submit.lua leaves all jobs alone",
+                       f"cp {sample(site, 'pal_lua.conf')} {path}", path, fix=_new(site, path))  # fmt: skip
         return
     said = [*_lines(text, path), *_agree(site, path)]
     yield from said or [ok(f"{path} and pal.yaml say the same")]

@@ -14,7 +14,6 @@ PLUGIN_DIRS = (
     "/usr/lib/x86_64-linux-gnu/slurm-wlm", "/usr/lib/aarch64-linux-gnu/slurm-wlm", "/usr/lib64/slurm", "/usr/lib/slurm",
     "/usr/local/lib/slurm",
 )  # fmt: skip
-BUILD = "make -C /usr/share/pal-slurm/spank install, or the package pal-slurm-spank of this release"
 
 
 def look(site: Site) -> Iterator[Advice]:
@@ -31,13 +30,18 @@ def look(site: Site) -> Iterator[Advice]:
             yield mend("pal.so is `required`: after an upgrade of Slurm no job could be submitted",
                        " ".join(["optional", *words[1:]]), f"{place}, in its place")  # fmt: skip
         if not any(site.there(f"{where}/{words[1]}" if where else words[1]) for where in _dirs(site, words[1])):
-            yield mend(f"{words[1]} is not there: --pal-app is unknown", BUILD, place)
+            yield mend(f"{words[1]} is not there: --pal-app is unknown", _build(site), place)
         for word in words[2:]:
             key, _, file = word.partition("=")
             if key == "classes" and not site.there(file):
                 yield mend(f"{place}: classes={file} is not there: PAL_CLASS stays empty", "resnet = A", file)
     if lines and not any(words[0].lower() == "required" for _, words in lines):
         yield ok(f"pal.so is optional in {lines[0][0].rpartition(':')[0]}")
+
+
+def _build(site: Site) -> str:
+    makefile = site.shared("spank/Makefile", "/usr/share/pal-slurm/spank/Makefile")
+    return f"make -C {makefile.rpartition('/')[0]} install, or the package pal-slurm-spank of this release"
 
 
 def _dirs(site: Site, name: str) -> tuple[str, ...]:

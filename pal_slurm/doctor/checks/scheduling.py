@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from pal_slurm.doctor.advice import Advice, mend, note, ok
+from pal_slurm.doctor.advice import Advice, mend, note, ok, to_place
 from pal_slurm.doctor.site import Site
 from pal_slurm.doctor.slurm_conf import SlurmConf
 from pal_slurm.slurm.capabilities import parse_release
@@ -57,7 +57,8 @@ def _words(site: Site, conf: SlurmConf) -> Iterator[Advice]:
     for key, word, why in _wanted(site):
         if not conf.has(key, word) and len(conf.settings.get(key.lower(), [])) < 2:
             then = RESTART if key != "SchedulerParameters" else RECONFIGURE
-            yield mend(f"{key} lacks {word}: {why}", *_line(conf, key, word), then)
+            say = mend if key == "GresTypes" else to_place
+            yield say(f"{key} lacks {word}: {why}", *_line(conf, key, word), then)
 
 
 def _line(conf: SlurmConf, key: str, word: str) -> tuple[str, str]:
@@ -72,7 +73,7 @@ def _priority(site: Site, conf: SlurmConf) -> Iterator[Advice]:
         return
     multifactor = conf.value("PriorityType", "priority/multifactor").lower() == "priority/multifactor"
     if multifactor and not conf.has("PriorityFlags", "ACCRUE_ALWAYS"):
-        yield mend(
+        yield to_place(
             "PriorityFlags lacks ACCRUE_ALWAYS: leased jobs gather no age",
             *_line(conf, "PriorityFlags", "ACCRUE_ALWAYS"), RECONFIGURE,
         )  # fmt: skip
@@ -110,7 +111,8 @@ def _unread(site: Site, conf: SlurmConf) -> Iterator[Advice]:
             if key == "PriorityFlags" and site.running.get("PriorityType") == "priority/basic":
                 continue
             then = RECONFIGURE if key in ("SchedulerParameters", "PriorityFlags") else RESTART
-            yield mend(
+            say = mend if key == "GresTypes" else to_place
+            yield say(
                 f"{conf.file} says {key}={word}, and the running slurmctld does not: {why}", then, then="look again"
             )
     if (live := site.running.get("SLURM_CONF", "")) and live != conf.file and not site.slurm_conf:

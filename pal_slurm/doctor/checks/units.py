@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import re
 import stat
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from pal_slurm.doctor.advice import Advice, mend, note, ok
+from pal_slurm.doctor.advice import Advice, mend, note, ok, to_place
 from pal_slurm.doctor.site import UNITS, Site
 
 STEP = 80
@@ -20,23 +21,29 @@ _MAY_WRITE = re.compile(r"^ReadWritePaths=(.*)$", re.MULTILINE)
 def look(site: Site) -> Iterator[Advice]:
     found = site.unit("pald.service")
     if found is None:
-        yield mend("there is no pald.service",
-                   "cp /opt/pal-slurm/venv/share/pal-slurm/systemd/* /etc/systemd/system/", "/etc/systemd/system",
-                   "systemctl daemon-reload; or install the package")  # fmt: skip
+        ours = site.shared("systemd", "/opt/pal-slurm/venv/share/pal-slurm/systemd")
+        yield to_place("there is no pald.service",
+                       f"cp {ours}/* /etc/systemd/system/", "/etc/systemd/system",
+                       "systemctl daemon-reload; or install the package")  # fmt: skip
         return
     path, text = found
     programs = _EXEC.findall(text)
     if programs and not site.there(programs[-1]):
-        yield mend(
-            f"{path} starts {programs[-1]}, which is not there", f"ln -s /opt/pal-slurm/venv/bin/pald {programs[-1]}"
-        )
+        yield mend(f"{path} starts {programs[-1]}, which is not there", f"ln -s {_pald(site)} {programs[-1]}")
     elif not enabled(site, "pald.service"):
-        yield mend("pald does not start with the host", "systemctl enable --now pald", "this host")
+        yield to_place("pald does not start with the host", "systemctl enable --now pald", "this host")
     else:
         yield ok(f"{path} is enabled")
     yield from _timer(site)
     yield from _spool(site, path, text)
     yield from _meeting(site)
+
+
+def _pald(site: Site) -> str:
+    """The pald that is installed, by a package or where this palctl is."""
+    ours = (str(Path(sys.prefix, "bin/pald")),) if site.root == Path("/") else ()
+    other = "/opt/pal-slurm/venv/bin/pald"
+    return next((path for path in (other, "/usr/bin/pald", *ours) if site.there(path)), other)
 
 
 def enabled(site: Site, name: str) -> bool:
@@ -93,8 +100,8 @@ def _meeting(site: Site) -> Iterator[Advice]:
         return
     where = str(Path(told).parent)
     if not site.there(where):
-        yield mend(f"{where} is not there: pald can't tell job_submit.lua that it lives",
-                   "systemd-tmpfiles --create pal-slurm.conf", where, fix=_made(site, where))  # fmt: skip
+        yield to_place(f"{where} is not there: pald can't tell job_submit.lua that it lives",
+                       "systemd-tmpfiles --create pal-slurm.conf", where, fix=_made(site, where))  # fmt: skip
         return
     meant = [told, *([site.pal.cycle.wake_file] if site.pal.cycle.wake_file else [])]
     if any(not site.at(path).is_file() or site.at(path).is_symlink() for path in meant):
