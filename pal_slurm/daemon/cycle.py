@@ -41,7 +41,7 @@ from pal_slurm.errors import NotLeader, PalError, SlurmUnavailable, StoreError, 
 from pal_slurm.guard import Rules
 from pal_slurm.learning.knowledge import keep_of
 from pal_slurm.learning.patterns import Patterns
-from pal_slurm.model import Action, Decision, EditKind, JobRef, Outcome, Reason, until
+from pal_slurm.model import Action, Decision, EditKind, EditResult, JobRef, Outcome, Reason, until
 from pal_slurm.policy import Circumstances, Composition, plan
 from pal_slurm.slurm.port import Passes, Slurm
 
@@ -118,7 +118,7 @@ class Cycle:
         self._learn(round)
         if (pause := paused(self.config, self.books.switches)) is not None:
             report.end, report.note = "paused", f"paused: {pause.reason}"
-            self.writer.write(freed(round), round)
+            self._remember_paused(self.writer.write(freed(round), round), round)
             if not report.shadow:
                 self.writer.lift(fences(round.snapshot), round)
             return
@@ -143,6 +143,13 @@ class Cycle:
         if not self.movers.going:  # who passes without a lease could take what one of these is about to
             report.passing = tuple(passing.lines(round.results, self.clock.now(), round.expected))
 
+    def _remember_paused(self, results: Sequence[EditResult], round: Round) -> None:
+        """Whom a pause gave back to Slurm may be leased again after it."""
+        waiting = {job.id: job for job in round.snapshot.pending}
+        for result in results:
+            if let_go(result) and (job := waiting.get(result.edit.job)) is not None:
+                self.entries[job.key].paused = True
+
     def _move_on(self, round: Round) -> None:
         """Moves that were begun, and how much may be begun."""
         caps, week = self.slurm.capabilities(), self.movers.week(round)
@@ -164,7 +171,7 @@ class Cycle:
         snapshot = those_of(self.writer.alive.preempting, told(snapshot, self.entries, self.books.ledger))
         report.pending = len(snapshot.pending)
         report.leased = sum(j.is_leased(snapshot.taken) for j in snapshot.pending)
-        report.dropped_hints, report.unread = snapshot.dropped_hints, len(snapshot.unread)
+        report.dropped_hints, report.unread = snapshot.dropped_hints, len(snapshot.unread) + len(snapshot.too_long)
         return Round(report, fence, begun, passes, snapshot)
 
     def _passes(self, wall_s: float) -> Passes:

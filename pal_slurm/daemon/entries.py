@@ -21,6 +21,7 @@ class Whose(Enum):
 
     OURS = auto()  # lua wrote it, or we did
     THEIRS = auto()  # somebody wrote it, and it was still to come when we first saw it
+    PAUSED = auto()  # the same, said by us because pald was paused
     LET_GO = auto()  # it was in the past already: "start now", said by us, by `palctl undo` or by its user
 
 
@@ -34,6 +35,7 @@ class JobEntry:
     refused: bool = False  # a pin of it was: it goes plain
     declined_since: float | None = None  # when it first could have started on a node that is excluded for it
     excluded_enough: bool = False  # no node is excluded for it any more
+    paused: bool = False  # we have just let it go because of a pause
     odd: bool = False  # planning fails where it is
     started: bool = False  # we let it go: it is nobody's rival
     looked: dict[int, Passes] = field(default_factory=dict)  # by step: Slurm's passes when it was first looked for

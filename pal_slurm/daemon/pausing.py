@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import secrets
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,6 +15,7 @@ from pal_slurm.model import Job
 from pal_slurm.store import Pause, Store, Switches
 from pal_slurm.words import digits
 
+MOST_BYTES = 4096  # of the file
 NO_REASON = "no reason given"  # an empty one would look like no pause
 
 
@@ -19,8 +23,7 @@ def pause(config: Config, store: Store | None, reason: str, now: float) -> None:
     """The file first: with it pald pauses even when the database can't be written."""
     path = Path(config.pause_file())
     try:
-        path.write_text(f"{now:.0f} {reason}\n", encoding="utf-8")
-        path.chmod(0o644)  # pald reads it as another user, whatever root's umask
+        _put(path, f"{now:.0f} {reason}\n")
     except OSError as error:
         if store is None:
             raise ConfigError(f"{path} can't be written: {error.strerror}; pald was not paused") from error
@@ -42,15 +45,46 @@ def paused(config: Config, switches: Switches | None) -> Pause | None:
     """Why and since when pald is paused; None: it is not. A database that can't be read does not un-pause it."""
     path = Path(config.pause_file())
     try:
-        since, _, reason = path.read_text(encoding="utf-8", errors="replace").strip().partition(" ")
+        since, _, reason = _text(path).strip().partition(" ")
         return Pause(reason or NO_REASON, float(since) if digits(since) else 0.0)
     except FileNotFoundError:
         pass
-    except PermissionError:  # its presence is enough
-        return Pause(f"{path} is there, and can't be read", 0.0)
     except OSError as error:
+        if error.errno in (errno.EACCES, errno.EPERM, errno.ELOOP):  # its presence is enough
+            return Pause(f"{path} is there, and can't be read", 0.0)
         raise StoreError(f"{path} can't be read: {error.strerror}") from error
     return None if switches is None else switches.paused()
+
+
+def _put(path: Path, text: str) -> None:
+    """A new file in place of whatever stands there: the directory is pald's user's, and we may be root."""
+    fresh = f".{path.name}.{secrets.token_hex(8)}"
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        fd = os.open(fresh, flags, 0o644, dir_fd=directory)
+        try:
+            os.fchmod(fd, 0o644)  # pald reads it as another user, whatever root's umask
+            os.write(fd, text.encode())
+            os.replace(fresh, path.name, src_dir_fd=directory, dst_dir_fd=directory)
+        except OSError:
+            os.unlink(fresh, dir_fd=directory)
+            raise
+        finally:
+            os.close(fd)
+    finally:
+        os.close(directory)
+
+
+def _text(path: Path) -> str:
+    """Its beginning; no link is followed, and no pipe or device waited for."""
+    fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        return os.read(fd, MOST_BYTES).decode(errors="replace")
+    except BlockingIOError:  # a pipe: its presence is enough
+        return ""
+    finally:
+        os.close(fd)
 
 
 def to_let_go(pending: Iterable[Job], now: float) -> dict[int, Job]:

@@ -49,7 +49,7 @@ class Status:
         yield "Slurm", f"{c.release} through {self.backend}; {', '.join(filter(None, can))}"
         yield "pins", "name exact devices (slots)" if self.slots else "name nodes (no slots are set up)"
         yield "pald", f"led by {self.leader} (fence {self.fence})" if self.leader else "no pald is at work"
-        notes = [self.canary, f"PAUSED: {self.paused}" if self.paused else ""]
+        notes = [self.canary, f"PAUSED {self.paused}" if self.paused else ""]
         yield "mode", "; ".join([f"{self.actuator}, policy {self.policy}", *filter(None, notes)])
         yield "queue", f"{self.pending} pending, {self.leased} leased, {self.pinned} pinned and not started"
         if self.moves:
@@ -84,7 +84,7 @@ def status_of(config: Config, slurm: Slurm, store: Store) -> Status:
         canary=described(config.canary) if config.actuator != "shadow" else "",
         leader=term.owner if term and valid else None,
         fence=term.fence if term and valid else None,
-        paused=pause.reason if pause else None,
+        paused=pause.told if pause else None,
         nodes=snapshot.cluster.n_nodes,
         gpus=snapshot.cluster.n_gpus,
         gpus_free=int(free.sum()),

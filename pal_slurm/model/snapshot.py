@@ -64,6 +64,7 @@ class Snapshot:
     reservations: tuple[Reservation, ...] = ()
     dropped_hints: int = 0  # jobs whose hostile or broken comment cost them their hint
     unread: tuple[str, ...] = ()  # records that could not be understood, one sentence each
+    too_long: tuple[str, ...] = ()  # records with a text longer than anything we read: these jobs alone are Slurm's
 
     @property
     def awake(self) -> Snapshot:

@@ -146,7 +146,7 @@ class Lookout:
                 edits=tuple(ledger.newest(EDITS)),
                 open=len(ledger.open()),
                 leader=term.owner if term is not None and term.expires > now else "",
-                paused=pause.reason if pause else "",
+                paused=pause.told if pause else "",
                 alerts=tuple(NightRepo(store).alerts(now - WEEK_S)[:ALERTS]),
             )
         return sight if found == sight.ledger else replace(sight, ledger=found)

@@ -15,11 +15,11 @@ import msgspec
 from pal_slurm.errors import BadInput
 from pal_slurm.model import Reason
 from pal_slurm.report.jobs import job_rows
-from pal_slurm.report.life import Life, life_of, life_sentences, of_himself, owner
+from pal_slurm.report.life import Life, life_of, life_sentences, of_himself, owner, pause_sentence
 from pal_slurm.report.present import UNSEEN, Present, RunningNow, WaitingNow
 from pal_slurm.report.text import Row, Value, clock, in_utc
 from pal_slurm.report.why import REASONS
-from pal_slurm.store import DecisionRepo, OutcomeRepo, Store
+from pal_slurm.store import DecisionRepo, OutcomeRepo, Store, Switches
 
 MOST_ROWS = 200
 MOST_TOLD = 200  # edits, and starts, of one array
@@ -89,7 +89,9 @@ class UserAnswers:
         present = self.present()
         private = () if asker.everything else UNSEEN if present is None else present.private
         life = of_himself(life, private)
+        pause = Switches(self.store).paused()
         lines = () if life.empty else tuple(life_sentences(life))
+        lines = (pause_sentence(pause), *lines) if pause is not None else lines
         ahead = _stands(None if "jobs" in private else waits[0], waits[1]) if waits is not None else ()
         return Answered(lines=(*lines, *ahead), records=msgspec.to_builtins(life.plain(), str_keys=True))
 

@@ -23,7 +23,7 @@ from pal_slurm.model import (
 from pal_slurm.report.moves import move_sentences
 from pal_slurm.report.text import clock, fold, shown
 from pal_slurm.report.why import sentences, still_true, where
-from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, MoveRepo, OutcomeRepo, Store, Why
+from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, MoveRepo, OutcomeRepo, Pause, Store, Why
 
 _clock = partial(clock, form="%Y-%m-%d %H:%M:%S")
 _MANY = 12  # edits that are told one by one; of more, the last ones
@@ -92,6 +92,10 @@ def of_himself(life: Life, private: Collection[str]) -> Life:
 def owner(life: Life) -> str:
     """Whose job it was; empty: nobody wrote it down."""
     return next(filter(None, (*(got.user for got in life.got), *(why.user for why in life.decided))), "")
+
+
+def pause_sentence(pause: Pause) -> str:
+    return f"pald is paused {shown(pause.told)}. Jobs that wait start as Slurm starts them."
 
 
 def life_sentences(life: Life) -> Iterator[str]:

@@ -47,13 +47,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return error.exit_code
     lines = [_line(job) for job in (*snapshot.running, *snapshot.pending)]
     if options.json:
-        told = {"jobs": lines, "dropped_hints": snapshot.dropped_hints, "unread": list(snapshot.unread)}
+        told = {
+            "jobs": lines,
+            "dropped_hints": snapshot.dropped_hints,
+            "unread": [*snapshot.unread, *snapshot.too_long],
+        }
         sys.stdout.write(json.dumps(told, indent=1) + "\n")
         return 0
     sys.stdout.write(_table(lines))
     if snapshot.dropped_hints:
         sys.stdout.write(f"{snapshot.dropped_hints} comments can't be trusted: no tag was taken from them\n")
-    for sentence in snapshot.unread:
+    for sentence in (*snapshot.unread, *snapshot.too_long):
         sys.stdout.write(f"not read: {sentence}\n")
     return 0
 

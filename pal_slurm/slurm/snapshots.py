@@ -15,7 +15,9 @@ from pal_slurm.slurm.topology import in_blocks
 _WORD = re.compile(r"[A-Za-z0-9_.:=/+-]+")  # of a feature expression
 
 
-def to_snapshot(machine: Machine, jobs: Iterable[Job], site: SiteWords, unread: Sequence[str] = ()) -> Snapshot:
+def to_snapshot(
+    machine: Machine, jobs: Iterable[Job], site: SiteWords, unread: Sequence[str] = (), too_long: Sequence[str] = ()
+) -> Snapshot:
     reservations = tuple(map(to_reservation, machine.reservations))
     whole = {partition.name for partition in machine.partitions if partition.exclusive}
     jobs = [in_whole_nodes(job, whole) for job in jobs] if whole else list(jobs)
@@ -34,6 +36,7 @@ def to_snapshot(machine: Machine, jobs: Iterable[Job], site: SiteWords, unread: 
         reservations=reservations,
         dropped_hints=sum(job.hint.dropped for job in (*pending, *running)),
         unread=tuple(unread),
+        too_long=tuple(too_long),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 
 from sqlalchemy import Connection, Select, delete, insert, or_, select, update
@@ -20,8 +21,17 @@ _PAUSED = select(state).where(state.c.key == _PAUSE)  # asked in each cycle: mad
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    reason: str
-    since: float
+    reason: str  # and by whom
+    since: float  # 0: not known
+
+    @property
+    def told(self) -> str:
+        """`since 2026-11-19 08:00:00: new driver (by alice)`."""
+        try:
+            since = f"{datetime.fromtimestamp(self.since):%Y-%m-%d %H:%M:%S}" if self.since else ""
+        except (ValueError, OverflowError, OSError):  # a year that there is none of
+            since = ""
+        return f"since {since}: {self.reason}" if since else f"({self.reason})"
 
 
 class Switches:

@@ -57,6 +57,18 @@ class Hostile:
         assert_plain(jobs[victim], "resnet", 2)
         assert_plain(jobs[last], "bert", 3)
 
+    def test_a_text_longer_than_any_that_is_read_costs_its_own_job_alone(
+        self, slurm: Slurm, minicluster: Minicluster
+    ) -> None:
+        array = submit(minicluster, "--array=0-499", "--hold")
+        after = ":".join(f"{array}_{task}" for task in range(500))  # 13 KB in squeue
+        long = submit(minicluster, f"--dependency=afterany:{after}", "--gres=gpu:1")
+        snapshot = slurm.snapshot()
+        assert snapshot.unread == (), "that would keep everybody from passing without a lease"
+        if long not in {job.id for job in snapshot.pending}:
+            [said] = snapshot.too_long
+            assert said == f"job {long}: its Dependency is longer than anything pal-slurm reads"
+
     def test_no_other_text_of_a_job_shifts_or_forges_a_record(self, slurm: Slurm, minicluster: Minicluster) -> None:
         victim = submit(minicluster, "--comment=app:resnet", "--gres=gpu:2")
         fake = EVIL % victim

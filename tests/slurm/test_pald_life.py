@@ -43,7 +43,7 @@ def test_paused_pald_gives_all_jobs_back_as_they_were_and_takes_no_more(
         pald.wait_said("paused: maintenance")
         wait_until_slurms(minicluster, waits)
         assert request_of(minicluster, waits) == before
-        assert "PAUSED: maintenance" in pald.palctl("status")
+        assert re.search(r"PAUSED since [0-9: -]+: maintenance \(by \w+\)", pald.palctl("status"))
         runs = minicluster.submit("--gres=gpu:1")
         minicluster.wait_state(runs, "RUNNING")
         assert pald.intents(runs, EditKind.PIN) == []

@@ -190,6 +190,12 @@ def test_a_queue_that_could_not_be_read_whole_lets_nobody_pass() -> None:
     assert lines(replace(k, view=replace(k.view, unread=("job 7 could not be read",)))) == []
 
 
+def test_one_job_with_a_text_that_is_too_long_to_be_read_keeps_nobody_from_passing() -> None:
+    """Its user made it so: anybody could have sent everybody's jobs through a lease."""
+    k = known()
+    assert lines(replace(k, view=replace(k.view, too_long=("job 7: its Dependency is too long",)))) == lines(k) != []
+
+
 def test_the_file_says_what_lua_may_read_and_is_shut_before_somebody_is_leased(tmp_path: Path) -> None:
     alive = Alive(tmp_path / "alive", ("high", "a b", "x\npass all 1 9", "over.night"), lease_s=45)
     alive.beat(12.9, ALL)

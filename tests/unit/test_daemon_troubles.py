@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from pal_slurm.daemon.undo import undo
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import EditKind, Outcome
 from pal_slurm.sim.slurm.trouble import AnswerFate
@@ -63,6 +64,30 @@ def test_a_pause_lets_all_jobs_go_and_takes_no_new_one(house: House) -> None:
     after = house.submit("--gres=gpu:1")
     house.live(5)
     assert len(house.pins(after)) == 1
+
+
+def test_after_a_pause_those_that_it_gave_back_are_leased_again_and_nobody_else(house: House) -> None:
+    for _ in range(4):
+        house.submit("--gres=gpu:4", runs=400)
+    waits = [house.submit("--gres=gpu:2", runs=30) for _ in range(24)]
+    undone = house.submit("--gres=gpu:2")
+    house.live(27)  # not the second in which its first lease ended
+    undo(house.slurm, [job for job in house.slurm.snapshot().pending if job.id == undone], house.now)
+    house.live(5)
+    switches = house.pald.pald.cycle.books.switches
+    switches.pause("a window (by alice)", house.now)
+    house.live(30)
+    assert all(house.job(job).begin <= house.now for job in waits)
+    switches.resume()
+    house.live(20)
+    assert all(house.job(job).begin > house.now for job in waits), "leased again"
+    assert house.job(undone).begin <= house.now
+    undo(house.slurm, [job for job in house.slurm.snapshot().pending if job.id == waits[0]], house.now)
+    house.live(20)
+    assert house.job(waits[0]).begin <= house.now, "undone after the pause: not because of it"
+    house.live(600)
+    assert {house.state(job) for job in waits} <= {"RUNNING", "COMPLETED"}
+    assert sum(bool(house.pins(job)) for job in waits) >= 20
 
 
 @pytest.mark.parametrize("verb", ["snapshot", "apply", "passes"])

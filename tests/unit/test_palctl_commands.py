@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pwd
+import re
 import sqlite3
 import subprocess
 import sys
@@ -20,8 +22,9 @@ from pal_slurm.cli.palctl import palctl
 from pal_slurm.config import load
 from pal_slurm.daemon.pausing import paused
 from pal_slurm.errors import BadInput, StoreError
-from pal_slurm.store import Switches, open_store
+from pal_slurm.store import JobOutcome, OutcomeRepo, Switches, open_store
 
+WHO = pwd.getpwuid(os.getuid()).pw_name
 Palctl = Callable[..., Result]
 SCORES = "node,slot,uuid,model,class,score\n" + "".join(
     f"n{n},{s},GPU-{n}-{s},v100,{c},{score}\n"
@@ -243,7 +246,8 @@ def test_pause_stands_in_file_and_store_until_resume(run: Palctl, config: Path, 
     for opened in (Switches(store), None):
         pause = paused(settings, opened)
         assert pause is not None
-        assert pause.reason == "new driver"
+        assert pause.reason == f"new driver (by {WHO})"
+        assert re.fullmatch(r"since [0-9]{4}-[0-9 :-]{14}: new driver \(by \w+\)", pause.told)
         assert abs(pause.since - time.time()) < 600
     Path(settings.pause_file()).unlink()
     assert paused(settings, Switches(store)) is not None
@@ -260,7 +264,7 @@ def test_a_pause_without_a_reason_is_one(run: Palctl, config: Path, tmp_path: Pa
     store = open_store(f"sqlite:///{tmp_path}/pal.sqlite")
     pause = Switches(store).paused()
     store.close()
-    assert pause is not None and pause.reason == "no reason given"
+    assert pause is not None and pause.reason == f"no reason given (by {WHO})"
     Path(settings.pause_file()).write_text("")  # as `touch` makes it
     pause = paused(settings, None)
     assert pause is not None and pause.reason == "no reason given"
@@ -273,6 +277,50 @@ def test_a_pause_by_root_can_be_read_by_pald_whatever_roots_umask(run: Palctl, c
     finally:
         os.umask(before)
     assert Path(load(config).pause_file()).stat().st_mode & 0o777 == 0o644
+
+
+@pytest.mark.parametrize("kind", ["link", "dangling link", "hard link", "pipe", "device"])
+def test_root_writes_through_nothing_that_stands_in_the_pause_file_s_place(
+    run: Palctl, config: Path, tmp_path: Path, kind: str
+) -> None:
+    """The directory is pald's user's, who may be a thief: what is linked there is neither written nor chmodded."""
+    target, path = tmp_path / "root's", Path(load(config).pause_file())
+    target.write_text("kept")
+    target.chmod(0o600)
+    if kind == "pipe":
+        os.mkfifo(path)
+    elif kind == "hard link":
+        path.hardlink_to(target)
+    else:
+        path.symlink_to({"link": target, "device": Path("/dev/zero")}.get(kind, tmp_path / "none"))
+    assert paused(load(config), None) is not None, "whatever stands there is a pause, and is not waited for"
+    assert run("pause", "--reason", "mine").exit_code == 0
+    pause = paused(load(config), None)
+    assert pause is not None and pause.reason.startswith("mine")
+    assert path.is_file() and not path.is_symlink() and not (tmp_path / "none").exists()
+    assert (target.read_text(), target.stat().st_mode & 0o777) == ("kept", 0o600)
+    assert list(path.parent.glob(".paused*")) == []
+
+
+def test_a_pause_of_a_year_that_there_is_none_of_is_told(config: Path) -> None:
+    for since in ("9" * 30, "253402300800", "-1", "x"):
+        Path(load(config).pause_file()).write_text(f"{since} driver\n")
+        pause = paused(load(config), None)
+        assert pause is not None and "driver" in pause.told
+
+
+def test_why_says_since_when_by_whom_and_why_pald_is_paused(run: Palctl, tmp_path: Path) -> None:
+    run("db", "upgrade")
+    store = open_store(f"sqlite:///{tmp_path}/pal.sqlite")
+    OutcomeRepo(store, "c").record([JobOutcome(7, 1, 2, "A", ("n1",), ((0,),), user="alice")])
+    store.close()
+    run("pause", "--reason", "new driver")
+    for job in ("7", "8"):  # 8: nothing is known of it
+        said = run("why", job)
+        told = f"{said.output}{said.exception}"
+        assert re.search(rf"pald is paused since [0-9: -]+: new driver \(by {WHO}\)", told), told
+    run("resume")
+    assert "paused" not in run("why", "7").output
 
 
 def test_pause_works_without_a_database(run: Palctl, config: Path) -> None:
@@ -293,4 +341,4 @@ def test_pause_works_with_a_database_that_another_program_holds(
     assert (result.exit_code, "is locked by another program" in result.stderr) == (0, True)
     assert "alone: it holds for pald on this host" in result.stdout
     pause = paused(load(config), None)
-    assert pause is not None and pause.reason == "a  b"
+    assert pause is not None and pause.reason == f"a  b (by {WHO})"

@@ -10,6 +10,7 @@ import socket
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from urllib.parse import quote
 
@@ -17,7 +18,7 @@ import pytest
 from msgspec.structs import replace
 
 from pal_slurm.report.pace import BURST, TOO_OFTEN
-from pal_slurm.store import open_store
+from pal_slurm.store import Switches, open_store
 from pal_slurm.store.tables import HEAD
 from tests.web.fleets import HARM, fill
 from tests.web.live import LivePage, Site
@@ -271,6 +272,22 @@ def test_a_pald_that_fell_silent_is_told_of(tmp_path: Path) -> None:
     with LivePage(site) as page:
         text = page.get("/").text
         assert "pald is silent" in text and "Jobs start by themselves" in text
+
+
+def test_a_pause_is_told_on_every_page_since_when_by_whom_and_why(page: LivePage) -> None:
+    with contextlib.closing(open_store(page.site.url)) as store:
+        Switches(store).pause("new <driver> (by alice)", 1_795_000_000)
+        try:
+            for path in ("/", "/queue", "/health"):
+                wait_for(partial(_says, page, path, "new &lt;driver&gt; (by alice)"), f"{path} tells of it")
+            assert re.search(r"since 2026-11-1[0-9] [0-9:]{8}: new", page.get("/").text)
+        finally:
+            Switches(store).resume()
+    wait_for(lambda: "by alice" not in page.get("/").text, "it is over")
+
+
+def _says(page: LivePage, path: str, text: str) -> bool:
+    return text in page.get(path).text
 
 
 def _sql(site: Site, statement: str) -> None:

@@ -22,4 +22,9 @@ def command(palctl: Palctl) -> None:
         raise
     was = paused(palctl.config, Switches(store))
     resume(palctl.config, store)
-    click.echo("pald goes on with its next cycle" if was else "pald was not paused")
+    click.echo(
+        "pald goes on with its next cycle: jobs that it gave back are leased again (not after a restart of pald); "
+        "those that were submitted meanwhile start as Slurm starts them"
+        if was
+        else "pald was not paused"
+    )

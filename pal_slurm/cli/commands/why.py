@@ -17,24 +17,28 @@ from pal_slurm.errors import BadInput
 @pass_palctl
 def command(palctl: Palctl, job: str, as_json: bool) -> None:
     """Why a job got the GPUs that it got, or still waits. JOBID is as squeue writes it: 17, an array's task 17_3."""
-    from pal_slurm.report.life import life_of, life_sentences
+    from pal_slurm.daemon.pausing import paused
+    from pal_slurm.report.life import life_of, life_sentences, pause_sentence
     from pal_slurm.report.text import as_json as to_json
+    from pal_slurm.store import Switches
 
     job = _own_id(job)
     if palctl.asks_pald:
-        told = palctl.ask("why", job=job)
-        say(to_json(told.records) if as_json else "\n".join(told.lines))
+        answer = palctl.ask("why", job=job)
+        say(to_json(answer.records) if as_json else "\n".join(answer.lines))
         return
     match = re.fullmatch(r"([0-9]{1,10})(?:_([0-9]{1,10}))?", job)
     if match is None:
         raise BadInput(f"{job!r} is no job id; write 1234, or 1234_5 for a task of an array")
     life = life_of(palctl.store, palctl.cluster, int(match[1]), int(match[2]) if match[2] else None)
+    pause = paused(palctl.config, Switches(palctl.store))
+    told = [pause_sentence(pause)] if pause else []
     if life.empty:
-        raise BadInput(f"nothing is known of job {job}: pald has not seen it, or it was long ago")
+        raise BadInput(" ".join([f"nothing is known of job {job}: pald has not seen it, or it was long ago.", *told]))
     if as_json:
         click.echo(to_json(life.plain()))
         return
-    for sentence in life_sentences(life):
+    for sentence in (*told, *life_sentences(life)):
         click.echo(sentence)
 
 

@@ -7,7 +7,8 @@ started sooner, and the lease is not renewed. When it has come the job is Slurm'
 A lease that ran out before it was renewed leaves a job that is Slurm's to start, with the begin time that we (or lua)
 wrote, or one of its user's that has come since: nobody has let it go, and it may be leased again. One that was
 released, surrendered or undone (`palctl undo`, also without the ledger) began at that moment instead; where its user's
-own `--begin` was still to come, it is taken up again after that.
+own `--begin` was still to come, it is taken up again after that. One that was let go because pald was paused may be
+leased again when pald goes on, unless pald was started anew meanwhile.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ def _ask(jobs: list[Job], now: float, entries: Entries, ledger: Ledger) -> None:
             continue
         ahead = (job.eligible or 0) - now
         if ahead <= 0:
-            entries[job.key].whose = Whose.LET_GO
+            entry = entries[job.key]
+            entry.whose, entry.paused = Whose.PAUSED if entry.paused else Whose.LET_GO, False
         # A job that is older than the ledger may have had its begin time from one that was lost.
         elif job.submit >= int(entries.since or 0) or ahead > LONGEST_LEASE_S:
             entries[job.key].whose = Whose.THEIRS

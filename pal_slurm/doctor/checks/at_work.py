@@ -36,7 +36,7 @@ def look(site: Site) -> Iterator[Advice]:
 def _told(site: Site, store: Store, cluster: str) -> Iterator[Advice]:
     term, pause = Leadership(store, cluster).current(), Switches(store).paused()
     if pause is not None or site.there(site.pal.pause_file()):
-        yield note(f"paused: {pause.reason if pause else site.pal.pause_file()}", "palctl resume")
+        yield note(f"paused {pause.told if pause else site.pal.pause_file()}", "palctl resume")
     if term is None:
         yield ok("no pald has been at work here yet")
     elif term.expires <= time.time():

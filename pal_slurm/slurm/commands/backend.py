@@ -51,7 +51,7 @@ class CliSlurm:
         machine = read_machine(self._commands.show(QUESTIONS))
         machine.taken = taken
         jobs = [to_job(record, self._site) for record in queue.records]
-        return to_snapshot(machine, jobs, self._site, queue.unread)
+        return to_snapshot(machine, jobs, self._site, queue.unread, queue.too_long)
 
     def jobs(self, ids: Sequence[int]) -> dict[int, Job]:
         wanted = frozenset(ids)

@@ -23,9 +23,13 @@ class Unread(Exception):
     """A record that can't be understood; `str()` is a sentence for the snapshot."""
 
 
+class TooLong(Unread):
+    """Its user made it so, and it alone bears that."""
+
+
 def to_record(row: QueueRow) -> JobRecord:
     if row.cut:
-        raise Unread(f"job {row.get('JobId')}: its {', '.join(row.cut)} is longer than anything pal-slurm reads")
+        raise TooLong(f"job {row.get('JobId')}: its {', '.join(row.cut)} is longer than anything pal-slurm reads")
     try:
         return _to_record(row)
     except ValueError as error:

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 
 from pal_slurm.slurm.commands.columns import COMMENTS, LATER, WIDE, Layout, QueueRow, Rows, layout
 from pal_slurm.slurm.commands.details import Details
-from pal_slurm.slurm.commands.queue import Unread, to_record
+from pal_slurm.slurm.commands.queue import TooLong, Unread, to_record
 from pal_slurm.slurm.commands.run import Commands, failure
 from pal_slurm.slurm.records import JobRecord
 from pal_slurm.words import printable
@@ -30,6 +30,7 @@ _GONE = ("Invalid job id specified",)
 class Queue:
     records: list[JobRecord] = field(default_factory=list)
     unread: list[str] = field(default_factory=list)
+    too_long: list[str] = field(default_factory=list)
 
 
 class QueueReader:
@@ -55,6 +56,8 @@ class QueueReader:
         for row in self._widened(found):
             try:
                 queue.records.append(to_record(row))
+            except TooLong as error:
+                queue.too_long.append(printable(str(error)))
             except Unread as error:
                 queue.unread.append(printable(str(error)))
         self._details.fill(queue.records, whole_queue=whole_queue)
