@@ -262,7 +262,7 @@ def undo_all(m: Mover) -> None:
 
 
 def moves_off(m: Mover) -> None:
-    pald = m.house.pald.pald
+    pald = m.house.pald
     pald.reload(msgspec.structs.replace(pald.config, actuator="pin"))
 
 

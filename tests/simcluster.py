@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import ClassVar
@@ -198,6 +198,9 @@ class SteppingSlurm:
     def jobs(self, ids: Sequence[int]) -> dict[int, Job]:
         self._cluster.pass_time()
         return self.inner.jobs(ids)
+
+    def movable(self, qos: Collection[str], partitions: Collection[str]) -> None:
+        self.inner.movable(qos, partitions)
 
     def apply(self, edits: Sequence[Edit], left_s: Left = unbounded, series: Series | None = None) -> list[EditResult]:
         self._cluster.pass_time()

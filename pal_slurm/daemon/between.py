@@ -46,7 +46,7 @@ def pause_after(pald: Pald, report: CycleReport) -> float:
     interval = pald.config.cycle.interval_s
     # Who stands by, or can't go on, asks slurmctld nothing in between.
     least = interval if report.end in (*TROUBLE, "standby") else least_gap(report)
-    return max(0.0, pald.faults.pause_s(interval), pald.cycle.pace.gap_s(least) - report.took_s)
+    return max(0.0, pald.state.faults.pause_s(interval), pald.cycle.pace.gap_s(least) - report.took_s)
 
 
 def lease_now(pald: Pald, report: CycleReport) -> int | None:
@@ -66,7 +66,8 @@ def give_sign(pald: Pald, report: CycleReport, clock: Clock) -> None:
         if alive.lease_s is None:
             alive.beat_beside(clock.now())  # or the dead man's timer would undo what we do
             return
-        alive.preempting = pald.preempting.heard(clock.monotonic())
+        spares = pald.config.lease.spare_preempting
+        alive.preempting = pald.state.preempting.heard(clock.monotonic()) if spares else ()
         alive.beat(clock.now(), report.passing)
 
 
@@ -93,6 +94,6 @@ class Meanwhile:
         notify("WATCHDOG=1")
         if not self.report.leader:
             return
-        with self.pald.faults.contained("alive"), suppress(PalError):  # the next cycle says what is wrong
-            self.pald.leader.hold()
+        with self.pald.state.faults.contained("alive"), suppress(PalError):  # the next cycle says what is wrong
+            self.pald.state.leader.hold()
             give_sign(self.pald, self.report, self.clock)

@@ -1,109 +1,85 @@
-"""Puts pald together. In: Config. Out: Pald, whose parts all come from here."""
+"""Puts pald together. In: Config. Out: Pald, whose parts all come from here.
+
+There is one way to do so, at the start and at a reload: everything is made anew of pal.yaml and slurm.conf, around the
+DaemonState (state.py), which outlives them.
+"""
 
 from __future__ import annotations
 
-import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pal_slurm.config import NEED_RESTART, Config, database_url
-from pal_slurm.daemon.bell import Bell
-from pal_slurm.daemon.beside.entitling import Entitling
-from pal_slurm.daemon.beside.forgetting import Forgetter
-from pal_slurm.daemon.beside.gpu_limits import GpuLimits
-from pal_slurm.daemon.beside.learning import Learner
-from pal_slurm.daemon.beside.resuming import Resuming, accounts_of
-from pal_slurm.daemon.beside.showing import Showing, ShownBeside
+from pal_slurm.config import NEED_RESTART, Config
+from pal_slurm.daemon.beside.showing import ShownBeside
 from pal_slurm.daemon.books import Books
 from pal_slurm.daemon.clock import Clock
-from pal_slurm.daemon.connect import commands_of, connect
 from pal_slurm.daemon.cycle import Cycle
-from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.faults import Faults
-from pal_slurm.daemon.figures.metrics import Metrics
-from pal_slurm.daemon.figures.serving import Figures
 from pal_slurm.daemon.leader import Leader
-from pal_slurm.daemon.leases.alive import Alive
 from pal_slurm.daemon.leases.keeping import LeaseRules
-from pal_slurm.daemon.leases.qos import Preempting
 from pal_slurm.daemon.moves.movers import Movers
-from pal_slurm.daemon.observe import Observer
 from pal_slurm.daemon.outcome import CycleReport
-from pal_slurm.daemon.pace import KeepBudget, ReadPace, StartBudget, WriteBudget
-from pal_slurm.daemon.remembering import Remembering
 from pal_slurm.daemon.sharing import why_no_sharing
-from pal_slurm.daemon.users.asking import Asking
+from pal_slurm.daemon.state import DaemonState, alive_of, opened, users_path
 from pal_slurm.daemon.wake import Waker
 from pal_slurm.daemon.writer import Writer
-from pal_slurm.errors import ConfigError, StoreError
+from pal_slurm.errors import ConfigError
 from pal_slurm.guard import Rules
 from pal_slurm.learning.knowledge import KnowledgeKeeper
-from pal_slurm.learning.telling import app_rows
 from pal_slurm.policy import Composition, compose
-from pal_slurm.report.answering import UserAnswers
-from pal_slurm.slurm.commands.gpu_limits import unlimited
-from pal_slurm.slurm.commands.shares import fair_shares
-from pal_slurm.slurm.port import SchedulerSetup, Slurm
-from pal_slurm.store import (
-    DecisionRepo,
-    Leadership,
-    Ledger,
-    MemoryRepo,
-    MoveRepo,
-    OutcomeRepo,
-    Said,
-    Store,
-    Switches,
-    open_store,
-)
+from pal_slurm.slurm.port import Capabilities, SchedulerSetup, Slurm
+from pal_slurm.store import MoveRepo, Store
 from pal_slurm.store.samples import SampleRepo
-
-log = logging.getLogger("pald")
 
 
 @dataclass
 class Pald:
+    """As one pal.yaml and one slurm.conf have it; another of either is another Pald, of the same state."""
+
+    state: DaemonState
     config: Config
-    slurm: Slurm
-    store: Store
-    leader: Leader
+    setup: SchedulerSetup
+    caps: Capabilities
     cycle: Cycle
     waker: Waker
-    metrics: Metrics
-    setup: SchedulerSetup
-    preempting: Preempting
-    faults: Faults
-    figures: Figures
-    said: Said
-    showing: Showing
-    users: Asking
     told: tuple[str, ...] | None = None  # what `palctl status` shows of us; None: not known
     refused: str = ""  # why the pal.yaml that lies there is not the one that counts
 
+    @property
+    def leader(self) -> Leader:
+        return self.state.leader
+
+    @property
+    def store(self) -> Store:
+        return self.state.store
+
+    @property
+    def faults(self) -> Faults:
+        return self.state.faults
+
     def describe(self) -> str:
-        caps = self.slurm.capabilities()
         return (
-            f"cluster {self.setup.cluster_name}, Slurm {caps.release} through {self.slurm.name}, "
+            f"cluster {self.setup.cluster_name}, Slurm {self.caps.release} through {self.state.slurm.name}, "
             f"actuator {self.config.actuator}, policy {self.cycle.composition.name}"
         )
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What is wrong with us."""
-        seen = self.cycle.seen
+        seen, state = self.cycle.seen, self.state
         said = (
             seen.report.note if seen is not None and seen.report.end == "clock" else "",
             self.refused,
-            self.figures.trouble,
-            self.users.trouble,
-            self.preempting.note,
-            self.faults.note,
+            state.figures.trouble,
+            state.users.trouble,
+            state.preempting.note if self.config.lease.spare_preempting else "",
+            state.faults.note,
             self.cycle.movers.note,
-            *self.cycle.books.entitling.notes,
+            *state.entitling.notes,
             self._no_sharing,
-            self.cycle.books.gpu_limits.note,
-            self.cycle.books.learner.note,
-            self.cycle.books.forgetter.note,
+            state.gpu_limits.note,
+            state.learner.note,
+            state.forgetter.note,
         )
         return tuple(filter(None, said))
 
@@ -112,7 +88,7 @@ class Pald:
         """Why nobody shares a GPU where the site wants it."""
         if not self.config.sharing.enabled or self.cycle.rules.parts:
             return ""
-        why = why_no_sharing(self.config, self.slurm.capabilities(), self.setup, self.cycle.rules.exact_slots)
+        why = why_no_sharing(self.config, self.caps, self.setup, self.cycle.rules.exact_slots)
         return f"no two jobs get one GPU: {why}"
 
     def show(self, report: CycleReport, now: float) -> None:
@@ -120,144 +96,117 @@ class Pald:
         config = self.config
         told = ShownBeside(
             self.setup.cluster_name, config.actuator, self.cycle.composition.name, config.cycle.interval_s, self.notes,
-            self.setup.private,
+            self.setup.private, config.page.view(config.cycle.alive_file),
         )  # fmt: skip
-        self.showing.begin_when_due(self.cycle.seen, report, told, now)
+        self.state.showing.begin_when_due(self.cycle.seen, report, told, now)
 
-    def reload(self, config: Config) -> None:
-        """Take a new configuration; what would need another database, backend or lock file needs a restart."""
-        for key in NEED_RESTART:
-            if getattr(config, key) != getattr(self.config, key):
-                raise ConfigError(f"{key}: a change of this needs a restart of pald")
-        composition, setup = composition_of(config), self.slurm.setup()
-        rules = rules_of(config, self.slurm, setup)
-        if self.cycle.back.begin(self.config.actuator, config.actuator):
-            self.cycle.writer.alive.gone()  # no more leases
-        self.setup, self.config = setup, config
-        self.cycle.config = self.cycle.books.knowledge.config = self.cycle.books.learner.config = config
-        self.cycle.composition, self.cycle.rules = composition, rules
-        self.cycle.leases = leases_of(config)
-        writer = self.cycle.writer
-        writer.budget, writer.max_age_s = budget_of(config), config.cycle.max_age_s
-        writer.starts.share, writer.keeps.share = config.budget.start_share, config.budget.keep_share
-        writer.alive.path, writer.alive.lease_s = alive_file_of(config), int(config.lease.length_s)
-        self.preempting.enabled = config.lease.spare_preempting
-        self.cycle.pace.share = config.budget.read_share
-        self.cycle.books.knowledge.forget()
-        self.cycle.books.entitling.ask_anew()
-        self.cycle.books.gpu_limits.ask_anew()
-        self.waker.wake_file = wake_file_of(config)
-        self.showing.path = config.page.view(config.cycle.alive_file)
+    def reloaded(self, config: Config) -> Pald:
+        """The same by another configuration; this one is not to be used any more, unless that fails."""
+        if stay := [key for key in NEED_RESTART if getattr(config, key) != getattr(self.config, key)]:
+            raise ConfigError(f"{', '.join(stay)}: a change of this needs a restart of pald")
+        setup = self.state.slurm.setup()
+        made = assembled(config, setup, self.state)
+        if self.state.back.begin(self.config.actuator, config.actuator):
+            self.state.alive.gone()  # no more leases
+        self.state.entitling.ask_anew()
+        self.state.gpu_limits.ask_anew()
+        return made
 
-    def ask_settings(self) -> bool:
-        """Whether slurm.conf says something else than before, for what matters to us."""
-        setup = self.slurm.setup()
-        changed = setup != self.setup
-        self.setup, self.cycle.rules = setup, rules_of(self.config, self.slurm, setup)
-        return changed
+    def asked_anew(self) -> Pald:
+        """The same by slurm.conf as it is now; itself, where that says nothing else for what matters to us."""
+        setup = self.state.slurm.setup()
+        if (setup, self.state.slurm.capabilities()) == (self.setup, self.caps):
+            return self
+        return replace(assembled(self.config, setup, self.state), told=self.told, refused=self.refused)
 
     def close(self) -> None:
-        alive = self.cycle.writer.alive
-        if alive.given and self.leader.confirm():
-            alive.gone()  # believed for a minute, it would have jobs wait for nobody
-        try:
-            self.leader.resign()
-        except StoreError as e:
-            log.warning("another pald can take over only when our time has run out: %s", e)
-        finally:
-            for close in (self.users.close, self.figures.close, self.slurm.close, self.store.close):
-                with self.faults.contained("end"):
-                    close()
+        self.state.close()
 
 
 def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
     """`slurm`: talk to that one, and not to the one that the configuration names."""
-    composition = composition_of(config)
+    composition_of(config)  # a mistake there is told before anything is opened
+    state, setup = opened(config, clock, slurm)
     try:
-        Path(config.state_dir).mkdir(parents=True, exist_ok=True)
-    except OSError as e:
-        raise ConfigError(f"state_dir: can't make {config.state_dir}: {e.strerror}") from e
-    store = open_store(database_url(config), create=True)
-    try:
-        slurm = slurm or connect(config)
+        return assembled(config, setup, state)
     except BaseException:
-        store.close()
+        state.slurm.close()
+        state.store.close()
         raise
-    try:
-        setup = slurm.setup()
-        name = setup.cluster_name
-        leader = Leader(Path(config.lock_file()), Leadership(store, name), config.leader.ttl_s, clock)
-        metrics = Metrics()
-        faults = Faults(metrics.fault)
-        store.refused = faults.row_refused
-        ledger, decisions, outcomes = Ledger(store, name), DecisionRepo(store, name), OutcomeRepo(store, name)
-        books = Books(
-            ledger=ledger,
-            decisions=decisions,
-            switches=Switches(store),
-            observer=Observer(outcomes),
-            forgetter=Forgetter(store, name, decisions, faults, clock.monotonic),
-            knowledge=KnowledgeKeeper(store, config, cluster=name),
-            learner=Learner(store, config, name, faults),
-            memory=Remembering(MemoryRepo(store, name)),
-            entitling=Entitling(lambda: fair_shares(commands_of(config), name), faults),
-            gpu_limits=GpuLimits(lambda: unlimited(commands_of(config), name), faults),
-        )
-        entries = Entries()
-        writer = Writer(
-            slurm=slurm,
-            ledger=ledger,
-            leader=leader,
-            clock=clock,
-            entries=entries,
-            alive=Alive(alive_file_of(config), lease_s=int(config.lease.length_s)),
-            budget=budget_of(config),
-            max_age_s=config.cycle.max_age_s,
-            starts=StartBudget(config.budget.start_share),
-            keeps=KeepBudget(config.budget.keep_share),
-        )
-        cycle = Cycle(
-            slurm=slurm,
-            books=books,
-            composition=composition,
-            config=config,
-            rules=rules_of(config, slurm, setup),
-            pace=ReadPace(config.budget.read_share),
-            movers=Movers(
-                MoveRepo(store, name),
-                ledger,
-                writer,
-                lambda job: SampleRepo(store).of_job(name, str(job)),
-                resuming=Resuming(outcomes, accounts_of(config), faults),
-            ),
-            leases=leases_of(config),
-            entries=entries,
-            writer=writer,
-            faults=faults,
-        )
-        showing = Showing(config.page.view(config.cycle.alive_file), faults)
-        answers = UserAnswers(store, name, lambda: app_rows(store, cycle.config), lambda: showing.present)
-        socket = config.users.path(config.cycle.alive_file)
-        return Pald(
-            config=config,
-            slurm=slurm,
-            store=store,
-            leader=leader,
-            cycle=cycle,
-            waker=Waker(clock, slurm, wake_file_of(config), bell=Bell()),
-            metrics=metrics,
-            setup=setup,
-            preempting=Preempting(commands_of(config), config.lease.spare_preempting, faults=faults),
-            faults=faults,
-            figures=Figures(config.metrics.listen, metrics.text, faults),
-            said=Said(store, name),
-            showing=showing,
-            users=Asking(socket, answers, config.users.per_minute, faults),
-        )
-    except BaseException:
-        slurm.close()
-        store.close()
-        raise
+
+
+def assembled(config: Config, setup: SchedulerSetup, state: DaemonState) -> Pald:
+    """What can fail comes first: then the state is as it was."""
+    composition, caps = composition_of(config), state.slurm.capabilities()
+    rules = rules_of(config, caps, setup)
+    state.config, state.paces = config, state.paces.of(config.budget)
+    state.slurm.movable(config.moves.qos, config.moves.partitions)
+    _replaced(config, state)
+    writer = Writer(
+        slurm=state.slurm,
+        ledger=state.ledger,
+        leader=state.leader,
+        clock=state.clock,
+        entries=state.entries,
+        alive=state.alive,
+        budget=state.paces.edits,
+        max_age_s=config.cycle.max_age_s,
+        starts=state.paces.starts,
+        keeps=state.paces.keeps,
+        rights=state.rights,
+    )
+    movers = Movers(
+        MoveRepo(state.store, state.cluster),
+        state.ledger,
+        writer,
+        lambda job: SampleRepo(state.store).of_job(state.cluster, str(job)),
+        resuming=state.resuming,
+        memory=state.movers,
+    )
+    cycle = Cycle(
+        slurm=state.slurm,
+        books=_books(config, state),
+        composition=composition,
+        config=config,
+        rules=rules,
+        pace=state.paces.reads,
+        movers=movers,
+        leases=LeaseRules(most_s=int(config.lease.max_s), margin_s=max(1, round(config.lease.margin_s))),
+        entries=state.entries,
+        writer=writer,
+        past=state.past,
+        rivals=state.rivals,
+        preempting=state.preempting,
+        back=state.back,
+        faults=state.faults,
+    )
+    wake_file = Path(config.cycle.wake_file) if config.cycle.wake_file else None
+    return Pald(state, config, setup, caps, cycle, Waker(state.clock, state.slurm, wake_file, bell=state.bell))
+
+
+def _books(config: Config, state: DaemonState) -> Books:
+    return Books(
+        ledger=state.ledger,
+        decisions=state.decisions,
+        switches=state.switches,
+        observer=state.observer,
+        forgetter=state.forgetter,
+        knowledge=KnowledgeKeeper(state.store, config, cluster=state.cluster),
+        learner=state.learner,
+        memory=state.memory,
+        entitling=state.entitling,
+        gpu_limits=state.gpu_limits,
+    )
+
+
+def _replaced(config: Config, state: DaemonState) -> None:
+    """The sign of life, and where users ask (beside it, where nothing else is said), if they are elsewhere now."""
+    fresh = alive_of(config)
+    if fresh.path != state.alive.path:
+        if state.alive.given:
+            state.alive.gone()  # nobody is to believe in the old one
+        state.alive = fresh
+    state.users = state.users.at(users_path(config))
 
 
 def composition_of(config: Config) -> Composition:
@@ -274,25 +223,8 @@ def composition_of(config: Config) -> Composition:
     )
 
 
-def wake_file_of(config: Config) -> Path | None:
-    return Path(config.cycle.wake_file) if config.cycle.wake_file else None
-
-
-def alive_file_of(config: Config) -> Path | None:
-    return Path(config.cycle.alive_file) if config.cycle.alive_file else None
-
-
-def leases_of(config: Config) -> LeaseRules:
-    return LeaseRules(most_s=int(config.lease.max_s), margin_s=max(1, round(config.lease.margin_s)))
-
-
-def budget_of(config: Config) -> WriteBudget:
-    return WriteBudget(rate=config.budget.edits_per_s, burst=max(64.0, 2 * config.budget.edits_per_s))
-
-
-def rules_of(config: Config, slurm: Slurm, setup: SchedulerSetup) -> Rules:
+def rules_of(config: Config, caps: Capabilities, setup: SchedulerSetup) -> Rules:
     """Devices are named only where the release can also take the names back; the site may ask for nodes only."""
-    caps = slurm.capabilities()
     exact = caps.exact_slots and (config.precision == "slots" or (config.precision == "auto" and caps.restore_untyped))
     return Rules(
         setup.disable_job_shrink, exact, config.lease.margin_s, parts=not why_no_sharing(config, caps, setup, exact),

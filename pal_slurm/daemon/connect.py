@@ -22,6 +22,12 @@ log = logging.getLogger("pald")
 
 def connect(config: Config) -> Slurm:
     """A backend; a slurmctld that is away for now is no reason to fail, a worker that can't start is."""
+    slurm = _backend(config)
+    slurm.movable(config.moves.qos, config.moves.partitions)
+    return slurm
+
+
+def _backend(config: Config) -> Slurm:
     if config.cluster.backend == "cli":
         return _cli(config)
     python = (*config.cluster.worker_command, config.cluster.worker_python)
@@ -48,7 +54,7 @@ def commands_of(config: Config) -> Commands:
 
 
 def _site(config: Config) -> SiteWords:
-    moves = config.moves
+    """Whose jobs may be moved is told beside (`Slurm.movable`): a reload may change it."""
     try:
         linked = links_in(config.cluster.gres_conf)
     except BadInput as e:
@@ -57,6 +63,4 @@ def _site(config: Config) -> SiteWords:
     return SiteWords(
         models=config.cluster.models,
         linked=linked,
-        movable_qos=frozenset(moves.qos),
-        movable_partitions=frozenset(moves.partitions),
     )

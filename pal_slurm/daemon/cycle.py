@@ -20,6 +20,7 @@ from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.leases.begins import lapsed, told
 from pal_slurm.daemon.leases.keeping import LeaseRules, lease_again, renewals
 from pal_slurm.daemon.leases.passing import Known
+from pal_slurm.daemon.leases.qos import Preempting
 from pal_slurm.daemon.moves.budget import sum_of
 from pal_slurm.daemon.moves.movers import Movers
 from pal_slurm.daemon.moves.proposing import proposals
@@ -60,17 +61,17 @@ class Cycle:
     leases: LeaseRules
     entries: Entries
     writer: Writer
+    past: Past
+    rivals: Rivals
+    preempting: Preempting
+    back: SteppingBack
     faults: Faults = field(default_factory=Faults)
-    past: Past = field(init=False)
-    rivals: Rivals = field(init=False)
     last_rpc_us: int | None = None
     owed: Round | None = None  # its undos, until they are written
     seen: Round | None = None  # the last one, as far as it came; None: it saw nothing
-    back: SteppingBack = field(default_factory=SteppingBack)
 
     def __post_init__(self) -> None:
         self.clock, self.leader = self.writer.clock, self.writer.leader
-        self.past, self.rivals = Past(self.books.ledger, self.entries), Rivals(self.entries)
 
     def run(self) -> CycleReport:
         """One cycle; whatever goes wrong with Slurm, the store or the leadership is told in its sentence."""
@@ -168,7 +169,8 @@ class Cycle:
         self.entries.keep(snapshot)
         self.entries.restore(snapshot, self.books.ledger, self.leases)
         snapshot = self.books.gpu_limits.seen(snapshot, begun, parts=self.rules.parts)
-        snapshot = those_of(self.writer.alive.preempting, told(snapshot, self.entries, self.books.ledger))
+        spared = self.preempting.names if self.config.lease.spare_preempting else ()
+        snapshot = those_of(spared, told(snapshot, self.entries, self.books.ledger))
         report.pending = len(snapshot.pending)
         report.leased = sum(j.is_leased(snapshot.taken) for j in snapshot.pending)
         report.dropped_hints, report.unread = snapshot.dropped_hints, len(snapshot.unread) + len(snapshot.too_long)
@@ -204,7 +206,7 @@ class Cycle:
             books.observer.record_changes(found.running, found.cluster, knowledge, pins_of(round.fates), found.taken)
         if round.report.end != "clock":  # what is old no clock of the two tells
             with self.faults.contained("learning"):
-                books.learner.begin_when_due(found.cluster, found.taken)
+                books.learner.begin_when_due(self.config, found.cluster, found.taken)
             with self.faults.contained("forgetting"):
                 books.forgetter.begin_when_due(found.taken, keep_of(self.config))
         self.seen = round  # with what is known of it: others may look

@@ -40,10 +40,15 @@ class Faults:
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     @contextmanager
-    def contained(self, where: str) -> Iterator[None]:
-        """What is within may fail without harm to what comes after it; a PalError is somebody else's to judge."""
+    def contained(self, where: str, also: tuple[type[PalError], ...] | type[PalError] = ()) -> Iterator[None]:
+        """What is within may fail without harm to what comes after it; a PalError is somebody else's to judge.
+
+        `also`: but those, which are a line in the log: around the cycle nothing ends pald, whoever does not answer.
+        """
         try:
             yield
+        except also as error:
+            log.warning("%s: %s", where, plain(str(error)))
         except (PalError, MemoryError):
             raise
         except Exception as error:

@@ -61,8 +61,8 @@ def serve(path: Path, *, once: bool = False, dry_run: bool = False) -> int:
             pald.cycle.books.gpu_limits.begin(clock.monotonic())
         if once:
             return _once(pald)
-        pald.figures.keep_serving()
-        pald.users.keep_serving()
+        pald.state.figures.keep_serving()
+        pald.state.users.keep_serving()
         notify("READY=1")
         log.info("started: %s", pald.describe())
         for said in warnings(pald.setup, pald.config):
@@ -94,8 +94,9 @@ def _loop(pald: Pald, flags: Flags, path: Path, dry_run: bool, clock: Clock) -> 
     while not flags.stop:
         if flags.reload or again:
             flags.reload = False
-            again = not _reload(pald, path, dry_run)
-        with pald.faults.contained("bell"):
+            pald, over = _reload(pald, path, dry_run)
+            again = not over
+        with pald.faults.contained("bell", also=PalError):
             pald.waker.mark()
         with unswept():
             report = pald.cycle.run()
@@ -104,27 +105,28 @@ def _loop(pald: Pald, flags: Flags, path: Path, dry_run: bool, clock: Clock) -> 
             return StoreError.exit_code
         if report.end == "ok" and clock.monotonic() >= asked + SETTINGS_S:
             asked = clock.monotonic()
-            _ask_settings(pald)
+            pald = _ask_settings(pald)
         _wait(pald, report, flags, clock)
     return 0
 
 
 def _tell(pald: Pald, report: CycleReport, clock: Clock) -> None:
     """Whoever is to know how the cycle was; none of them is worth the next cycle."""
-    with pald.faults.contained("figures"):
-        pald.figures.keep_serving()
-        report.aside = "; ".join(filter(None, (pald.figures.trouble, _too_seldom(pald, report))))
-        pald.metrics.observe(report)
-    with pald.faults.contained("users"):
-        pald.users.keep_serving()
-    with pald.faults.contained("alive"):
+    state = pald.state
+    with pald.faults.contained("figures", also=PalError):
+        state.figures.keep_serving()
+        report.aside = "; ".join(filter(None, (state.figures.trouble, _too_seldom(pald, report))))
+        state.metrics.observe(report)
+    with pald.faults.contained("users", also=PalError):
+        state.users.keep_serving()
+    with pald.faults.contained("alive", also=PalError):
         give_sign(pald, report, clock)
-    with pald.faults.contained("sentence"):
+    with pald.faults.contained("sentence", also=PalError):
         _log(report)
         notify("WATCHDOG=1", f"STATUS={report.sentence[:200]}")
-    with pald.faults.contained("status"):
+    with pald.faults.contained("status", also=PalError):
         _say(pald, report, clock)
-    with pald.faults.contained("showing"):
+    with pald.faults.contained("showing", also=PalError):
         pald.show(report, clock.monotonic())
 
 
@@ -137,8 +139,8 @@ def _say(pald: Pald, report: CycleReport, clock: Clock) -> None:
     if notes == pald.told:
         return
     try:
-        if pald.told is not None or notes != pald.said.notes():
-            pald.said.say(notes, clock.now())
+        if pald.told is not None or notes != pald.state.said.notes():
+            pald.state.said.say(notes, clock.now())
         pald.told = notes
     except StoreError as e:
         log.debug("palctl status can't be told: %s", e)
@@ -160,33 +162,35 @@ def _wait(pald: Pald, report: CycleReport, flags: Flags, clock: Clock) -> None:
         meanwhile()
         return flags.any
 
-    with pald.faults.contained("bell"):
+    with pald.faults.contained("bell", also=PalError):
         pald.waker.wait(gap, most, interrupted)
         return
     while clock.monotonic() < until and not interrupted():  # nobody rings any more: reading keeps to its share
         clock.sleep(TICK_S)
 
 
-def _ask_settings(pald: Pald) -> None:
+def _ask_settings(pald: Pald) -> Pald:
     """After `scontrol reconfigure` nobody thinks of a reload of ours."""
-    with pald.faults.contained("settings"):
+    with pald.faults.contained("settings", also=PalError):
         try:
-            if pald.ask_settings():
+            anew = pald.asked_anew()
+            if anew is not pald:
+                pald = anew
                 log.info("slurm.conf has changed: %s", pald.describe())
                 for said in warnings(pald.setup, pald.config):
                     log.warning("%s", said)
         except SlurmUnavailable as e:
             log.debug("slurm.conf can't be asked for: %s", e)
+    return pald
 
 
-def _reload(pald: Pald, path: Path, dry_run: bool) -> bool:
+def _reload(pald: Pald, path: Path, dry_run: bool) -> tuple[Pald, bool]:
     """Whether that is over: what only waits for slurmctld is tried again."""
     notify("RELOADING=1")
     over = True
-    with pald.faults.contained("reload"):
+    with pald.faults.contained("reload", also=PalError):
         try:
-            pald.reload(_config(path, dry_run))
-            pald.refused = ""
+            pald = pald.reloaded(_config(path, dry_run))
             log.info("reloaded %s: %s", path, pald.describe())
         except SlurmUnavailable as e:
             over = False
@@ -196,7 +200,7 @@ def _reload(pald: Pald, path: Path, dry_run: bool) -> bool:
             pald.refused = f"{path} was refused at the last reload; what it said before counts on: {first[:300]}"
             log.error("kept the old configuration, because the new one is wrong: %s", e)
     notify("READY=1")
-    return over
+    return pald, over
 
 
 def _log(report: CycleReport) -> None:

@@ -106,16 +106,30 @@ class SimPald:
         self.effort = Effort()
         self._idle = False  # sleeping, where pald would make one empty cycle after the other
         self.pald: Pald = build(config, self.clock, slurm)
-        self.sign = self.pald.cycle.writer.alive = Sign(None)
+        self.pald.state.alive = self.pald.cycle.writer.alive = Sign(None)
         books = self.pald.cycle.books
         books.forgetter.beside, books.learner.beside = AtOnce("forgetting"), AtOnce("learning")
         books.entitling.beside, books.entitling.ask = AtOnce("entitling"), lambda: NO_SHARES
         books.gpu_limits.beside, books.gpu_limits.ask = AtOnce("limits"), lambda: NOBODY_LIMITED
         books.entitling.cpu = lambda: 0.0  # of this machine: a simulation is the same on each
-        if knowledge is not None:
-            keeper = Told(self.pald.store, config)
-            keeper.told = knowledge
-            books.knowledge = keeper
+        self._knowledge = knowledge
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._knowledge is not None:
+            keeper = Told(self.pald.state.store, self.config)
+            keeper.told = self._knowledge
+            self.pald.cycle.books.knowledge = keeper
+
+    @property
+    def sign(self) -> Sign:
+        assert isinstance(self.pald.state.alive, Sign)
+        return self.pald.state.alive
+
+    def reload(self, config: Config) -> None:
+        """SIGHUP, with this in pal.yaml."""
+        self.pald, self.config = self.pald.reloaded(config), config
+        self._tell()
 
     def alive(self, now: float) -> bool:
         return self._idle or now - self.sign.beat_at <= ALIVE_FOR_S

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import msgspec
@@ -88,6 +88,10 @@ class SiteWords:
     )  # node ("": any other) -> by slot, equal where GPUs are linked directly
     movable_qos: frozenset[str] = frozenset()  # their jobs may be moved while they run
     movable_partitions: frozenset[str] = frozenset()
+
+    def with_movable(self, qos: Collection[str], partitions: Collection[str]) -> SiteWords:
+        """The same, with other jobs that may be moved."""
+        return replace(self, movable_qos=frozenset(qos), movable_partitions=frozenset(partitions))
 
 
 PLAIN_WORDS = SiteWords()

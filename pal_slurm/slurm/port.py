@@ -8,7 +8,7 @@ Who writes says for how long he may: that is asked right before each write, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -117,6 +117,9 @@ class Slurm(Protocol):
 
     def apply(self, edits: Sequence[Edit], left_s: Left = unbounded, series: Series | None = None) -> list[EditResult]:
         """Write, re-read, compare; one result per edit, in order. Those for which no time was left are LATE."""
+
+    def movable(self, qos: Collection[str], partitions: Collection[str]) -> None:
+        """From now on jobs of these QOS and partitions may be moved without a word of theirs, and no others."""
 
     def bound(self, jobs: Sequence[int]) -> dict[int, str]:
         """Of these running jobs those that would lose by a requeue what no pin gives back, and why."""

@@ -10,6 +10,7 @@ from pal_slurm.model import (
     Edit,
     EditResult,
     Fence,
+    Given,
     Job,
     JobState,
     Outcome,
@@ -72,6 +73,16 @@ class MoveEdits:
         for number in kept_out:
             minicluster.wait_state(number, "RUNNING")
         assert one(slurm, Fence(job, nodes=("n5; id",), until=until)).outcome is Outcome.REFUSED
+
+    def test_whose_jobs_may_be_moved_without_a_word_is_told_anew(self, slurm: Slurm, minicluster: Minicluster) -> None:
+        job = minicluster.submit("--gres=gpu:2", "--requeue")
+        minicluster.wait_state(job, "RUNNING")
+        (partition,) = running(slurm, job).partitions
+        for partitions, given in ((("other", partition), Given.SITE), (("other",), Given.NOT), ((), Given.NOT)):
+            slurm.movable((), partitions)
+            assert running(slurm, job).consent.given is given
+            (seen,) = (found for found in slurm.snapshot().running if found.id == job)
+            assert seen.consent.given is given
 
     def test_what_a_job_would_lose_by_a_requeue_is_told(self, slurm: Slurm, minicluster: Minicluster) -> None:
         """Slurm ends a waiting job when its whole limit does not fit before its deadline any more."""

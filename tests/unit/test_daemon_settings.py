@@ -28,6 +28,16 @@ def reconfigured(house: House, parameters: str) -> None:
     house.controller.setup = replace(house.controller.setup, parameters=parameters)
 
 
+def ask_settings(house: House) -> None:
+    house.pald.pald = _ask_settings(house.pald.pald)
+
+
+def reload(house: House, yaml: Path) -> bool:
+    """Whether that is over."""
+    house.pald.pald, over = _reload(house.pald.pald, yaml, dry_run=False)
+    return over
+
+
 def pinned(house: House) -> bool:
     job = house.submit("--gres=gpu:1")
     house.live(30)
@@ -54,10 +64,10 @@ def test_a_line_that_slurm_conf_lacked_counts_without_a_restart_of_pald(house: H
     house.restart()
     assert not pinned(house)
     reconfigured(house, given)
-    _ask_settings(house.pald.pald)
+    ask_settings(house)
     assert pinned(house)
     reconfigured(house, SHRINKS)
-    _ask_settings(house.pald.pald)
+    ask_settings(house)
     assert not pinned(house)
 
 
@@ -77,7 +87,7 @@ def test_no_named_policy_has_pald_start_jobs_in_another_order_than_slurms(make_h
 def test_a_slurmctld_that_does_not_answer_changes_no_setting(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as gone:
         gone.setattr(house.slurm, "setup", away)
-        _ask_settings(house.pald.pald)
+        ask_settings(house)
     assert pinned(house) and house.pald.pald.faults.note == ""
 
 
@@ -86,10 +96,10 @@ def test_a_reload_waits_for_slurmctld_and_is_no_mistake(
 ) -> None:
     with monkeypatch.context() as gone:
         gone.setattr(house.slurm, "setup", away)
-        assert not _reload(house.pald.pald, yaml, dry_run=False)
+        assert not reload(house, yaml)
     assert "until slurmctld answers" in caplog.text and house.pald.pald.notes == ()
     yaml.write_text(yaml.read_text().replace("actuator: pin", "actuator: shadow"))
-    assert _reload(house.pald.pald, yaml, dry_run=False)
+    assert reload(house, yaml)
     assert house.pald.pald.config.actuator == "shadow"
 
 
@@ -97,11 +107,11 @@ def test_a_pal_yaml_that_was_refused_is_told_until_one_is_taken(house: House, ya
     """`palctl status` reads that file, and pald goes by the one before it."""
     good = yaml.read_text()
     yaml.write_text(good.replace("actuator: pin", "actuator: pn") + "surprise: 1\n")
-    assert _reload(house.pald.pald, yaml, dry_run=False)
+    assert reload(house, yaml)
     [note] = house.pald.pald.notes
     assert "was refused at the last reload" in note and "did you mean `pin`" in note and "\n" not in note
     yaml.write_text(good)
-    assert _reload(house.pald.pald, yaml, dry_run=False)
+    assert reload(house, yaml)
     assert house.pald.pald.notes == ()
     assert pinned(house) and house.intents(None, EditKind.PIN)
 

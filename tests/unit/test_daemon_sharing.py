@@ -333,7 +333,7 @@ def test_where_sharing_is_switched_off_nobody_comes_to_another_any_more(sharing:
     house.pald.cycle()
     assert asked(house, second).startswith("gres/shard:g")
     lock = {"leader": {"lock_file": str(house.home / "pald.lock")}}
-    house.pald.pald.reload(settings(house.home, {**lock, **house.keys, "sharing": {"enabled": False}}))
+    house.pald.reload(settings(house.home, {**lock, **house.keys, "sharing": {"enabled": False}}))
     house.pald.cycle()
     assert asked(house, second) == "gres/gpu:1"
     house.live(60)

@@ -18,8 +18,7 @@ LESS = pytest.mark.parametrize("actuator", ["shadow", "exclude"])
 def reload(house: House, actuator: str) -> None:
     """As `systemctl reload pald` after an edit of pal.yaml."""
     pald = house.pald
-    pald.config = msgspec.structs.replace(pald.config, actuator=actuator)
-    pald.pald.reload(pald.config)
+    pald.reload(msgspec.structs.replace(pald.config, actuator=actuator))
 
 
 def full(house: House, runs: float = 5000.0) -> None:

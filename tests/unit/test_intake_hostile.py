@@ -240,8 +240,8 @@ def test_a_spool_that_hangs_ends_the_pass_and_stands_in_status(
     (site.spool / "slow").write_bytes(SLOW)
     os.utime(site.spool / "slow", (1, 1))
     monkeypatch.setattr("pal_slurm.intake.spool.ANSWER_S", 5.0)
-    ear, cluster = Learner(site.store, site.config, "c"), homogeneous(1, 4)
-    assert ear.begin_when_due(cluster, NOW)
+    ear, cluster = Learner(site.store, "c"), homogeneous(1, 4)
+    assert ear.begin_when_due(site.config, cluster, NOW)
     os.kill(until(lambda: parsing(site) and reader_of(os.getpid())), signal.SIGSTOP)
     ear.beside.wait(60)
     assert not ear.beside.busy
@@ -250,20 +250,20 @@ def test_a_spool_that_hangs_ends_the_pass_and_stands_in_status(
     assert "has not answered within" in caplog.text
     (site.spool / "slow").unlink()
     put(site.spool, document("n1", fleet(1)))
-    assert ear.begin_when_due(cluster, NOW + 60)
+    assert ear.begin_when_due(site.config, cluster, NOW + 60)
     ear.beside.wait(60)
     assert ear.note == ""
     assert scores(site.store) != {}
 
 
 def test_a_pass_that_does_not_end_stands_in_status(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    ear, cluster = Learner(site.store, site.config, "c"), homogeneous(1, 4)
+    ear, cluster = Learner(site.store, "c"), homogeneous(1, 4)
     ended: list[bool] = []
     monkeypatch.setattr(learning, "ingest", lambda *_, **__: until(lambda: ended))
-    assert ear.begin_when_due(cluster, NOW)
-    assert not ear.begin_when_due(cluster, NOW + 100)
+    assert ear.begin_when_due(site.config, cluster, NOW)
+    assert not ear.begin_when_due(site.config, cluster, NOW + 100)
     assert ear.note == ""
-    assert not ear.begin_when_due(cluster, NOW + 2000)
+    assert not ear.begin_when_due(site.config, cluster, NOW + 2000)
     assert "has not ended" in ear.note
     ended.append(True)
 

@@ -155,14 +155,14 @@ def test_a_gpu_that_becomes_slow_by_day_is_found_through_the_spool(profiled: Sto
 
 def test_pald_listens_beside_its_cycle(profiled: Store, spool: Path) -> None:
     config = msgspec.structs.replace(here(spool), profile=ProfileSection(spool=str(spool)))
-    ear = Learner(profiled, config, "c")
+    ear = Learner(profiled, "c")
     cluster = cluster_of(GpuRepo(profiled).current())
     put_night(spool, fleet(4, slow={("n2", 2): 1.7}), NIGHT + 86_400)
-    assert ear.begin_when_due(cluster, NIGHT + 90_000)
+    assert ear.begin_when_due(config, cluster, NIGHT + 90_000)
     ear.beside.wait()
-    assert not ear.begin_when_due(cluster, NIGHT + 90_010)
+    assert not ear.begin_when_due(config, cluster, NIGHT + 90_010)
     put_night(spool, fleet(4, slow={("n2", 2): 1.7}), NIGHT + 2 * 86_400)
-    assert ear.begin_when_due(cluster, NIGHT + 2 * 86_400 + 4000)
+    assert ear.begin_when_due(config, cluster, NIGHT + 2 * 86_400 + 4000)
     ear.beside.wait()
     assert {(s.node, s.slot): s.score for s in ScoreRepo(profiled).placed()}["n2", 2] == pytest.approx(1.7, rel=0.05)
 
@@ -171,12 +171,12 @@ def test_a_spool_that_is_gone_costs_pald_a_line_in_its_log(
     profiled: Store, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     config = msgspec.structs.replace(here(tmp_path / "gone"), profile=ProfileSection(spool=str(tmp_path / "gone")))
-    ear = Learner(profiled, config, "c")
-    ear.begin_when_due(cluster_of(GpuRepo(profiled).current()), NIGHT)
+    ear = Learner(profiled, "c")
+    ear.begin_when_due(config, cluster_of(GpuRepo(profiled).current()), NIGHT)
     ear.beside.wait()
     assert "can't be read: No such file" in caplog.text
     assert re.match(r"nothing is learned from the spool since 20..-.*/gone can't be read: No such file", ear.note)
     (tmp_path / "gone").mkdir()
-    ear.begin_when_due(cluster_of(GpuRepo(profiled).current()), NIGHT + 600)
+    ear.begin_when_due(config, cluster_of(GpuRepo(profiled).current()), NIGHT + 600)
     ear.beside.wait()
     assert ear.note == ""

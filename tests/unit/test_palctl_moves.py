@@ -123,7 +123,7 @@ def would(house: House, **keys: object) -> dict[int, WouldMove]:
     cycle, slurm = house.pald.pald.cycle, house.slurm
     snapshot = slurm.snapshot()
     config = msgspec.structs.replace(cycle.config, **keys)
-    rules = rules_of(config, slurm, slurm.setup())
+    rules = rules_of(config, slurm.capabilities(), slurm.setup())
     knowledge = cycle.books.knowledge.read(snapshot.cluster, snapshot.taken)
     week = cycle.movers.repo.since(0.0)
     found = what_if(snapshot, knowledge, composition_of(config), config, rules, week, slurm.capabilities())

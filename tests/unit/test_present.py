@@ -64,12 +64,11 @@ class Shown:
     showing: Showing = field(init=False)
 
     def __post_init__(self) -> None:
-        self.showing = Showing(self.home / "now.json")
+        self.showing = Showing()
 
     def cycle(self, seen: Round | None, report: CycleReport, now: float) -> bool:
-        begun = self.showing.begin_when_due(
-            seen, report, ShownBeside("c", "pin", "pal", 5.0, ("a note",), ("nodes",)), now
-        )
+        beside = ShownBeside("c", "pin", "pal", 5.0, ("a note",), ("nodes",), self.home / "now.json")
+        begun = self.showing.begin_when_due(seen, report, beside, now)
         self.showing.beside.wait()
         return begun
 

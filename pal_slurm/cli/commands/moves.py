@@ -53,8 +53,8 @@ def _what_if(palctl: Palctl, as_json: bool, fields: str) -> None:
     columns = choose(fields, FIELDS, FIELDS if as_json else DEFAULT)
     config = palctl.config
     with palctl.slurm() as slurm:
-        snapshot, setup = slurm.snapshot(), slurm.setup()
-        rules, caps = rules_of(config, slurm, setup), slurm.capabilities()
+        snapshot, setup, caps = slurm.snapshot(), slurm.setup(), slurm.capabilities()
+    rules = rules_of(config, caps, setup)
     knowledge = KnowledgeKeeper(palctl.store, config, cluster=setup.cluster_name).read(snapshot.cluster, snapshot.taken)
     week = MoveRepo(palctl.store, setup.cluster_name).since(snapshot.taken - WEEK_S)
     sure = _proven(palctl, setup.cluster_name, snapshot.taken)
@@ -71,6 +71,7 @@ def _proven(palctl: Palctl, cluster: str, now: float) -> frozenset[tuple[str, st
     if palctl.config.moves.mode != "proven":
         return frozenset()
     from pal_slurm.daemon.beside.resuming import accounts_of, proven
+    from pal_slurm.daemon.connect import commands_of
     from pal_slurm.store import OutcomeRepo
 
-    return proven(accounts_of(palctl.config)(), OutcomeRepo(palctl.store, cluster), now)
+    return proven(accounts_of(commands_of(palctl.config))(), OutcomeRepo(palctl.store, cluster), now)

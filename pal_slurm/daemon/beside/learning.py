@@ -30,7 +30,6 @@ LONG_S = 900.0  # more than one pass takes
 @dataclass
 class Learner:
     store: Store
-    config: Config
     cluster: str
     faults: Faults = field(default_factory=Faults)
     looked_at: float | None = None
@@ -41,10 +40,10 @@ class Learner:
     def __post_init__(self) -> None:
         self.beside = Beside("learning", self.faults)
 
-    def begin_when_due(self, cluster: Cluster, now: float) -> bool:
+    def begin_when_due(self, config: Config, cluster: Cluster, now: float) -> bool:
         """Begin to take in what waits, when it is time and the last time is over."""
-        settings = self.config.learning
-        if not settings.enabled or not self.config.profile.spool:
+        settings = config.learning
+        if not settings.enabled or not config.profile.spool:
             self.note = ""
             return False
         if self.beside.busy:
@@ -54,7 +53,7 @@ class Learner:
         if self.looked_at is not None and 0.0 <= now - self.looked_at < settings.interval_s:
             return False
         self.looked_at = now
-        config, tier_of = self.config, _tiers(cluster)
+        tier_of = _tiers(cluster)
         return self.beside.begin(lambda: self._take_in(config, tier_of, now))
 
     def _take_in(self, config: Config, tier_of: TierOf, now: float) -> None:

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 
 from pal_slurm.config import Config
 from pal_slurm.daemon.beside.thread import Beside
-from pal_slurm.daemon.connect import commands_of
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.learning.resumes import resumed
 from pal_slurm.model import PastRun
 from pal_slurm.slurm.commands.accounts import past_runs
+from pal_slurm.slurm.commands.run import Commands
 from pal_slurm.store import OutcomeRepo
 
 DAYS = 14
@@ -23,8 +23,8 @@ AGAIN_S = 3600.0
 Pairs = frozenset[tuple[str, str]]
 
 
-def accounts_of(config: Config) -> Callable[[], Sequence[PastRun]]:
-    return lambda: past_runs(commands_of(config), DAYS)
+def accounts_of(commands: Commands) -> Callable[[], Sequence[PastRun]]:
+    return lambda: past_runs(commands, DAYS)
 
 
 def proven(runs: Sequence[PastRun], outcomes: OutcomeRepo, now: float) -> Pairs:

@@ -36,11 +36,11 @@ class ShownBeside:
     interval_s: float
     notes: tuple[str, ...]
     private: tuple[str, ...]  # as slurm.conf has it
+    file: Path | None = None  # where to; None: nobody reads a file
 
 
 @dataclass
 class Showing:
-    path: Path | None  # None: nobody reads a file
     faults: Faults = field(default_factory=Faults)
     present: Present | None = None  # the last one
     beside: Beside = field(init=False)
@@ -69,8 +69,8 @@ class Showing:
             present, end=report.end, sentence=report.sentence, ended=report.ended, interval_s=told.interval_s,
             notes=told.notes, private=told.private,
         )  # fmt: skip
-        if self.path is not None:
-            self._write(self.path, to_bytes(self.present))
+        if told.file is not None:
+            self._write(told.file, to_bytes(self.present))
         self._not_before += (time.thread_time() - begun) / SHARE
 
     def _write(self, path: Path, data: bytes) -> None:

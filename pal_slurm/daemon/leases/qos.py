@@ -22,7 +22,6 @@ EVERY_S = 60.0
 @dataclass
 class Preempting:
     commands: Commands
-    enabled: bool = True
     names: tuple[str, ...] = ()
     _asked: float = float("-inf")
     _trouble: str = ""
@@ -34,8 +33,6 @@ class Preempting:
 
     def heard(self, monotonic: float) -> tuple[str, ...]:
         """What is known so far; asks anew when it is time."""
-        if not self.enabled:
-            return ()
         if monotonic - self._asked >= EVERY_S and not self._beside.busy:
             self._asked = monotonic
             self._beside.begin(self._ask)

@@ -55,6 +55,14 @@ WAITS_ONLY = (Cause.LEASE_ENDING, Cause.NO_LEASE)
 
 
 @dataclass
+class MoversMemory:
+    """What the ledger does not tell."""
+
+    lifted_at: float = 0.0  # fences: who is pinned where one stood is looked at by Slurm only from then on
+    bound: dict[int, tuple[float, str]] = field(default_factory=dict)  # jobs that must stay: until when, and why
+
+
+@dataclass
 class Movers:
     repo: MoveRepo
     ledger: Ledger
@@ -67,8 +75,7 @@ class Movers:
     going: dict[int, Move] = field(default_factory=dict)  # by job, as of this cycle
     lately: dict[int, Move] = field(default_factory=dict)  # by job, its newest: those that are over among them
     homes: dict[int, Placement] = field(default_factory=dict)  # by job: where it goes instead of its target
-    lifted_at: float = 0.0  # fences: who is pinned where one stood is looked at by Slurm only from then on
-    _bound: dict[int, tuple[float, str]] = field(default_factory=dict)  # jobs that must stay: until when, and why
+    memory: MoversMemory = field(default_factory=MoversMemory)
     lives: Lives = field(init=False)
 
     def __post_init__(self) -> None:
@@ -97,19 +104,19 @@ class Movers:
         self.costs = Costs.learned(config.moves, week)
         proven = frozenset[tuple[str, str]]() if self.resuming is None else self.resuming.pairs(config, now)
         may_fence = self.writer.rights.may_fence(self.writer.clock.monotonic())
-        self._bound = {job: known for job, known in self._bound.items() if known[0] > now}
+        self.memory.bound = {job: known for job, known in self.memory.bound.items() if known[0] > now}
         made = rules_of_moves(config, week, now, caps, proven, may_fence)
-        return made and replace(made, bound={job: why for job, (_, why) in self._bound.items()})
+        return made and replace(made, bound={job: why for job, (_, why) in self.memory.bound.items()})
 
     def bind(self, round: Round) -> bool:
         """Ask Slurm about those that are about to begin; whether some of them must stay."""
         found, sure = bound_there(self.writer.slurm, [decision.job for decision in round.moves])
-        self._bound |= {job: (round.now + BOUND_S if sure else round.now, why) for job, why in found.items()}
+        self.memory.bound |= {job: (round.now + BOUND_S if sure else round.now, why) for job, why in found.items()}
         return bool(found)
 
     def binding(self, rules: Rules) -> Rules:
         """The same, with what was just found out."""
-        bound = {job: why for job, (_, why) in self._bound.items()}
+        bound = {job: why for job, (_, why) in self.memory.bound.items()}
         return replace(rules, moves=rules.moves and replace(rules.moves, bound=bound))
 
     # what goes on
@@ -146,7 +153,7 @@ class Movers:
         results = self.writer.write(wishes, round)
         newest = {move.job: steps[number][-1] for number, move in found.items()}
         if ended := over(round.snapshot.reservations, self.going, newest, results):
-            self.lifted_at = round.now
+            self.memory.lifted_at = round.now
             self.writer.lift(ended, round)
 
     def _scene(
@@ -179,7 +186,7 @@ class Movers:
         if isinstance(last.edit, Pin):
             counted = self.writer.entries.counted(last, round.passes, round.fence)
             pin = judge_pin(counted, last.edit, job, _view(job, round))
-            since = max(last.written_at if move.fence else 0.0, self.lifted_at)
+            since = max(last.written_at if move.fence else 0.0, self.memory.lifted_at)
             fenced = any(not nodes.isdisjoint(last.edit.nodes) for nodes in standing.values())
             soon = fenced or round.now < since + UNSURE_S
             fate = Fate.WAITING if soon and pin.fate is Fate.UNDO else pin.fate  # a fence of ours is still in its way

@@ -32,7 +32,16 @@ class Asking(Desk):
     def __init__(self, path: Path | None, answers: UserAnswers, per_minute: int, faults: Faults) -> None:
         listen = f"{UNIX}{path}" if path is not None else ""
         self.pace = AskPace(per_minute)
+        self._made_of = answers, per_minute, faults
         super().__init__(Address(listen, MODE), _Window(answers, self.pace, faults), POSTING, faults)
+        self._path = path
+
+    def at(self, path: Path | None) -> Asking:
+        """The same at another place; itself, if it is there."""
+        if path == self._path:
+            return self
+        self.close()
+        return Asking(path, *self._made_of)
 
 
 class _Window:

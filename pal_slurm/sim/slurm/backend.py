@@ -7,7 +7,7 @@ simulated is Slurm, not our end of it. Questions and edits take their time of th
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 
 from pal_slurm.errors import SlurmUnavailable
@@ -82,6 +82,15 @@ class SimSlurm:
 
     def apply(self, edits: Sequence[Edit], left_s: Left = unbounded, series: Series | None = None) -> list[EditResult]:
         return apply(edits, self, EDITS_AT_ONCE, left_s, series) if edits else []
+
+    def movable(self, qos: Collection[str], partitions: Collection[str]) -> None:
+        site = self._site.with_movable(qos, partitions)
+        if site == self._site:
+            return
+        self._site = self.controller.site = site
+        for job in (*self.controller.pending.values(), *self.controller.running.values()):
+            job.site = site
+            job.changed()
 
     def bound(self, jobs: Sequence[int]) -> dict[int, str]:
         self._ask("bound", len(jobs))

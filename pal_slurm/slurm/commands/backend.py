@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 
 from pal_slurm.model import Edit, EditResult, Job, JobState, Snapshot
@@ -68,6 +68,9 @@ class CliSlurm:
 
     def send(self, ready: Sequence[Ready], left_s: Left) -> list[Heard]:
         return send(self._commands, ready, left_s)
+
+    def movable(self, qos: Collection[str], partitions: Collection[str]) -> None:
+        self._site = self._site.with_movable(qos, partitions)
 
     def bound(self, jobs: Sequence[int]) -> dict[int, str]:
         return bound(self._commands, jobs)

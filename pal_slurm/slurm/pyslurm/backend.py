@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -134,6 +134,9 @@ class PyslurmSlurm:
 
     def able(self) -> tuple[Capabilities, bool]:
         return self.capabilities(), "disable_job_shrink" in self._told().scheduler
+
+    def movable(self, qos: Collection[str], partitions: Collection[str]) -> None:
+        self._site = self._site.with_movable(qos, partitions)
 
     def bound(self, jobs: Sequence[int]) -> dict[int, str]:
         return bound(self._commands, jobs)
