@@ -140,3 +140,22 @@ def test_what_a_pald_that_root_ran_once_leaves_behind_is_palds_own(house: House,
 
 def away() -> None:
     raise SlurmUnavailable("no answer in time")
+
+
+def test_a_spool_that_can_not_be_read_stands_in_status_until_it_can(house: House, yaml: Path) -> None:
+    spool = house.home / "spool"
+    wanted = f"learning: {{enabled: true, interval_s: 1}}\nprofile: {{spool: {spool}}}"
+    yaml.write_text(yaml.read_text().replace("learning: {enabled: false}", wanted))
+    assert _reload(house.pald.pald, yaml, dry_run=False)
+
+    def looked() -> tuple[str, ...]:
+        house.live(30)
+        house.pald.pald.cycle.books.learner.beside.wait()
+        return house.pald.pald.notes
+
+    [note] = looked()
+    assert note.startswith("nothing is learned from the spool since ")
+    assert note.endswith(f"the spool {spool} can't be read: No such file or directory")
+    spool.mkdir()
+    looked()
+    assert looked() == ()
