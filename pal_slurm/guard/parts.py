@@ -48,5 +48,6 @@ def _check_pair(job: Job, other: Job, rules: Rules) -> None:
     if not (other.shard and other.shares) or other.completing or other.suspended:
         raise No(Cause.NOT_ALIKE, f"job {other.id} does not share its GPU")
     owners = [(who.account, "" if rules.accounts and who.account else who.user) for who in (job, other)]
-    if not any(owners[0]) or owners[0] != owners[1]:  # whose it is must be known
+    known = all(who.user or (rules.accounts and who.account) for who in (job, other))
+    if not known or owners[0] != owners[1]:
         raise No(Cause.NOT_ALIKE, f"job {other.id} is of another owner")

@@ -30,8 +30,12 @@ def job_rows(
     """
     rows: dict[JobRef, dict[str, Value]] = {}
     decided = still_true(decided)
+    newest: dict[tuple[int, int | None], int] = {}  # a job that Slurm requeued has another submit time
+    for ref in (*(why.ref for why in decided), *(outcome.ref for outcome in got)):
+        newest[ref.id, ref.task] = max(ref.submit, newest.get((ref.id, ref.task), ref.submit))
     for why in decided:
-        state = "pending" if there is None or why.decision.job in there else "gone"
+        waits = why.submit == newest[why.ref.id, why.ref.task] and (there is None or why.ref.id in there)
+        state = "pending" if waits else "gone"
         rows[why.ref] = _decided(why) | {"state": state}
     for outcome in sorted(got, key=lambda o: o.start):
         rows.setdefault(outcome.ref, _blank(outcome)).update(_got(outcome))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,13 @@ def test_devices_of_a_running_job_are_read_node_by_node(release: str) -> None:
     line = sole_lines(text(release, "show-job"), frozenset({1}))[1]
     record.gres_detail = devices_of(line, record)
     assert to_job(record).gpus == ((0, 1), (0, 1))
+
+
+@pytest.mark.parametrize(("told", "user"), [("ann", "ann"), ("54321", "54321"), ("nobody", "")])
+def test_a_uid_without_a_name_is_no_user(release: str, told: str, user: str) -> None:
+    """squeue calls them all nobody: their jobs would be each other's, and of whoever has that account."""
+    (row, *_) = rows(text(release, "queue"), layout_of(release))
+    assert to_record(replace(row, texts=row.texts | {"UserName": told})).user == user
 
 
 def test_a_line_that_two_claim_is_nobodys() -> None:

@@ -104,6 +104,8 @@ def test_an_account_counts_where_slurm_holds_users_to_theirs() -> None:
     assert cause(guest, replace(host, user="ann"), rules=typed) is None
     nobody, nobodys = (replace(job, account="", user="") for job in (GUEST, HOST))
     assert cause(nobody, nobodys) is Cause.NOT_ALIKE  # whose they are is not known
+    nobody, nobodys = (replace(job, account="lab", user="") for job in (GUEST, HOST))
+    assert cause(nobody, nobodys, rules=typed) is Cause.NOT_ALIKE  # and anybody can call his account so
     assert cause(guest, replace(host, user="ann", account=""), rules=typed) is Cause.NOT_ALIKE
 
 

@@ -265,6 +265,12 @@ def test_palctl_jobs_is_asked_for_some_of_them(store: Store, site: Path) -> None
     with site.open("a") as config:
         config.write(f"page: {{view_file: {site.parent}/now.json}}\n")
     assert asked("--state", "gone") == {33} and asked("--state", "pending") == set()
+    # one that Slurm requeued has a new submit time: only as it is now does it wait
+    again = replace(waits, submit=now - 60, decision=replace(waits.decision, job=33))
+    site.write_text(site.read_text().replace("now.json", "away.json"))
+    DecisionRepo(store, "cluster1").record([again])
+    rows = json.loads(run(site, "jobs", "--user", "bob", "--since", "7d", "--json").output)
+    assert [(row["job"], row["state"]) for row in rows] == [(33, "pending"), (33, "gone")]
 
 
 def test_with_several_clusters_one_must_be_named(store: Store, site: Path) -> None:

@@ -16,6 +16,7 @@ from pal_slurm.words import digits
 _UNITS = {"": 1, "K": 1024, "M": 1024**2, "G": 1024**3, "T": 1024**4, "P": 1024**5}
 _NUMBER = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20})?)([KMGTP]?)[a-z]?")
 _BY_USER = frozenset({"USER", "MCS", "TOPO"})
+NAMELESS = "nobody"  # squeue's name for every UID that has none: all of those would be one user, and that account's
 _ALONE = frozenset({"NO", *_BY_USER})  # what OverSubscribe says of a job that shares its nodes with nobody, or some
 
 
@@ -42,7 +43,7 @@ def _to_record(row: QueueRow) -> JobRecord:
         id=int(get("JobId")),
         state=get("State"),
         submit=_must(_time(get("SubmitTime")), "it has no submit time"),
-        user=get("UserName"),
+        user="" if get("UserName") == NAMELESS else get("UserName"),
         account=get("Account"),
         qos=get("QOS"),
         partition=get("Partition"),
