@@ -88,6 +88,10 @@ def test_it_is_checked_made_made_again_changed_and_taken_away(ready: Host) -> No
     assert changed == 1
     assert "canary.percent: 5" in ready.good("palctl", "config", "show")
 
+    for nowhere in ("", "wheels", "https://index.example/simple"):  # pip, as root, asks no index for a name
+        with pytest.raises(AssertionError, match="No index is asked"):
+            ready.play("-e", f"pal_slurm_wheels='{nowhere}'")
+
     with pytest.raises(AssertionError, match="no such key"):
         ready.play("-e", '{"pal_slurm_config": {"actuators": "pin"}}')
     assert "canary.percent: 5" in ready.good("palctl", "config", "show"), "wrong settings are refused before they count"
