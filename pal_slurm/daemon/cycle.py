@@ -23,7 +23,7 @@ from pal_slurm.daemon.leases.passing import Known
 from pal_slurm.daemon.leases.qos import Preempting
 from pal_slurm.daemon.moves.budget import sum_of
 from pal_slurm.daemon.moves.movers import Movers
-from pal_slurm.daemon.moves.proposing import proposals
+from pal_slurm.daemon.moves.proposing import proposals, told_of_movers
 from pal_slurm.daemon.odd import planned
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.pace import ReadPace
@@ -213,7 +213,8 @@ class Cycle:
 
     def _plan(self, round: Round) -> Known:
         """Decisions about those that are not undone just now."""
-        round.view = view = self.past.met.kept(self.movers.kept(round.without(self.movers.in_hand())), round.fates)
+        whole = self.past.met.kept(round.without(self.movers.in_hand()), round.fates)
+        round.view = view = self.movers.kept(whole)
         passing = Known(view, round.knowledge, self.composition, self.config)
         ran_out = passing.worth_leasing(lapsed(view, self.entries, self.books.ledger))
         self.rivals.take_in(view, ran_out)
@@ -236,12 +237,13 @@ class Cycle:
             with self.faults.contained("excluding"):
                 Excluding(self.entries, self.config, self.books.observer.of_limit).decide(round)
         with self.faults.contained("reasons"):
-            self._tell(round.decisions, round)
+            self._tell(told_of_movers(round.decisions, round, whole, self.composition), round)
         of_running = self.past.may_move(of_running, round.snapshot, self.rules)
-        round.moves, refused = self._starts.of_running(of_running, round)
+        seen = self.movers.for_movers(round)
+        round.moves, refused = self._starts.of_running(of_running, seen)
         if round.moves and self.movers.bind(round):
             self.rules = self.movers.binding(self.rules)
-            round.moves, refused = self._starts.of_running(of_running, round)  # stricter: the same, and more
+            round.moves, refused = self._starts.of_running(of_running, seen)  # stricter: the same, and more
         if refused:
             self.books.ledger.refuse([row for row, _ in refused])
             for _, written in refused:
@@ -251,6 +253,7 @@ class Cycle:
     def _proposals(self, round: Round, made: Sequence[Decision]) -> list[Decision]:
         """Moves that would pay; a fault of ours there costs nobody his place."""
         with self.faults.contained("moving"):
+            round = self.movers.for_movers(round)
             if self.movers.proposes is not None:
                 return self.movers.proposes(round)
             of_limit = self.books.observer.of_limit

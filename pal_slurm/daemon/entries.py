@@ -6,12 +6,12 @@ What the policy remembers is its own (policy/memory.py).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum, auto
 
 from pal_slurm.daemon.leases.keeping import LeaseRules
-from pal_slurm.model import Intent, Job, JobRef, Snapshot
+from pal_slurm.model import Intent, Job, JobRef, Pin, Snapshot
 from pal_slurm.slurm.port import Passes
 from pal_slurm.store import Ledger
 
@@ -91,13 +91,18 @@ class Entries:
         """What an array's tasks share."""
         return self[keys(job)[-1]]
 
-    def counted(self, intent: Intent, passes: Passes, fence: int) -> Intent:
+    def counted(self, intent: Intent, passes: Passes, fence: int, ending: Collection[str] = ()) -> Intent:
         """Slurm's passes count from our first look at an edit: one that was on its way before has not seen it, and
         many edits at once make many passes. Of an earlier leader's nothing but what he wrote down is known.
+
+        `ending`: nodes on which Slurm starts nothing yet, for it is not done with another job there; none counts.
         """
-        if intent.fence != fence:
+        looked = self[JobRef(intent.edit.job, intent.submit)].looked
+        if isinstance(intent.edit, Pin) and not set(intent.edit.nodes).isdisjoint(ending):
+            looked[intent.id] = passes
+        if intent.fence != fence and intent.id not in looked:
             return intent
-        first = self[JobRef(intent.edit.job, intent.submit)].looked.setdefault(intent.id, passes)
+        first = looked.setdefault(intent.id, passes)
         return replace(intent, passes_main=first.main, passes_backfill=first.backfill)
 
     def started(self, job: Job) -> bool:

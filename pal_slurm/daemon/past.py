@@ -48,6 +48,7 @@ from pal_slurm.slurm.port import Passes
 from pal_slurm.store import Ledger
 
 Written = Mapping[int, Sequence[Intent]]  # by job id, oldest first
+ENDING_S = 60.0  # for so long a pin waits for jobs that are just ending on its nodes
 
 
 @dataclass
@@ -78,11 +79,13 @@ class Past:
         arrays = arrays_of(snapshot.pending)
         view = View(jobs, tasks, ok, passes, snapshot.taken, {}, rules.parts, arrays=arrays)
         mine = (intent for intent in self.ledger.watched() if intent.operation not in moves)
-        watched = [self.entries.counted(intent, passes, fence) for intent in mine]
+        ending = snapshot.ending(ENDING_S)
+        watched = [self.entries.counted(intent, passes, fence, ending) for intent in mine]
         found = (find(intent, view) for intent in watched)
         view = replace(view, undos=self.ledger.undos({job.key for job in found if job is not None}))
         pins = ((i, find(i, view)) for i in watched if isinstance(i.edit, Pin))
-        roomy = [i.id for i, job in pins if job is not None and job.pending and has_room(i, job, cluster)]
+        open_ = ((i, job) for i, job in pins if ending.isdisjoint(i.edit.nodes if isinstance(i.edit, Pin) else ()))
+        roomy = [i.id for i, job in open_ if job is not None and job.pending and has_room(i, job, cluster)]
         self._room = {number: self._room.get(number, passes) for number in roomy}
         view = replace(view, room=self._room)
         fates = [judge(intent, view) for intent in watched]

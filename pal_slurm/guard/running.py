@@ -35,7 +35,12 @@ def movable(snapshot: Snapshot, rules: Rules) -> list[Job]:
 
 def _used_up(job: Job, moves: MoveRules) -> bool:
     of_job, of_user = moves.of_job.get(job.id, 0), moves.of_user.get(job.user, 0)
-    return of_job >= moves.per_job or of_user >= moves.per_user or job.user in moves.losers
+    often = of_job >= moves.per_job or of_user >= moves.per_user
+    return often or job.user in moves.losers or _does_not_answer(job, moves)
+
+
+def _does_not_answer(job: Job, moves: MoveRules) -> bool:
+    return bool(job.consent.signal) and not job.consent.unanswered and job.user in moves.silent
 
 
 def check_movable(job: Job | None, decision: Decision, snapshot: Snapshot, rules: Rules, begun: Sequence[Job]) -> None:
@@ -112,6 +117,8 @@ def check_budget(job: Job, decision: Decision, cluster: Cluster, moves: MoveRule
         raise No(Cause.MOVE_BUDGET, f"it was moved {moves.of_job[job.id]} times today")
     if job.user in moves.losers:
         raise No(Cause.MOVE_BUDGET, "moves of its user's jobs have cost more than they brought in this week")
+    if _does_not_answer(job, moves):
+        raise No(Cause.MOVE_BUDGET, "a job of its user did not answer lately when it was asked to save")
     of_his = [other for other in begun if other.user == job.user]
     saving = moves.saving.get(job.user, 0) + sum(bool(other.consent.signal) for other in of_his)
     if job.consent.signal and saving >= max(2, moves.at_once // 2):  # else one user's long saves keep all others

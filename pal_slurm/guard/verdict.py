@@ -31,6 +31,7 @@ class MoveRules:
     saving: Mapping[str, int] = field(default_factory=dict)  # of these, by user: those that have been asked to save
     bound: Mapping[int, str] = field(default_factory=dict)  # jobs that would lose by a requeue what no pin gives back
     losers: frozenset[str] = frozenset()  # users whose jobs' moves did not pay
+    silent: frozenset[str] = frozenset()  # users whose jobs did not answer lately when they were asked to save
     lost_gpu_s: float = 0.0
 
 

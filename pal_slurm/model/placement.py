@@ -43,6 +43,7 @@ class Reason(StrEnum):
 
     BEST_SPAN = "best-span"  # least step time over every span that can be asked for
     NO_ROOM = "no-room"  # nothing that it may be given is free now
+    KEPT_FOR_MOVER = "kept-for-mover"  # what it could have is where a requeued mover is about to start
     BEHIND_HEAD = "behind-head"  # it fits, but would delay a job ahead of it
     BETTER_SPAN_SOON = "better-span-soon"  # patience: GPUs closer together are expected
     BETTER_POOL_SOON = (

@@ -73,6 +73,11 @@ class Snapshot:
             return self
         return replace(self, cluster=replace(self.cluster, node_ok=self.cluster.awake, asleep=None))
 
+    def ending(self, within_s: float) -> frozenset[str]:
+        """Nodes that are not done with a job which ended so lately: Slurm tells its GPUs as free, and starts nobody."""
+        late = (job for job in self.running if job.completing and self.taken - (job.end or self.taken) < within_s)
+        return frozenset(name for job in late for name in job.nodes)
+
     def keeping(self, places: Iterable[Placement]) -> Snapshot:
         """The same, where the GPUs of these are not free, nor any part of them."""
         kept, cluster = list(places), self.cluster

@@ -117,6 +117,8 @@ def _free(cluster: Cluster, partitions: tuple[str, ...]) -> int:
 REASONS = {
     Reason.BEST_SPAN: "Of everything that it may be given and that was free, this has the least step time.",
     Reason.NO_ROOM: "Nothing that it may be given was free.",
+    Reason.KEPT_FOR_MOVER: "GPUs that it could have are kept, for half a minute at most, for a job that was requeued "
+    "to be moved there.",
     Reason.BEHIND_HEAD: "It would fit, but would delay a job that is ahead of it, so it waits.",
     Reason.BETTER_GPUS_SOON: "It could start, but what is free would cost it more than a short wait for better GPUs.",
     Reason.BETTER_POOL_SOON: "It could start, but on a GPU model that costs it, and those who wait with it, more than "

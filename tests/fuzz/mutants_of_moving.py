@@ -123,6 +123,12 @@ def partner_not_waited_for() -> Patches:
     return [(movers, "holds", lambda job, where: False), (Movers, "_blocked", lambda self, *words: "")]
 
 
+@mutant("GPUs are kept for a mover that was only asked to go")
+def kept_for_the_silent() -> Patches:
+    promised = was(Movers, "promised")
+    return [(Movers, "promised", lambda self, **_: promised(self, asked=True))]
+
+
 @mutant("what is free is not looked at once more before a mover is pinned")
 def target_not_looked_at_again() -> Patches:
     return [(Movers, "_blocked", lambda self, *words: "")]

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from pal_slurm.model import EditKind
+from pal_slurm.model import EditKind, Ending
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Pald
-from tests.slurm.test_pald_moves import MOVES
+from tests.slurm.test_pald_moves import MOVES, moves
 
 Make = Callable[..., Minicluster]
 DEAF = "trap '' TERM; while true; do sleep 1; done"
@@ -75,3 +76,48 @@ def test_a_job_that_is_made_larger_while_it_is_moved_starts_in_its_turn(
         wait_for(lambda: "RUNNING" in {cluster.state(bobs), cluster.state(mover)}, "one of them starts")
         assert (cluster.state(bobs), cluster.state(mover)) == ("RUNNING", "PENDING")
         assert pald.intents(mover, EditKind.RENICE)
+
+
+@pytest.mark.slurm("26.05", slow=("24.11",))
+def test_nobody_waits_for_a_mover_that_never_answers_and_its_user_is_not_asked_again(
+    make_minicluster: Make, tmp_path: Path
+) -> None:
+    """It has ten minutes to save. Another user's job that fits only where it would go starts at once."""
+    cluster = make_minicluster("--nodes", "2", "--users", "alice,bob")
+    with Pald(cluster, tmp_path, FAIR | {"moves.margin": 1}) as pald, cluster.leases():
+        assert pald.once() == 0
+        pald.scores({f"n2:{slot}": 1.0 for slot in range(4)}, others=1.6)
+        fills = [
+            cluster.submit("--gres=gpu:4", "-t", "60", "-w", "n2", user="alice"),
+            cluster.submit("--gres=gpu:2", "-t", "60", "-w", "n1", user="alice"),
+        ]
+        for job in fills:
+            cluster.wait_state(job, "RUNNING")
+        pald.start()
+
+        def mover(words: str) -> int:
+            job = cluster.submit(f"--comment={words}", "--gres=gpu:1", "-t", "60", wrap=DEAF, user="alice")
+            cluster.wait_state(job, "RUNNING")
+            return job
+
+        first = mover("pal:move=USR1@600")
+        cluster.client("scancel", str(fills[0]), user="alice")
+        wait_for(lambda: bool(pald.intents(first, EditKind.WARN)), "it is asked to save", 60)
+        pald.wait_cycle()
+        began = time.monotonic()
+        bobs = cluster.submit("--gres=gpu:4", "-t", "10", user="bob")
+        cluster.wait_state(bobs, "RUNNING")
+        print(f"{cluster.release}: it waited {time.monotonic() - began:.1f} s")
+        assert time.monotonic() - began < 15 and set(cluster.gpu_indices(bobs)) == {"n2"}
+        cluster.client("scancel", str(first))
+        second = mover("pal:move=USR1@5")
+        cluster.client("scancel", str(bobs))
+        wait_for(lambda: any(m.ending is Ending.STAYED for m in moves(pald, second)), "it did not answer", 90)
+        bobs = cluster.submit("--gres=gpu:4", "-t", "10", user="bob")
+        cluster.wait_state(bobs, "RUNNING")
+        third = mover("app:bert pal:move=USR1@5")
+        cluster.client("scancel", str(bobs), str(second))
+        for _ in range(6):
+            pald.wait_cycle()
+        assert moves(pald, third) == [] and cluster.state(third) == "RUNNING"
+        assert "did not answer" in pald.palctl("moves", "--what-if")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 
@@ -11,7 +12,7 @@ from pal_slurm.model import EditKind, Ending, Move
 from pal_slurm.sim.slurm.manners import Manners, asks_for_less, dies, exits, requeues
 from pal_slurm.store import MoveRepo
 from tests.moving import QUICK_MOVES, Wanted, moves_of, the_move, there
-from tests.simpald import House
+from tests.simpald import SETUP, House
 
 Make = Callable[..., House]
 ASKS = ("--comment=pal:move", "--gres=gpu:2")
@@ -48,6 +49,25 @@ def test_a_job_that_asked_for_it_is_moved_and_keeps_its_name(home: House) -> Non
     seen = next(j for j in home.pald.pald.cycle.movers.lives.joined(home.slurm.snapshot(), 1).running if j.id == job)
     assert seen.submit == move.submit and seen.since is not None and seen.since > move.submit
     assert home.pald.pald.cycle.books.ledger.watched() == []
+
+
+def test_a_pin_beside_a_job_that_is_just_ending_waits_for_its_end(make_house: Make) -> None:
+    """Slurm tells the GPUs of a job that is COMPLETING as free, and starts nobody on its node. Given back to Slurm the
+    job that waits would start on the mover's target, or on a GPU model that it may not have."""
+    house = make_house(count=2, setup=replace(SETUP, ends_open=True), **QUICK_MOVES)
+    job = running(house, manners=Manners(term_s=20.0))
+    for _ in range(2):
+        running(house, "--gres=gpu:2")
+    free = {0, 1, 2, 3} - set(house.where(3)["n2"])
+    assert house.where(job).keys() | house.where(2).keys() == {"n1"}
+    Wanted(house).move(job, there("n2", *sorted(free)))
+    while house.job(job).record.state != "COMPLETING":
+        house.live(0.1)
+    late = house.submit("--gres=gpu:2", user="bob", runs=5000.0)
+    house.live(40)
+    assert house.where(job) == {"n2": tuple(sorted(free))} and the_move(house, job).ending is Ending.MOVED
+    assert house.where(late).keys() == {"n1"}
+    assert house.intents(late, EditKind.UNPIN, EditKind.PLAIN) == []
 
 
 def test_a_signal_goes_first_and_the_jobs_own_requeue_is_waited_for(home: House) -> None:

@@ -8,13 +8,15 @@ from dataclasses import replace
 import pytest
 
 from pal_slurm.config.moves import MovesSection
+from pal_slurm.daemon.moves.budget import bounds, silent
 from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.moves.machine import next_step
 from pal_slurm.daemon.moves.scene import Do, Scene
-from pal_slurm.model import EditKind, Ending, Intent, JobState, Outcome, Shape
+from pal_slurm.model import EditKind, Ending, Intent, JobState, Outcome, Reason, Shape
+from pal_slurm.report.why import sentences
 from pal_slurm.sim.slurm.manners import Manners, requeues
-from tests.moving import QUICK_MOVES, Wanted, moves_of, there
-from tests.simpald import House
+from tests.moving import QUICK_MOVES, Wanted, moves_of, the_move, there
+from tests.simpald import SETUP, House
 from tests.unit.test_moves_held import MOVE, REQUEUE, RUNS, TWO
 
 Make = Callable[..., House]
@@ -49,6 +51,122 @@ def test_nobodys_target_stands_empty_for_more_than_ten_minutes(make_house: Make,
     Wanted(house).move(job, there("n3", 1))
     house.live(20)
     assert len(moves_of(house, job)) == moved
+
+
+SILENT = Manners(0.5, 0.0, None)
+ANSWERS_LATE = Manners(0.5, 30.0, requeues)
+
+
+def with_a_free_node(make_house: Make, manners: Manners, words: str = "pal:move=USR1@300", **more: object) -> House:
+    """A mover (job 1) on n1, others beside it, and n2 free."""
+    house = make_house(count=2, **{**QUICK_MOVES, **more})
+    assert running(house, words, "alice", manners) == 1
+    house.submit("--gres=gpu:3", runs=5000.0, user="alice")
+    house.live(4)
+    assert set(house.where(1)) | set(house.where(2)) == {"n1"}
+    return house
+
+
+@pytest.mark.parametrize(
+    ("manners", "words", "ends"),
+    [
+        (SILENT, "pal:move=USR1@300", Ending.STAYED),
+        (SILENT, "pal:move=USR1@60!", Ending.STAYED),
+        (ANSWERS_LATE, "pal:move=USR1@300", Ending.ELSEWHERE),
+    ],
+)
+def test_no_target_is_kept_from_a_job_that_could_start_there_while_its_mover_saves(
+    make_house: Make, manners: Manners, words: str, ends: Ending
+) -> None:
+    house = with_a_free_node(make_house, manners, words)
+    Wanted(house).move(1, there("n2", 1))
+    while not moves_of(house, 1):
+        house.live(0.5)
+    bobs = house.submit("--gres=gpu:4", user="bob", runs=2000.0)
+    house.live(8)
+    assert set(house.where(bobs)) == {"n2"}
+    house.live(400)
+    (move,) = moves_of(house, 1)
+    assert (move.ending, set(house.where(1)), house.job(1).record.nice or 0) == (ends, {"n1"}, 0)
+    assert house.job(1).record.restarts == (ends is Ending.ELSEWHERE)
+
+
+def test_a_requeued_mover_has_its_target_kept_for_half_a_minute_and_why_says_so(make_house: Make) -> None:
+    house = with_a_free_node(make_house, Manners(term_s=200.0), "pal:move", setup=replace(SETUP, kill_wait_s=200.0))
+    Wanted(house).move(1, there("n2", 1))
+    while house.job(1).record.state != "COMPLETING":
+        house.live(0.5)
+    bobs = house.submit("--gres=gpu:4", user="bob", runs=2000.0)
+    house.live(15)
+    assert house.state(bobs) == "PENDING"
+    (why,) = house.pald.pald.cycle.books.decisions.of_job(bobs)
+    assert why.decision.reason is Reason.KEPT_FOR_MOVER and "to be moved there" in " ".join(sentences(why))
+    house.live(25)
+    assert set(house.where(bobs)) == {"n2"}
+    house.live(300)
+    assert set(house.where(1)) == {"n1"}
+
+
+def test_whose_jobs_do_not_answer_is_not_asked_soon_again_whatever_job_or_application(make_house: Make) -> None:
+    house = make_house(**QUICK_MOVES)
+
+    def asked(job: int, slot: int) -> bool:
+        Wanted(house).move(job, there("n4", slot))
+        house.live(60)
+        return bool(moves_of(house, job))
+
+    first = running(house, "pal:move=USR1@5", "alice", SILENT)
+    assert asked(first, 0) and the_move(house, first).ending is Ending.STAYED
+    second = running(house, "app:other pal:move=USR1@5", "alice", SILENT)
+    assert not asked(second, 1)
+    assert asked(running(house, "pal:move=USR1@5", "bob", SILENT), 1)
+    assert asked(running(house, "pal:move", "alice", Manners(0.5)), 2)  # who need not be asked first is not meant
+    house.live(3600)
+    assert asked(running(house, "pal:move=USR1@5", "alice", SILENT), 0)
+
+
+@pytest.mark.parametrize(
+    ("endings", "rests_s"),
+    [
+        ("", 0),
+        ("s", 3600),
+        ("ss", 7200),
+        ("sss", 14_400),
+        ("sssssss", 86_400),
+        ("ssm", 0),
+        ("ssms", 3600),
+    ],
+)
+def test_after_each_silence_a_user_is_asked_half_as_often_until_one_answers(endings: str, rests_s: int) -> None:
+    asked = replace(MOVE, signal="USR1", ahead_s=60)
+    week = [
+        replace(asked, began_at=1000.0 + n, ended_at=1090.0 + n, ending=Ending.STAYED if how == "s" else Ending.MOVED)
+        for n, how in enumerate(endings)
+    ]
+    end = 1090.0 + len(endings) - 1
+    assert silent(week, end + rests_s - 1) == (frozenset("u") if rests_s else frozenset())
+    assert silent(week, end + rests_s + 1) == frozenset()
+
+
+@pytest.mark.parametrize(
+    ("other", "is_silent", "idle_s"),
+    [
+        ({}, True, 90.0),
+        ({"ended_at": 1030.0}, False, 30.0),  # its user took his word back
+        ({"unanswered": True}, False, 90.0),
+        ({"unasked": True, "ended_at": 1000.0}, False, 0.0),
+        ({"signal": ""}, False, 0.0),
+        ({"partner": 8}, True, 0.0),  # its target was in use
+        ({"target": None}, True, 0.0),
+    ],
+)
+def test_a_target_that_stood_idle_for_nothing_counts_in_the_sum_of_moves(
+    other: dict[str, object], is_silent: bool, idle_s: float
+) -> None:
+    stayed = replace(MOVE, signal="USR1", ahead_s=60, ended_at=1090.0, ending=Ending.STAYED)
+    stayed = replace(stayed, **other)  # type: ignore[arg-type]
+    assert bool(silent([stayed], 1100.0)) is is_silent
+    assert bounds(MovesSection(), [stayed], 1100.0).lost_gpu_s == idle_s * stayed.gpus
 
 
 HAD = replace(MOVE, time_limit_s=3600, cpus=4)

@@ -73,7 +73,7 @@ APPS = Apps({"a": App("a", "A"), "b": App("b", "B"), **OWN}, App("?", "A"))
 
 def look(
     jobs: list[Job], scores: dict[tuple[str, str, int], float], *, waits: tuple[Job, ...] = (), cost: float = 60.0,
-    nodes: int = 4, margin: float = 2.0, movable: list[Job] | None = None,
+    nodes: int = 4, margin: float = 2.0, movable: list[Job] | None = None, idle: float = 0.0,
 ) -> list[Decision]:  # fmt: skip
     """`scores`: (class, node, slot); any other GPU counts 1.0."""
     made: Cluster = homogeneous(nodes, 4)
@@ -92,7 +92,7 @@ def look(
     view = Snapshot(NOW, made, waits, tuple(jobs))
     heads = [ForRoom(job, NOW + HOUR) for job in waits]
     seek = ByValue(view, known, compose("pal", placement="lv").placement, margin, 8, heads)
-    return seek.moves([MayMove(job, cost) for job in (jobs if movable is None else movable)])
+    return seek.moves([MayMove(job, cost, idle_s=idle) for job in (jobs if movable is None else movable)])
 
 
 def slow(*nodes: str, score: float = 1.5) -> dict[tuple[str, str, int], float]:
@@ -112,6 +112,7 @@ def test_what_does_not_pay_stays() -> None:
     assert look([job], slow("n1", score=1.02)) == []  # 70 s against twice 60
     assert look([job], slow("n1"), cost=700.0) == []
     assert look([job], {}) == []
+    assert look([job], slow("n1"), idle=530.0) and look([job], slow("n1"), idle=550.0) == []  # its target stands idle
     ends_soon = replace(job, end=int(NOW) + 300)
     assert look([ends_soon], slow("n1")) == []  # a third of five minutes
 

@@ -57,15 +57,42 @@ def bounds(keys: MovesSection, week: Sequence[Move], now: float) -> MoveRules:
         on_way=sum(move.ending is None and not move.handed for move in week),
         saving=Counter(move.user for move in week if move.signal and move.ending is None and move.stopped_at is None),
         losers=losers(week),
+        silent=silent(week, now),
         lost_gpu_s=sum(move.gpus * lost(move) for move in hour),
     )
 
 
 def lost(move: Move) -> float:
-    """Seconds that it cost its job, as far as they are known."""
+    """Seconds of its GPUs that it cost, as far as they are known: its job's, or those of a target that stood idle."""
     if move.ending is Ending.STAYED:
-        return 0.0
+        return (move.ended_at or move.began_at) - move.began_at if idles(move) else 0.0
     return max(move.cost_s, move.dead_s or 0.0) if move.real_cost_s is None else move.real_cost_s
+
+
+def idles(move: Move) -> bool:
+    """Whether its target stands idle while its job saves: who exchanges takes GPUs that another one uses till then."""
+    return bool(move.signal) and move.target is not None and not move.others
+
+
+def was_silent(move: Move) -> bool:
+    """It was asked to save, had all its time, and ran on."""
+    over = move.ending is Ending.STAYED and move.signal and not (move.unasked or move.unanswered)
+    return bool(over) and (move.ended_at or 0.0) - move.began_at >= move.ahead_s
+
+
+def silent(week: Iterable[Move], now: float) -> frozenset[str]:
+    """Users whose jobs are not asked to save for now: an hour after one that did not answer, twice as long after each
+    that follows it, a day at most. By user, for names of applications and job ids are his to choose (P12)."""
+    rests: dict[str, float] = defaultdict(lambda: HOUR_S)
+    until: dict[str, float] = {}
+    for move in sorted(week, key=lambda move: move.began_at):
+        if was_silent(move):
+            until[move.user] = (move.ended_at or move.began_at) + rests[move.user]
+            rests[move.user] = min(DAY_S, 2 * rests[move.user])
+        elif move.signal and move.ending in (Ending.MOVED, Ending.ELSEWHERE):
+            rests.pop(move.user, None)
+            until.pop(move.user, None)
+    return frozenset(user for user, end in until.items() if end > now)
 
 
 def balance(moves: Iterable[Move]) -> float:

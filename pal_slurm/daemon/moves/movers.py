@@ -6,6 +6,7 @@ machine.py says what comes next of each; here Slurm, the ledger and the guard ar
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field, replace
 
 from pal_slurm.config import Config
@@ -17,9 +18,9 @@ from pal_slurm.daemon.moves.fences import over
 from pal_slurm.daemon.moves.lives import Lives
 from pal_slurm.daemon.moves.machine import first_step, next_step
 from pal_slurm.daemon.moves.measuring import measured
-from pal_slurm.daemon.moves.place import bound_there, closed, holds
+from pal_slurm.daemon.moves.place import bound_there, closed, holds, taken
 from pal_slurm.daemon.moves.record import after, begun_as, seen_now
-from pal_slurm.daemon.moves.scene import RENEW_S, UNSURE_S, Do, Scene
+from pal_slurm.daemon.moves.scene import KEPT_S, RENEW_S, UNSURE_S, Do, Scene
 from pal_slurm.daemon.reconcile import Fate, View, judge_pin
 from pal_slurm.daemon.round import Round, Wish
 from pal_slurm.daemon.writer import Writer
@@ -76,6 +77,7 @@ class Movers:
     lately: dict[int, Move] = field(default_factory=dict)  # by job, its newest: those that are over among them
     homes: dict[int, Placement] = field(default_factory=dict)  # by job: where it goes instead of its target
     memory: MoversMemory = field(default_factory=MoversMemory)
+    keeping: set[int] = field(default_factory=set)  # jobs whose targets are kept from those that wait
     lives: Lives = field(init=False)
 
     def __post_init__(self) -> None:
@@ -136,6 +138,7 @@ class Movers:
         self.homes = {m.job: at for n, m in found.items() if (at := self._pinned_instead(m, steps[n])) is not None}
         wishes: list[Wish] = []
         changed: dict[int, Move] = {}
+        self.keeping.clear()
         for number, move in found.items():
             job = jobs.get(move.job)
             seen = seen_now(move, steps[number], job, round.now)
@@ -146,6 +149,8 @@ class Movers:
                 wishes.append(Wish(answer.edit, move.submit, operation=number, step=len(steps[number]), move=kept))
             if kept != move:
                 changed[number] = kept
+            if _keeps(kept, job, round.now) or (isinstance(answer, Do) and answer.edit.kind is EditKind.REQUEUE):
+                self.keeping.add(move.job)
         self.repo.keep(list(changed.values()))
         round.report.moved.update(move.ending.value for move in changed.values() if move.ending is not None)
         self.going = {m.job: m for m in (changed.get(n, m) for n, m in found.items()) if m.ending is None}
@@ -176,7 +181,10 @@ class Movers:
         scene = replace(scene, fenced=fenced, left_alone=alone)
         if job is not None and not job.pending and isinstance(steps[-1].edit, Fence | Warn):
             ring = [m for other in (move.job, *move.others) if (m := self.going.get(other)) is not None]
-            return replace(scene, blocked=closed([m.target for m in ring if m.target], job, round.snapshot))
+            blocked = closed([m.target for m in ring if m.target], job, round.snapshot)
+            if not move.others and move.target is not None:  # nobody was kept from it
+                blocked = blocked or taken(move.target, job, round.snapshot)
+            return replace(scene, blocked=blocked)
         if move.handed and job is not None and job.pending and job.required_nodes:
             made = (i for i in self.ledger.of_job(job.id) if i.written_at >= move.began_at)
             return replace(scene, placed=tuple(i.edit.nodes for i in made if isinstance(i.edit, Pin)))
@@ -184,7 +192,8 @@ class Movers:
             return scene
         last = steps[-1]
         if isinstance(last.edit, Pin):
-            counted = self.writer.entries.counted(last, round.passes, round.fence)
+            ending = round.snapshot.ending(KEPT_S)
+            counted = self.writer.entries.counted(last, round.passes, round.fence, ending)
             pin = judge_pin(counted, last.edit, job, _view(job, round))
             since = max(last.written_at if move.fence else 0.0, self.memory.lifted_at)
             fenced = any(not nodes.isdisjoint(last.edit.nodes) for nodes in standing.values())
@@ -235,15 +244,26 @@ class Movers:
         """Jobs whose next step is ours alone to make."""
         return frozenset(job for job, move in self.going.items() if not move.handed)
 
-    def promised(self) -> dict[int, Placement]:
-        """Where movers go, by job: nobody else may be placed there."""
-        targets = {job: move.target for job, move in self.going.items() if move.target is not None and not move.handed}
+    def promised(self, *, asked: bool = False) -> dict[int, Placement]:
+        """Where movers go, by job: nobody else may be placed there. `asked`: also of those that were only asked to go,
+        and may not answer; nobody who waits is kept from these, but other movers are."""
+        targets = {
+            job: move.target
+            for job, move in self.going.items()
+            if move.target is not None and not move.handed and (asked or job in self.keeping)
+        }
         return targets | {job: at for job, at in self.homes.items() if job in targets}
 
-    def kept(self, view: Snapshot) -> Snapshot:
+    def kept(self, view: Snapshot, *, asked: bool = False) -> Snapshot:
         """The same, where targets of movers that don't wait yet are not free."""
         waiting = {job.id for job in view.pending}
-        return view.keeping(where for job, where in self.promised().items() if job not in waiting)
+        return view.keeping(where for job, where in self.promised(asked=asked).items() if job not in waiting)
+
+    def for_movers(self, round: Round) -> Round:
+        """The same, as those who could be moved see it."""
+        seen = copy(round)
+        seen.view = self.kept(round.view, asked=True)
+        return seen
 
     # what begins
 
@@ -266,6 +286,13 @@ class Movers:
         written = self.writer.write(wishes, round)
         for move in begun[: len(written)]:
             self.going[move.job] = move
+
+
+def _keeps(move: Move, job: Job | None, now: float) -> bool:
+    """Who was requeued waits for his target; who exchanges gets GPUs that another one uses till then."""
+    if move.others or move.stopped_at is None:
+        return bool(move.others)
+    return (job is not None and job.pending) or now < move.stopped_at + KEPT_S
 
 
 def _view(job: Job, round: Round) -> View:

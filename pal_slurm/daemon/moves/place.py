@@ -38,6 +38,16 @@ def holds(job: Job, where: Placement) -> bool:
     return any(set(wanted[name]) & set(held[name]) for name in names)
 
 
+def taken(where: Placement, job: Job, snapshot: Snapshot) -> str:
+    """Whether others have some of these GPUs by now, while the job still runs."""
+    own, cluster = dict(zip(job.nodes, job.holds, strict=True)), snapshot.cluster
+    for node, slots in zip(where.nodes, where.gpus, strict=True):
+        row = cluster.node_index.get(node)
+        if row is not None and not all(cluster.gpu_free[row, slot] or slot in own.get(node, ()) for slot in slots):
+            return f"another job has started on {node} meanwhile"
+    return ""
+
+
 def closed(targets: Sequence[Placement], job: Job, snapshot: Snapshot) -> str:
     """Why it would go for nothing: one of these starts no jobs any more. Fences of ours keep nobody who moves."""
     foreign = tuple(r for r in snapshot.reservations if r.fenced is None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from pal_slurm.config import Config
@@ -12,11 +13,13 @@ from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.round import Round
 from pal_slurm.guard import MoveRules, Rules
 from pal_slurm.guard.running import movable, ring_of, unleased
-from pal_slurm.model import Action, Decision, Job, Reason
+from pal_slurm.model import Action, Decision, Job, Reason, Snapshot
 from pal_slurm.policy import Composition
+from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.moving.value import ByValue, ForRoom, MayMove
 
 WAITING = (Reason.NO_ROOM, Reason.BEHIND_HEAD)
+MOST_TOLD = 20
 CROWD = (*WAITING, Reason.BETTER_POOL_SOON)
 
 
@@ -53,7 +56,9 @@ def proposals(
         seek = ByValue(
             round.view.awake, round.knowledge, composition.placement, margin, most, heads, of_limit, crowded=crowded
         )  # fmt: skip
-        return seek.moves([MayMove(job, costs.of(job, round.view.cluster)) for job in those])
+        return seek.moves(
+            [MayMove(job, costs.of(job, round.view.cluster), idle_s=job.consent.ahead_s) for job in those]
+        )
 
     found, over = within(look(jobs, room, heads), jobs, rules.moves)
     if over and len(found) < room:  # what one user may not have is for others
@@ -62,6 +67,26 @@ def proposals(
         others = [job for job in jobs if job.user not in over and job.id not in going]
         found += look(others, room - len(found), () if makes else heads)
     return found
+
+
+def told_of_movers(
+    decisions: Sequence[Decision], round: Round, kept: Snapshot, composition: Composition
+) -> Sequence[Decision]:
+    """The same, where who finds no room could start on what is kept for a mover. `kept`: `round.view` before that."""
+    if kept is round.view:
+        return decisions
+    floor = Floor(kept.cluster, round.knowledge, now=kept.taken, reservations=kept.reservations)
+    jobs, apps = {job.id: job for job in round.view.pending}, round.knowledge.apps
+
+    def fits(decision: Decision) -> bool:
+        job = jobs.get(decision.job)
+        if job is None or floor.needs.of(job) is None:
+            return False
+        return composition.placement.place(job, apps.get(job.hint.app, job.user), floor) is not None
+
+    none = [d for d in decisions if d.action is Action.WAIT and d.reason is Reason.NO_ROOM]
+    could = {id(d) for d in none[:MOST_TOLD] if fits(d)}
+    return [replace(d, reason=Reason.KEPT_FOR_MOVER) if id(d) in could else d for d in decisions]
 
 
 def within(found: Sequence[Decision], jobs: Sequence[Job], moves: MoveRules) -> tuple[list[Decision], set[str]]:

@@ -15,6 +15,7 @@ SEEN_S = RENEW_S + UNSURE_S  # a fence stands at the next look: later than that 
 MOST_TRIES = 3  # of one kind of step
 MOST_LIVES = 3  # a job that goes back to the queue more often than this goes its own way
 LONG_S = 600.0  # old nodes that are not done with it for so long are Slurm's matter
+KEPT_S = 30.0  # no longer is a target kept from who could start there because the mover's old run has not ended
 LATE_S = 120.0  # after its time to save was up: it is not requeued any more
 GRACE_S = 30.0  # beyond its time: who saves a little late is still pinned when he comes
 FENCE_S = 90.0  # a reservation of ours that nobody lifts ends by itself so long after the time to save

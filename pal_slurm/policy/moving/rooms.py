@@ -68,7 +68,7 @@ class Rooms:
                 yield room
 
     def _cost(self, s: RunsNow) -> float:
-        return self._margin * s.mover.cost_s * len(s.gpus)
+        return self._margin * s.mover.to_free_s * len(s.gpus)
 
     def _cheapest(self, row: int, short: int) -> list[RunsNow] | None:
         """Those of a node whose going costs least and leaves so many GPUs more."""

@@ -48,6 +48,12 @@ class MayMove:
     job: Job
     cost_s: float
     app: App | None = None  # None: the one that its hint names
+    idle_s: float = 0.0  # for so long free GPUs that it goes to stand idle, while it saves
+
+    @property
+    def to_free_s(self) -> float:
+        """What it costs to go to free GPUs, in seconds of as many as it has."""
+        return self.cost_s + self.idle_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +157,8 @@ class ByValue:
 
     def _propose(self, s: RunsNow, where: Placement, gain: float, reason: Reason, **terms: int) -> None:
         step = self.speeds.step(s.app, flat(where, self.view.cluster))
-        said = MoveTerms(s.mover.cost_s, gain, s.step, **terms)
+        cost = s.mover.cost_s if "partner" in terms else s.mover.to_free_s
+        said = MoveTerms(cost, gain, s.step, **terms)
         self.found.append(Decision(s.job.id, None, Action.MOVE, reason, where, step, terms=said))
 
     # room for who waits
@@ -185,7 +192,7 @@ class ByValue:
             if where is None or not self.between.may_go(s, there, own=self.crowded):
                 continue
             gain = s.gain(self.between.step(s, there))
-            if gain > self.margin * s.mover.cost_s:
+            if gain > self.margin * s.mover.to_free_s:
                 self.on.hold(s.job, where)
                 self._propose(s, where, gain, Reason.BETTER_GPUS)
 
@@ -193,7 +200,7 @@ class ByValue:
         """GPU seconds that it could win at most, what that must pay for taken off."""
         bases = ((s.model, s.now.base),) if self.crowded else self.between.bases(s)
         most = max(s.could_win(self._best_free(s, model), base) for model, base in bases)
-        return len(s.gpus) * (most - self.margin * s.mover.cost_s)
+        return len(s.gpus) * (most - self.margin * s.mover.to_free_s)
 
     def _best_free(self, s: RunsNow, model: int) -> float:
         """No GPUs of a model that it could have now are better than that; infinity: there are none."""

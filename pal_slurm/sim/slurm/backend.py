@@ -190,7 +190,7 @@ def _with_rows(cluster: Cluster, nodes: Sequence[Node], rows: Sequence[int]) -> 
     slots, cpus, memory = cluster.gpu_free.copy(), cluster.cpus_free.copy(), cluster.mem_free_mb.copy()
     parts = None if cluster.parts_free is None else cluster.parts_free.copy()
     for row in rows:
-        node, free = nodes[row], nodes[row].free
+        node, free = nodes[row], nodes[row].told
         slots[row] = [free.slots >> slot & 1 for slot in range(cluster.width)]
         cpus[row], memory[row] = max(free.cpus, 0), max(free.mem_mb, 0)
         if parts is not None:

@@ -188,6 +188,10 @@ class Controller:
         if job.back:
             return
         job.goes_back(self.now)
+        if self.setup.ends_open:
+            job.record.gres_detail = []
+            for part in job.parts:
+                self.nodes[part.row].ends(part)
         job.starts += 1
         run, ends = job.starts, self.setup.completes_s if job.manners.term_s is None else job.manners.term_s
         ends = 0.02 if job.empty else min(ends, max(KILLED_S, self.setup.kill_wait_s))
@@ -248,7 +252,10 @@ class Controller:
 
     def free(self, job: SimJob) -> None:
         for part in job.parts:
-            self.nodes[part.row].hold(part, -1)
+            node = self.nodes[part.row]
+            if part in node.ending:
+                node.ends(part, over=True)
+            node.hold(part, -1)
         job.parts = ()
 
     def _gone(self, job: SimJob, state: str) -> None:

@@ -48,6 +48,7 @@ class Node:
     mem_used: int = 0
     shards: int = 0  # parts of each GPU; 0: none can be had
     shared: Counter[int] = field(default_factory=Counter)  # of these, those that are taken, by slot
+    ending: list[Part] = field(default_factory=list)  # of jobs that are COMPLETING, where it tells them as free
     _record: NodeRecord | None = field(default=None, repr=False)
 
     @property
@@ -64,6 +65,15 @@ class Node:
         slots, open_ = left(self, self.busy, self.shared)
         return Free(slots, self.cpus - self.cpus_used, self.mem_mb - self.mem_used, open_)
 
+    @property
+    def told(self) -> Free:
+        """What it says is free."""
+        free = self.free
+        for part in self.ending:
+            cpus, mem_mb = free.cpus + part.cpus, free.mem_mb + part.mem_mb
+            free = free._replace(slots=free.slots | part.slots, cpus=cpus, mem_mb=mem_mb)
+        return free
+
     def hold(self, part: Part, sign: int = 1) -> None:
         """`sign` -1: give it back."""
         self.busy ^= part.slots
@@ -72,17 +82,25 @@ class Node:
         self.mem_used += sign * part.mem_mb
         self._record = None
 
+    def ends(self, part: Part, *, over: bool = False) -> None:
+        self.ending.remove(part) if over else self.ending.append(part)
+        self._record = None
+
     def said(self, state: str) -> None:
         self.state, self._record = state, None
 
     def record(self) -> NodeRecord:
         """As Slurm tells it."""
         if self._record is None:
-            used = "ALLOCATED" if self.cpus_used >= self.cpus else "MIXED" if self.cpus_used else "IDLE"
+            cpus_used = self.cpus_used - sum(part.cpus for part in self.ending)
+            used = "ALLOCATED" if cpus_used >= self.cpus else "MIXED" if cpus_used else "IDLE"
+            busy = self.busy
+            for part in self.ending:
+                busy &= ~part.slots
             self._record = NodeRecord(
-                self.name, f"{used}+{self.state}" if self.state else used, self.cpus, self.cpus_used, self.mem_mb,
+                self.name, f"{used}+{self.state}" if self.state else used, self.cpus, cpus_used, self.mem_mb,
                 self.mem_used, self.features, _configured(self.gpus, self.shards),
-                _used(self.gpus, self.busy) + self._used_parts(),
+                _used(self.gpus, busy) + self._used_parts(),
             )  # fmt: skip
         return self._record
 

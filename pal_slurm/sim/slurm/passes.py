@@ -21,6 +21,8 @@ from pal_slurm.slurm.nodeset import fold
 if TYPE_CHECKING:
     from pal_slurm.sim.slurm.controller import Controller
 
+_NOTHING = Free(0, 0, 0)
+
 
 def due(c: Controller, job: SimJob) -> bool:
     """Nothing but GPUs keeps it waiting."""
@@ -86,7 +88,13 @@ def now(c: Controller, job: SimJob, partition: str, kept: set[int]) -> tuple[Par
     must = [c.row.get(name, -1) for name in job.must]
     rows = [row for row in rows_for(c, job, partition) if row not in kept or row in must]
     nodes = c.nodes
-    return choose(job.ask, rows, must, lambda row: nodes[row].free, lambda row: nodes[row].whole)
+    return choose(
+        job.ask,
+        rows,
+        must,
+        lambda row: _NOTHING if nodes[row].ending else nodes[row].free,
+        lambda row: nodes[row].whole,
+    )
 
 
 def reason(c: Controller, job: SimJob) -> str:

@@ -22,6 +22,9 @@ class SlurmSetup:
     backfill_depth: int = 100
     completes_s: float = 3.0  # a requeued job is COMPLETING for so long, where its manners don't say
     kill_wait_s: float = 30.0
+    ends_open: bool = (
+        False  # nodes tell what a job that is COMPLETING holds as free, as Slurm's do; nothing starts there
+    )
     limits_kill: bool = True
     read_s: float = 0.005  # a question, and for each job in the answer:
     read_job_s: float = 1e-5

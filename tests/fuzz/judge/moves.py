@@ -8,13 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from tests.fuzz.history import Ended, Name, Record, Signalled, Started, Stopped, Updated, UserDid
+from tests.fuzz.history import Ended, Name, Record, Signalled, Started, Stopped, Submitted, Updated, UserDid
 from tests.fuzz.judge.facts import ADMIN, Facts, Verdict, meant
 
 FIRST_S, LAST_S, PER_JOB = 10.0, 20.0, 2
 SLACK_S = 2.0  # slurmctld counts in whole seconds
 MOST_RESTARTS = 4  # Slurm holds a job at its sixth start
 GIVEN_BACK_S = 25.0  # what a nice may need after a start
+LOOK_S = 12.0  # a cycle, and a pass of Slurm's
 FIRST_PRIORITY = 4_294_901_760  # of all jobs, the first one's: no nice of a user's raises one beyond it
 UNASKED = re.compile(r"(?:^| )pal:(?:off|stay)(?: |$)")
 ASKED = re.compile(r"(?:^| )pal:move(?:=[0-9]+|=(?:B:)?([A-Z0-9]+)@([0-9]+)(!?))?(?: |$)")
@@ -173,7 +174,43 @@ def _gains(deed: UserDid, own: Record) -> bool:
     return deed.what in ("hold", "lower") or more
 
 
+def nobody_waits_for_who_was_only_asked(facts: Facts) -> Iterator[Verdict]:
+    """GPUs on which a job could start are not kept for one that was asked to save, and may not answer."""
+    stops = [e.at for e in facts.events if isinstance(e, Stopped)]
+    if facts.history.setting["scores"] != "none" or facts.nodes:  # else patience is a cause to wait, too
+        return
+    for start in facts.first_start.values():
+        came = facts.submitted[start.record.job[0]]
+        if start.record.job[1] is not None or len(start.parts) != 1 or list(facts.said(start.record.job[0])):
+            continue
+        for asked in [e for e in facts.events if isinstance(e, Signalled)]:
+            over = (e.at for e in facts.events if isinstance(e, Ended | Stopped) and e.job == asked.job)
+            since = max(came.at, asked.at) + LOOK_S
+            until = min(start.at, next((at for at in over if at >= asked.at), facts.history.ended))
+            if until - since < LOOK_S or any(since - 2 * LOOK_S < at < until for at in stops):
+                continue
+            if _could_start(facts, start, came, since, until) and facts.well(since, until):
+                said = f"job {asked.job[0]} was asked to save at {asked.at:.1f}, and this one waits beside free GPUs"
+                yield Verdict("P5", "kept-for-the-silent", start.at, start.record.job, said)
+
+
+def _could_start(facts: Facts, start: Started, came: Submitted, since: float, until: float) -> bool:
+    """It is the first that waits, and where it then starts was free all that time."""
+    ahead = [s.record.job for s in facts.submitted.values() if s.at <= came.at and s is not came]
+    if any(job not in facts.first_start or facts.first_start[job].at > since for job in ahead):
+        return False
+    if came.record.held or came.record.waits or facts.own_begin(start.record, since) is not None:
+        return False
+    (part,) = start.parts
+    mine = part.slots | part.shared
+    return not any(
+        h.node == part.node and (h.slots | h.shared) & mine and h.start < until and h.end > since
+        for h in facts.stays
+        if h.job != start.record.job
+    )
+
+
 RULES = (
     with_its_users_word, it_is_asked_first, asked_once, neither_at_first_nor_at_last, seldom, it_runs_again,
-    its_nice_is_given_back, no_more_priority_than_it_had,
+    its_nice_is_given_back, no_more_priority_than_it_had, nobody_waits_for_who_was_only_asked,
 )  # fmt: skip
