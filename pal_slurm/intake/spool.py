@@ -29,9 +29,10 @@ from pal_slurm.intake.shelf import Shelf, kept_name
 from pal_slurm.probe import limits
 from pal_slurm.probe.document import Document, JobPart
 from pal_slurm.store import Added, Delivery, GpuRepo, OutcomeRepo, ScoreRepo, Store
+from pal_slurm.store.engine import ROWS_OWN
 from pal_slurm.store.nights import Alert, NightRepo
 from pal_slurm.store.samples import JobSample, SampleRepo
-from pal_slurm.words import digits
+from pal_slurm.words import digits, printable
 
 UNKNOWN_S = 600.0  # so long pald may take to see a job start
 YOUNG_S = 10.0  # a copy that is not atomic may still be growing
@@ -176,9 +177,11 @@ class Spool:
             return
         try:
             yield from self._write(ready, now)
-        except StoreError as error:
+        except (StoreError, *ROWS_OWN) as error:
             if len(ready) == 1:
-                yield TakenFile(ready[0].entry.name, FileFate.LEFT, str(error))
+                entry, said = ready[0].entry, printable(f"{type(error).__name__}: {error}", 300)
+                own = isinstance(error, ROWS_OWN)  # it would be so the next time too
+                yield self._aside(entry, said) if own else TakenFile(entry.name, FileFate.LEFT, str(error))
                 return
             for one in ready:
                 yield from self._store([one], now)

@@ -32,7 +32,7 @@ from pal_slurm.words import printable
 LOCK_WAIT_S = 5.0
 BATCH_WAIT_S = 60.0  # of a command that works through a whole database beside others, on any disk
 WRITES = "pal_writes"  # in a connection's `info`: the next transaction is begun in order to write
-_ROWS_OWN = (StoreRefused, ArithmeticError, LookupError, TypeError, ValueError)  # what one row may raise
+ROWS_OWN = (StoreRefused, ArithmeticError, LookupError, TypeError, ValueError)  # what one row may raise
 Row = TypeVar("Row")
 Put = TypeVar("Put")
 log = logging.getLogger("pald")
@@ -82,7 +82,7 @@ class Store:
             with self.writing() as db:
                 first(db)
                 return [put(db, row) for row in rows]
-        except _ROWS_OWN:
+        except ROWS_OWN:
             pass
         with self.writing() as db:
             first(db)
@@ -94,7 +94,7 @@ class Store:
         try:
             with in_sentences(self.shown), db.begin_nested():
                 return put(db, row)
-        except _ROWS_OWN as error:
+        except ROWS_OWN as error:
             self.refused(named(row), error)
             return None
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sqlalchemy import text
 
 from pal_slurm.config import Config
 from pal_slurm.errors import BadInput
@@ -318,3 +319,20 @@ def test_a_diagnostic_that_failed_is_unhealthy_not_slow(store: Store, spool: Pat
     put(spool, replace(made, checks=(Check("targeted_power", "fail", made.devices[0].uuid, "39 W"),)))
     take(store, spool)
     assert [(a.kind, "targeted_power" in a.said) for a in NightRepo(store).alerts()] == [("unhealthy", True)]
+
+
+def test_a_document_that_the_database_refuses_is_set_aside_and_the_others_are_taken(
+    sqlite_store: Store, spool: Path
+) -> None:
+    with sqlite_store.writing() as db:
+        db.execute(
+            text(
+                "CREATE TRIGGER refuses BEFORE INSERT ON runs WHEN NEW.node = 'n2' "
+                "BEGIN SELECT RAISE(ABORT, 'no room for n2'); END"
+            )
+        )
+    put_night(spool, fleet(3))
+    done = take(sqlite_store, spool)
+    assert (done.count(FileFate.TAKEN), done.count(FileFate.SET_ASIDE)) == (2, 1)
+    (bad,) = (file for file in done.files if file.fate is FileFate.SET_ASIDE)
+    assert "no room for n2" in bad.said and not [path for path in spool.iterdir() if path.name.startswith("bench")]
