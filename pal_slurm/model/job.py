@@ -75,7 +75,7 @@ class Shape:
         return (self.gpus_per_node or 0) * self.min_nodes
 
     def cpus_on_each(self, nodes: int) -> int:
-        return max(self.cpus_per_node, -(-self.cpus // nodes))
+        return max(self.cpus_per_node, -(-self.cpus // max(nodes, 1)))  # none: a list of nodes that can't be read
 
     def mem_on_each(self, nodes: int) -> int:
         if not self.mem_per_cpu_mb:

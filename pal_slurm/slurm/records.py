@@ -7,7 +7,7 @@ which the pyslurm worker sends them (`JOB_FIELDS` in pyslurm/worker/read.py), ch
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
@@ -33,9 +33,11 @@ from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords
 from pal_slurm.slurm.nodeset import unfold
 from pal_slurm.slurm.reasons import why
 from pal_slurm.slurm.requests import Demand, asked_of, edited_since
+from pal_slurm.words import printable
 
 HOLDS_RESOURCES = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED"})
 MOST_TASKS = 4_000_001  # Slurm's own greatest MaxArraySize
+ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # of one job's values
 _TASKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?")
 
 
@@ -169,6 +171,15 @@ def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
         exclusive=record.exclusive,
         slurms=(record.by_user or record.deadline is not None) and lease is not None,
     )
+
+
+def to_jobs(records: Iterable[JobRecord], site: SiteWords, unread: list[str]) -> Iterator[Job]:
+    """The same of many; one whose values no job can be made of is named in `unread`, and costs no other."""
+    for record in records:
+        try:
+            yield to_job(record, site)
+        except ODD as error:
+            unread.append(printable(f"job {record.id} could not be read: {type(error).__name__}: {error}", 200))
 
 
 def in_whole_nodes(job: Job, whole: Collection[str]) -> Job:

@@ -53,7 +53,7 @@ class Asked(NamedTuple):
 
 @lru_cache(maxsize=8192)
 def asked_of(demand: Demand) -> Asked:
-    least, most = demand.num_nodes or 1, demand.max_nodes or 0
+    least, most = max(demand.num_nodes or 1, 1), max(demand.max_nodes or 0, 0)
     if most:  # of a pending job Slurm shows what it last reckoned with, which may be more than it may have
         least = min(least, most)
     texts = demand[:4]

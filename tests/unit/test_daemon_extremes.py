@@ -89,6 +89,8 @@ def strange(house: House, facts: dict[str, Any], *, runs: bool, number: int) -> 
     runs=True,
     number=5,
 )
+@example(facts={"num_nodes": -1, "per_task": "gres/gpu:4294967295", "required_nodes": "a\0b"}, runs=False, number=5)
+@example(facts={"required_nodes": "?\0", "num_nodes": 189_198, "account": "x\udcffy"}, runs=False, number=2**31 - 1)
 @example(facts={"user": "a\0\ud800", "comment": "app:\ud800", "name": "\ud800\0"}, runs=False, number=5)
 def test_later_jobs_are_placed_whatever_a_job_says(
     make_house: Make, database: str, request: pytest.FixtureRequest, facts: dict[str, Any], runs: bool, number: int
@@ -100,7 +102,7 @@ def test_later_jobs_are_placed_whatever_a_job_says(
     house.live(20)
     then = house.submit("--gres=gpu:1")
     house.live(60)
-    ends = house.pald.effort.ends
+    ends, faults = house.pald.effort.ends, house.pald.pald.faults
     house.kill()
-    assert set(ends) <= {"ok"}, (ends, house.pald.pald.faults.last)
+    assert set(ends) <= {"ok"} and not faults.total, (ends, faults.last)
     assert len(house.pins(first)) == 1 and len(house.pins(then)) == 1

@@ -19,7 +19,7 @@ from pal_slurm.slurm.nodes import (
     to_reservation,
 )
 from pal_slurm.slurm.pyslurm.worker import older, read
-from pal_slurm.slurm.records import JobRecord, read_tasks, to_job
+from pal_slurm.slurm.records import JobRecord, read_tasks, to_job, to_jobs
 
 
 @pytest.mark.parametrize(
@@ -343,3 +343,20 @@ def test_who_is_held_is_known_by_his_priority_whatever_is_said_of_him(
     assert to_job(record).why is found
     running = JobRecord(1, 0, "RUNNING", "u", priority=0, reason="None")
     assert to_job(running).why is Waits.UNSEEN
+
+
+def test_a_record_that_no_job_can_be_made_of_is_named_and_the_others_are_read() -> None:
+    """Whatever it is: a number that nobody reckons with, of a type that is none."""
+    good = JobRecord(7, 100, "PENDING", "u", per_node="gres/gpu:1")
+    bad = JobRecord(8, 100, "PENDING", "u", per_node="gres/gpu:1", time_limit_min="soon", cpus=[])  # type: ignore[arg-type]
+    unread: list[str] = []
+    assert [job.id for job in to_jobs([good, bad, good], PLAIN_WORDS, unread)] == [7, 7]
+    (said,) = unread
+    assert said.startswith("job 8 could not be read: ") and len(said) <= 200
+
+
+@pytest.mark.parametrize("nodes", [0, -1, -(2**31)])
+def test_a_job_of_no_nodes_asks_for_one(nodes: int) -> None:
+    job = to_job(JobRecord(7, 100, "PENDING", "u", per_job="gres/gpu:4", num_nodes=nodes, max_nodes=nodes))
+    assert (job.request.min_nodes, job.request.max_nodes) == (1, 0)
+    assert job.shape is not None and job.shape.cpus_on_each(0) == 1

@@ -7,12 +7,13 @@ simulated is Slurm, not our end of it. Questions and edits take their time of th
 from __future__ import annotations
 
 import zlib
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import Cluster, Edit, EditResult, Job, JobState, Snapshot, fence_of
 from pal_slurm.sim.slurm.controller import Controller
+from pal_slurm.sim.slurm.jobs import SimJob
 from pal_slurm.sim.slurm.machine import Node
 from pal_slurm.sim.slurm.trouble import AnswerFate, Trouble
 from pal_slurm.sim.slurm.updates import fence, signal, update
@@ -21,6 +22,7 @@ from pal_slurm.slurm.edits.apply import UNSENT, Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.nodes import PLAIN_WORDS, NodeRecord, SiteWords, to_cluster, to_reservation
 from pal_slurm.slurm.port import Capabilities, Left, Passes, Pulse, SchedulerSetup, Series, unbounded
+from pal_slurm.slurm.records import ODD
 from pal_slurm.slurm.snapshots import in_tiers
 
 EDITS_AT_ONCE = 100
@@ -61,8 +63,10 @@ class SimSlurm:
         c = self.controller
         self._ask("snapshot", len(c.pending) + len(c.running))
         reservations = tuple(map(to_reservation, c.reservations))
-        pending = sorted(in_tiers([j.job() for j in c.pending.values()], c.partitions), key=lambda job: job.order)
-        running = tuple(j.job() for j in c.running.values())
+        unread: list[str] = []
+        waiting = list(_readable(c.pending.values(), unread))
+        pending = sorted(in_tiers(waiting, c.partitions), key=lambda job: job.order)
+        running = tuple(_readable(c.running.values(), unread))
         fresh = Snapshot(
             taken=c.now,
             cluster=self._machine(),
@@ -70,6 +74,7 @@ class SimSlurm:
             running=running,
             reservations=reservations,
             dropped_hints=sum(job.hint.dropped for job in (*pending, *running)),
+            unread=tuple(unread),
         )
         self.trouble.answered("snapshot")
         return self.trouble.told(fresh)
@@ -198,3 +203,12 @@ def _with_rows(cluster: Cluster, nodes: Sequence[Node], rows: Sequence[int]) -> 
                 0 if node.busy >> slot & 1 else node.shards - node.shared[slot] for slot in range(cluster.width)
             ]
     return replace(cluster, gpu_free=slots, cpus_free=cpus, mem_free_mb=memory, parts_free=parts)
+
+
+def _readable(jobs: Iterable[SimJob], unread: list[str]) -> Iterator[Job]:
+    """As `to_jobs` does it with records."""
+    for job in jobs:
+        try:
+            yield job.job()
+        except ODD as error:
+            unread.append(f"job {job.record.id} could not be read: {error}")

@@ -19,7 +19,7 @@ from pal_slurm.slurm.edits.apply import Heard, apply
 from pal_slurm.slurm.edits.prepare import Ready
 from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords
 from pal_slurm.slurm.port import Capabilities, Left, Passes, Pulse, SchedulerSetup, Series, unbounded
-from pal_slurm.slurm.records import HOLDS_RESOURCES, to_job
+from pal_slurm.slurm.records import HOLDS_RESOURCES, to_jobs
 from pal_slurm.slurm.snapshots import to_snapshot
 
 _PULSE = Layout((("JobId", 12), ("ArrayTaskId", 24), ("State", 16), ("Reason", 34)))
@@ -50,7 +50,7 @@ class CliSlurm:
         queue = self._reader.queue()
         machine = read_machine(self._commands.show(QUESTIONS))
         machine.taken = taken
-        jobs = [to_job(record, self._site) for record in queue.records]
+        jobs = list(to_jobs(queue.records, self._site, queue.unread))
         return to_snapshot(machine, jobs, self._site, queue.unread, queue.too_long)
 
     def jobs(self, ids: Sequence[int]) -> dict[int, Job]:
@@ -64,7 +64,7 @@ class CliSlurm:
         return self.capabilities(), to_setup(self._config()).disable_job_shrink
 
     def records(self, ids: Iterable[int]) -> list[Job]:
-        return [to_job(record, self._site) for record in self._reader.some(list(dict.fromkeys(ids))).records]
+        return list(to_jobs(self._reader.some(list(dict.fromkeys(ids))).records, self._site, []))
 
     def send(self, ready: Sequence[Ready], left_s: Left) -> list[Heard]:
         return send(self._commands, ready, left_s)

@@ -39,7 +39,7 @@ from pal_slurm.slurm.pyslurm.messages import (
     read,
 )
 from pal_slurm.slurm.pyslurm.process import WorkerProcess
-from pal_slurm.slurm.records import JobRecord, to_job
+from pal_slurm.slurm.records import JobRecord, to_jobs
 from pal_slurm.slurm.snapshots import to_snapshot
 
 WORKER = Path(__file__).with_name("worker")
@@ -105,13 +105,14 @@ class PyslurmSlurm:
     def snapshot(self) -> Snapshot:
         machine: list[Machine] = []
         jobs: list[Job] = []
+        odd: list[str] = []
 
         def take(part: msgspec.Raw) -> None:
             if not machine:
                 machine.append(read(MACHINE, part))
                 return
             rows: list[JobRecord] = read(ROWS, part)
-            jobs.extend(to_job(row, self._site) for row in rows)
+            jobs.extend(to_jobs(rows, self._site, odd))
 
         topology = read_topology(self._told().topology)
         with _no_collection():
@@ -123,7 +124,7 @@ class PyslurmSlurm:
             if (told := self._partitions().get(partition.name)) is not None:
                 partition.billing, partition.rule, partition.by_user = told.billing, told.rule, told.by_user
                 partition.oversubscribed = told.oversubscribed
-        return to_snapshot(machine[0], jobs, self._site, rest.unread)
+        return to_snapshot(machine[0], jobs, self._site, [*rest.unread, *odd])
 
     def jobs(self, ids: Sequence[int]) -> dict[int, Job]:
         wanted = frozenset(ids)
@@ -190,7 +191,7 @@ class PyslurmSlurm:
 
         def take(part: msgspec.Raw) -> None:
             rows: list[JobRecord] = read(ROWS, part)
-            found.extend(to_job(row, self._site) for row in rows)
+            found.extend(to_jobs(rows, self._site, []))
 
         wanted = list(dict.fromkeys(ids))
         for first in range(0, len(wanted), EDITS_PER_CALL):
