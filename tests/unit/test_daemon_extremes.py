@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from sqlalchemy import text
 
 from pal_slurm.sim.slurm.jobs import SimJob
 from pal_slurm.slurm.nodeset import fold
@@ -106,3 +107,23 @@ def test_later_jobs_are_placed_whatever_a_job_says(
     house.kill()
     assert set(ends) <= {"ok"} and not faults.total, (ends, faults.last)
     assert len(house.pins(first)) == 1 and len(house.pins(then)) == 1
+
+
+@pytest.mark.parametrize("table", ["operations", "decisions", "job_outcomes"])
+def test_a_job_whose_rows_the_database_refuses_is_named_once_and_the_others_are_placed(
+    house: House, table: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Without its intent on disk no edit of it is sent; Slurm starts it when its lease ends."""
+    refuse = f"CREATE TRIGGER refuses BEFORE INSERT ON {table} WHEN NEW.job = 2 BEGIN SELECT RAISE(ABORT, 'no'); END"
+    with house.pald.pald.store.writing() as db:
+        db.execute(text(refuse))
+    jobs = [house.submit("--gres=gpu:1", runs=1e4) for _ in range(3)]
+    house.live(60)
+    then = house.submit("--gres=gpu:1")
+    house.live(30)
+    assert set(house.pald.effort.ends) == {"ok"}
+    assert [house.state(job) for job in (*jobs, then)] == ["RUNNING"] * 4
+    assert [bool(house.pins(job)) for job in (*jobs, then)] == [True, table != "operations", True, True]
+    said = [record.message for record in caplog.records if "can't be written down" in record.message]
+    assert said and all("job 2 " in line for line in said) and len(said) == len({line.split(":")[1] for line in said})
+    assert house.pald.pald.faults.total >= len(said)
