@@ -36,7 +36,7 @@ T = TypeVar("T", bound=Answer)
 
 
 class SpoolSilent(PalError):
-    """The file system of the spool does not answer."""
+    """The file system of the spool does not answer, or nobody can ask it now."""
 
     exit_code = 75
 
@@ -101,14 +101,17 @@ class SpoolReader:
         # -P: nothing of the directory that this is started in is imported
         command = [sys.executable, "-P", "-m", "pal_slurm.intake.reader", str(self._directory), str(self._mark)]
         path = os.pathsep.join(filter(None, [str(_PACKAGE), os.environ.get("PYTHONPATH", "")]))
-        return subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            pass_fds=(self._mark, *self._keep),
-            cwd="/",
-            env={**os.environ, "PYTHONPATH": path},
-        )
+        try:
+            return subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                pass_fds=(self._mark, *self._keep),
+                cwd="/",
+                env={**os.environ, "PYTHONPATH": path},
+            )
+        except OSError as error:  # TasksMax of the unit, a limit of the user
+            raise SpoolSilent(f"no process to read the spool {self._directory}: {error.strerror}") from error
 
     def _frame(self, process: subprocess.Popen[bytes], until: float) -> bytes:
         """Empty: the process is gone."""
