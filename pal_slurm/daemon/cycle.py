@@ -42,10 +42,12 @@ from pal_slurm.errors import NotLeader, PalError, SlurmUnavailable, StoreError, 
 from pal_slurm.guard import Rules
 from pal_slurm.learning.knowledge import keep_of
 from pal_slurm.learning.patterns import Patterns
-from pal_slurm.model import Action, Decision, EditKind, EditResult, JobRef, Outcome, Reason, until
-from pal_slurm.policy import Circumstances, Composition, plan
+from pal_slurm.model import Action, Decision, EditKind, EditResult, JobRef, Outcome, Reason, Snapshot, until
+from pal_slurm.policy import Circumstances, Composition, Plan, plan
 from pal_slurm.slurm.port import Passes, Slurm
 
+NOBODYS = 0  # fence: of no leadership
+MOST_WAIT_S = 60.0
 RENEWALS = 0.5  # the part of the write budget that keeping leases may take, ahead of time
 
 
@@ -195,12 +197,34 @@ class Cycle:
         round.report.undone = len(round.undos)
         self.owed = round
 
-    def _learn(self, round: Round) -> None:
-        """What is known by now, and what is found out beside the cycle."""
+    def look_only(self) -> tuple[Round, Plan]:
+        """A cycle as far as its plan, with nothing written anywhere: who does not lead asks what pald would do."""
+        round = self._look(CycleReport(shadow=self.config.actuator == "shadow"), NOBODYS)
+        moves, going = self.movers.look(), frozenset(self.movers.going)
+        round.fates = self.past.judged(round.snapshot, round.passes, self.rules, NOBODYS, moves)
+        round.lost = self.past.unwatched(round.fates, round.snapshot, self.rules, going)
+        round.promised = self.movers.promised()
+        if not round.report.shadow:
+            round.undos = self.past.undos(round.fates, round.lost, round.snapshot, self.leases)
+        self._know(round)
+        self.books.observer.recall()
+        _, made, _ = self._planned(round)
+        if self.composition.entitlement is not None:  # what each is owed is found out beside the cycle
+            self.books.entitling.beside.wait(MOST_WAIT_S)
+            _, made, _ = self._planned(round)
+        return round, made
+
+    def _know(self, round: Round) -> None:
+        """What is known by now."""
         books, found = self.books, round.snapshot
         knowledge = books.knowledge.read(found.cluster, found.taken)
         found = books.observer.held(Patterns(self.config.patterns).tagged(found, knowledge.apps.known), knowledge.pools)
         round.snapshot, round.knowledge = found, knowledge
+
+    def _learn(self, round: Round) -> None:
+        """What is known by now, and what is found out beside the cycle."""
+        self._know(round)
+        books, found, knowledge = self.books, round.snapshot, round.knowledge
         round.report.scores_known = knowledge.scores.share_known(found.cluster)
         with self.faults.contained("observing"):
             books.observer.record_changes(found.running, found.cluster, knowledge, pins_of(round.fates), found.taken)
@@ -211,8 +235,8 @@ class Cycle:
                 books.forgetter.begin_when_due(found.taken, keep_of(self.config))
         self.seen = round  # with what is known of it: others may look
 
-    def _plan(self, round: Round) -> Known:
-        """Decisions about those that are not undone just now."""
+    def _planned(self, round: Round) -> tuple[Known, Plan, Snapshot]:
+        """For those that are not undone just now, by all that is known of them; and what there is without promises."""
         whole = self.past.met.kept(round.without(self.movers.in_hand()), round.fates)
         round.view = view = self.movers.kept(whole)
         passing = Known(view, round.knowledge, self.composition, self.config)
@@ -226,7 +250,12 @@ class Cycle:
         )  # fmt: skip
         memory = self.books.memory.of(round.fence, round.now)
         by = partial(plan, knowledge=round.knowledge, composition=self.composition, circumstances=known, memory=memory)
-        made = planned(view, by, self.entries, self.faults)
+        return passing, planned(view, by, self.entries, self.faults), whole
+
+    def _plan(self, round: Round) -> Known:
+        """Decisions about those that are not undone just now."""
+        passing, made, whole = self._planned(round)
+        view = round.view
         self.books.memory.keep(made.memory, round.fence, round.now)
         round.report.untold = bool(self.books.entitling.untold)
         of_running = [d for d in made.decisions if d.action in OF_RUNNING] + self._proposals(round, made.decisions)

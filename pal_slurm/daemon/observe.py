@@ -51,6 +51,11 @@ class Observer:
         """The share of their time limits that GPU jobs run, the median since this pald began; None: too few ended."""
         return median(self._used) if len(self._used) >= FEWEST else None
 
+    def recall(self) -> None:
+        """For who has seen no job end: what the last ones used, as they were written down."""
+        ends = ((got.end - got.start) / got.limit_s for got in self.outcomes.newest(500) if got.end and got.limit_s)
+        self._used.extend(min(max(share, 0.0), 1.0) for share in ends)
+
     def held(self, snapshot: Snapshot, rules: PoolRules) -> Snapshot:
         """Jobs that say pal:same keep to the GPU model of their first start; for a time where none of it is up."""
         return held_to_models(snapshot, self.outcomes.of_jobs, rules.wait_s)

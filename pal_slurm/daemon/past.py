@@ -71,6 +71,19 @@ class Past:
 
         Operations of `moves`, and what stands in `movers`, is looked after elsewhere.
         """
+        fates = self.judged(snapshot, passes, rules, fence, moves)
+        over = [t for t in fates if t.fate is not Fate.WAITING and not (t.fate is Fate.STANDS and _lasts(t))]
+        stands = [t for t in fates if t.fate is Fate.STANDS and _lasts(t)]
+        if over:
+            self.ledger.outcome(_told(over), snapshot.taken, close=True)
+        if stands:
+            self.ledger.outcome(_told(stands), snapshot.taken)
+        return fates, self.unwatched(fates, snapshot, rules, movers)
+
+    def judged(
+        self, snapshot: Snapshot, passes: Passes, rules: Rules, fence: int, moves: Collection[int]
+    ) -> list[Transition]:
+        """Every watched intent; nothing is written down."""
         jobs = {job.id: job for job in (*snapshot.pending, *snapshot.running)}
         split = (j for j in jobs.values() if j.array_id is not None and j.array_task is not None)
         tasks = {(j.array_id or 0, j.array_task or 0): j for j in split}
@@ -88,13 +101,12 @@ class Past:
         roomy = [i.id for i, job in open_ if job is not None and job.pending and has_room(i, job, cluster)]
         self._room = {number: self._room.get(number, passes) for number in roomy}
         view = replace(view, room=self._room)
-        fates = [judge(intent, view) for intent in watched]
-        over = [t for t in fates if t.fate is not Fate.WAITING and not (t.fate is Fate.STANDS and _lasts(t))]
-        stands = [t for t in fates if t.fate is Fate.STANDS and _lasts(t)]
-        if over:
-            self.ledger.outcome(_told(over), snapshot.taken, close=True)
-        if stands:
-            self.ledger.outcome(_told(stands), snapshot.taken)
+        return [judge(intent, view) for intent in watched]
+
+    def unwatched(
+        self, fates: Iterable[Transition], snapshot: Snapshot, rules: Rules, movers: frozenset[int]
+    ) -> list[Lost]:
+        """Pins of ours that nobody watches."""
         seen = frozenset(t.job.id for t in fates if t.job is not None)
         elsewhere = seen | movers
         lost = list(orphans(snapshot.pending, elsewhere, snapshot.taken))
@@ -103,7 +115,7 @@ class Past:
         written = self._written([*lost, *unmarked])
         ours = ((job, self._was_ours(job, snapshot, written, rules.exact_slots)) for job in lost)
         bare = ((job, self._pin_of(job, written)) for job in unmarked)
-        return fates, [(job, pin) for job, pin in (*ours, *bare) if pin is not None]
+        return [(job, pin) for job, pin in (*ours, *bare) if pin is not None]
 
     def may_move(self, decisions: Iterable[Decision], seen: Snapshot, rules: Rules) -> list[Decision]:
         """Without those of jobs that run on nodes of their user's choice, made after the submission (P2)."""

@@ -151,14 +151,14 @@ def opened(config: Config, clock: Clock, slurm: Slurm | None = None) -> tuple[Da
         raise
     try:
         setup = slurm.setup()
-        return _state(config, clock, slurm, store, setup.cluster_name), setup
+        return state_of(config, clock, slurm, store, setup.cluster_name), setup
     except BaseException:
         slurm.close()
         store.close()
         raise
 
 
-def _state(config: Config, clock: Clock, slurm: Slurm, store: Store, name: str) -> DaemonState:
+def state_of(config: Config, clock: Clock, slurm: Slurm, store: Store, name: str) -> DaemonState:
     metrics = Metrics()
     faults, entries, commands = Faults(metrics.fault), Entries(), commands_of(config)
     store.refused = faults.row_refused

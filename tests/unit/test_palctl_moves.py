@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,10 +16,12 @@ from click.testing import CliRunner
 
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.config import CanarySection
-from pal_slurm.daemon.build import composition_of, rules_of
+from pal_slurm.daemon.build import assembled
 from pal_slurm.daemon.moves.what_if import NOTHING_PAYS, OUTSIDE, WouldMove, what_if
+from pal_slurm.daemon.state import state_of
 from pal_slurm.model import (
     Action,
+    App,
     Apps,
     Decision,
     Ending,
@@ -31,6 +35,7 @@ from pal_slurm.model import (
 )
 from pal_slurm.report.moves import move_sentences, summary
 from pal_slurm.report.what_if import would_rows
+from pal_slurm.sim.daemon import settings
 from pal_slurm.sim.slurm.manners import Manners, requeues
 from tests.moving import QUICK_MOVES, Wanted, there
 from tests.simpald import House
@@ -120,14 +125,13 @@ def test_the_sum_tells_what_was_measured_and_that_moves_have_stopped() -> None:
 
 
 def would(house: House, **keys: object) -> dict[int, WouldMove]:
-    cycle, slurm = house.pald.pald.cycle, house.slurm
-    snapshot = slurm.snapshot()
-    config = msgspec.structs.replace(cycle.config, **keys)
-    rules = rules_of(config, slurm.capabilities(), slurm.setup())
-    knowledge = cycle.books.knowledge.read(snapshot.cluster, snapshot.taken)
-    week = cycle.movers.repo.since(0.0)
-    found = what_if(snapshot, knowledge, composition_of(config), config, rules, week, slurm.capabilities())
-    return {one.job.id: one for one in found}
+    """By one that is not the pald that runs there, as palctl is none."""
+    running = house.pald.pald
+    config = msgspec.structs.replace(running.config, **keys)
+    state = state_of(config, house.pald.clock, house.slurm, running.store, running.setup.cluster_name)
+    asked = assembled(config, running.setup, state)
+    asked.cycle.books.knowledge = running.cycle.books.knowledge
+    return {one.job.id: one for one in what_if(asked)}
 
 
 @pytest.mark.parametrize("keys", [{"actuator": "shadow"}, {"actuator": "pin"}, QUICK_MOVES])
@@ -186,6 +190,48 @@ def test_a_job_outside_the_canary_is_not_moved(make_house: Make, canary: dict[st
     (found,) = would(house, actuator="move", canary=CanarySection(**canary)).values()  # type: ignore[arg-type]
     assert found.job.id == job and (found.decision is not None) is moves
     assert found.said == ("" if moves else OUTSIDE)
+
+
+def pin_elsewhere(house: House) -> None:
+    for _ in range(3):
+        house.submit("--gres=gpu:4", runs=300)
+    house.pald.cycle()
+
+
+STORIES: dict[str, tuple[dict[str, object], Callable[[House], None]]] = {
+    "nothing special": ({}, lambda house: None),
+    "an application by its name": (
+        {"apps": {"net": {"class": "B"}}, "patterns": [{"app": "net", "job_name": "wrap*"}]}, lambda house: None
+    ),
+    "better GPUs are promised to jobs that were pinned": ({}, pin_elsewhere),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_what_if_names_the_moves_that_pald_makes_and_writes_nothing(make_house: Make, story: str) -> None:
+    keys, happens = STORIES[story]
+    score = np.ones((2, 4, 4))
+    score[0, 0] = 2.0
+    scores = ScoreTable(("A", "B"), score, (score > 1.0).astype(np.int16), np.ones(score.shape, dtype=np.bool_))
+    known = Knowledge(scores, Apps({"net": App("net", "B")}))
+    house = make_house(release="26.05", knowledge=known, **{**QUICK_MOVES, **keys, "actuator": "shadow"})
+    job = house.submit("--gres=gpu:2", "--comment=pal:move", "-J", "wrap1", runs=50_000.0)
+    house.live(30)
+    lock = {"leader": {"lock_file": str(house.home / "pald.lock")}}
+    house.pald.reload(settings(house.home, {**lock, **QUICK_MOVES, **keys}))
+    happens(house)
+    before = dump(house)
+    found = would(house)
+    assert dump(house) == before
+    house.pald.cycle()
+    begun = {move.job for move in house.pald.pald.cycle.movers.repo.since(0.0)}
+    assert begun == {number for number, one in found.items() if one.decision is not None}
+    assert (job in begun) is (story == "nothing special")
+
+
+def dump(house: House) -> list[str]:
+    with closing(sqlite3.connect(house.home / "pal.sqlite")) as db:
+        return list(db.iterdump())
 
 
 def test_what_would_go_stands_first_with_its_gain_and_its_cost(house: House) -> None:

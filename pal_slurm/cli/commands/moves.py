@@ -43,22 +43,19 @@ def command(palctl: Palctl, since: float, what_if: bool, as_json: bool, fields: 
 
 
 def _what_if(palctl: Palctl, as_json: bool, fields: str) -> None:
-    from pal_slurm.daemon.build import composition_of, rules_of
-    from pal_slurm.daemon.moves.budget import WEEK_S
+    from pal_slurm.daemon.build import assembled
+    from pal_slurm.daemon.clock import SystemClock
     from pal_slurm.daemon.moves.what_if import what_if
-    from pal_slurm.learning.knowledge import KnowledgeKeeper
+    from pal_slurm.daemon.state import state_of
     from pal_slurm.report.what_if import DEFAULT, FIELDS, would_rows
-    from pal_slurm.store import MoveRepo
 
     columns = choose(fields, FIELDS, FIELDS if as_json else DEFAULT)
     config = palctl.config
     with palctl.slurm() as slurm:
-        snapshot, setup, caps = slurm.snapshot(), slurm.setup(), slurm.capabilities()
-    rules = rules_of(config, caps, setup)
-    knowledge = KnowledgeKeeper(palctl.store, config, cluster=setup.cluster_name).read(snapshot.cluster, snapshot.taken)
-    week = MoveRepo(palctl.store, setup.cluster_name).since(snapshot.taken - WEEK_S)
-    sure = _proven(palctl, setup.cluster_name, snapshot.taken)
-    found = what_if(snapshot, knowledge, composition_of(config), config, rules, week, caps, sure)
+        setup = slurm.setup()
+        state = state_of(config, SystemClock(), slurm, palctl.store, setup.cluster_name)
+        sure = _proven(palctl, setup.cluster_name, state.clock.now())
+        found = what_if(assembled(config, setup, state), sure)
     rows = would_rows([(one.job, one.decision, one.said) for one in found])
     print_rows(rows, columns, as_json=as_json, empty="no GPU job runs")
     if not as_json and not config.moves_jobs():

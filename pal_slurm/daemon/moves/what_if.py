@@ -1,30 +1,29 @@
 """What would be moved now, and why not more. In: a snapshot, what is known, pal.yaml. Out: a row per running job.
 
-The planner and the guard that pald asks, asked as if moves were switched on; nothing is written anywhere.
+A cycle of pald's as far as its plan, then its proposals and its guard, as if moves were switched on; nothing is written
+anywhere. What pald has in memory alone is not known: who was overtaken before, and what was refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import msgspec
 
 from pal_slurm.config import Config
+from pal_slurm.daemon.build import Pald
 from pal_slurm.daemon.canary import outside
-from pal_slurm.daemon.moves.budget import losing, rules_of_moves
+from pal_slurm.daemon.moves.budget import WEEK_S, losing, rules_of_moves
 from pal_slurm.daemon.moves.costs import Costs
+from pal_slurm.daemon.moves.place import bound_there
 from pal_slurm.daemon.moves.proposing import proposals
-from pal_slurm.daemon.outcome import CycleReport
-from pal_slurm.daemon.round import Round
 from pal_slurm.daemon.seeing import as_if_ours
 from pal_slurm.daemon.starts import OF_RUNNING
 from pal_slurm.guard import Refusal, Rules, Verdict, check
-from pal_slurm.model import Action, Decision, Job, Knowledge, Move, Reason, Snapshot
-from pal_slurm.policy import Circumstances, Composition, plan
-from pal_slurm.slurm.port import Capabilities, Passes
+from pal_slurm.model import Action, Decision, Job, Reason, Snapshot
 
 OUTSIDE = "it is outside the canary of pal.yaml"
+ON_WAY = "it is being moved"
 NOTHING_PAYS = "no other GPUs are worth its move"
 
 
@@ -43,33 +42,30 @@ def as_if_on(config: Config) -> Config:
     return msgspec.structs.replace(config, actuator="move", moves=moves, policy=policy)
 
 
-def what_if(
-    snapshot: Snapshot,
-    knowledge: Knowledge,
-    composition: Composition,
-    config: Config,
-    rules: Rules,
-    week: Sequence[Move],
-    caps: Capabilities,
-    proven: frozenset[tuple[str, str]] = frozenset(),
-) -> list[WouldMove]:
-    """In the order in which Slurm tells of the jobs."""
-    if config.actuator == "shadow":
-        snapshot = as_if_ours(snapshot)
-    moving = replace(rules, moves=rules_of_moves(as_if_on(config), week, snapshot.taken, caps, proven))
-    round = Round(CycleReport(shadow=True), 0, 0.0, Passes(0, 0, 0, 0, 0), snapshot)
-    round.view, round.knowledge = snapshot, knowledge
-    made = list(plan(snapshot, knowledge, composition, Circumstances()).decisions)
-    made += proposals(round, made, composition, config, moving, Costs.learned(config.moves, week))
-    proposed = {d.job: d for d in made if d.action in OF_RUNNING}
-    verdicts = {v.decision.job: v for v in check(list(proposed.values()), snapshot, moving)}
+def what_if(pald: Pald, proven: frozenset[tuple[str, str]] = frozenset()) -> list[WouldMove]:
+    """In the order in which Slurm tells of the jobs. `pald`: one that does not lead, and writes nothing."""
+    config, cycle = pald.config, pald.cycle
+    round, plan = cycle.look_only()
+    snapshot = as_if_ours(round.snapshot) if round.report.shadow else round.snapshot
+    week = cycle.movers.repo.since(round.now - WEEK_S)
+    moving = replace(cycle.rules, moves=rules_of_moves(as_if_on(config), week, round.now, pald.caps, proven))
+    made, costs = list(plan.decisions), Costs.learned(config.moves, week)
+    seen = cycle.movers.for_movers(round)
+    made += proposals(seen, made, cycle.composition, config, moving, costs, cycle.books.observer.of_limit)
+    wanted = [d for d in made if d.action in OF_RUNNING]
+    proposed = {d.job: d for d in cycle.past.may_move(wanted, round.snapshot, moving)}
+    verdicts = {v.decision.job: v for v in check(list(proposed.values()), seen.view, moving, seen.coming)}
+    bound, _ = bound_there(pald.state.slurm, [job for job, v in verdicts.items() if not isinstance(v, Refusal)])
+    on_way = cycle.movers.going
     kept_out = outside(snapshot.running, config)
     rows = []
     for job in snapshot.running:
         if not job.gpu_job:
             continue
         verdict = verdicts.get(job.id) or _may_it(job, snapshot, moving)
-        if isinstance(verdict, Refusal):
+        if job.id in on_way or job.id in bound:
+            rows.append(WouldMove(job, None, bound.get(job.id, ON_WAY)))
+        elif isinstance(verdict, Refusal):
             said = verdict.said.removeprefix(f"job {job.id}: ")
             stopped = moving.moves is None and losing(week)
             rows.append(WouldMove(job, None, "moves have cost more than they brought" if stopped else said))
