@@ -188,6 +188,13 @@ def test_what_root_makes_belongs_to_pald(tree: Tree) -> None:
     assert {owner(f"run/pal-slurm{name}") for name in ("", "/alive", "/wake")} == {(0, 4243)}
 
 
+def test_root_makes_no_file_in_a_directory_that_others_may_write(tree: Tree) -> None:
+    (tree.root / "run/pal-slurm").chmod(0o777)
+    tree.remove("run/pal-slurm/alive")
+    assert "can replace what slurmctld opens" in doctor(tree, "--fix").output
+    assert not (tree.root / "run/pal-slurm/alive").exists()
+
+
 def test_before_installation_any_user_is_told_what_is_missing(tmp_path: Path) -> None:
     result = CliRunner().invoke(palctl, ["doctor", "--root", str(tmp_path)])
     assert result.exit_code == 1

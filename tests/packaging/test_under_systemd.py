@@ -74,6 +74,8 @@ def machine(clean: Path, debs: Path, tmp_path: Path) -> Iterator[Machine]:
 def test_pald_works_within_its_sandbox_and_is_gone_after_purge(machine: Machine) -> None:
     machine.good("sh", "-c", "dpkg -i /mnt/pal-slurm_*.deb")
     assert machine.run("systemctl", "is-enabled", "pald").stdout == "disabled\n"  # the admin's word is needed
+    met = machine.good("sh", "-c", "stat -c '%U:%G %a' /run/pal-slurm /run/pal-slurm/alive /run/pal-slurm/wake")
+    assert met.splitlines() == ["root:pal 1775", "root:pal 664", "root:pal 660"]
     machine.run("systemctl", "enable", "--now", "pald", "pal-deadman.timer")
     # There is no Slurm here: it comes as far as that, with numpy loaded and a database made, and says so in a sentence.
     machine.wait("journalctl", "-u", "pald", answer="pald: can't run scontrol: No such file or directory")

@@ -104,20 +104,21 @@ def _meeting(site: Site) -> Iterator[Advice]:
                        "systemd-tmpfiles --create pal-slurm.conf", where, fix=_made(site, where))  # fmt: skip
         return
     meant = [told, *([site.pal.cycle.wake_file] if site.pal.cycle.wake_file else [])]
-    if any(not site.at(path).is_file() or site.at(path).is_symlink() for path in meant):
+    missing = any(not site.at(path).is_file() or site.at(path).is_symlink() for path in meant)
+    if missing and _only_roots(site, where):  # else root would make files in a directory of another
         yield mend(f"{' or '.join(meant)} is no plain file: pald and job_submit.lua can't meet there",
                    "systemd-tmpfiles --remove --create pal-slurm.conf", where, fix=_files(site, meant))  # fmt: skip
-    elif not _only_roots(site, where, meant):
+    elif missing or not _only_roots(site, where, *meant):
         yield mend(f"whoever runs as {site.user} can replace what slurmctld opens in {where}",
                    f"chown root {where} {' '.join(meant)}; chmod +t {where}", where,
                    "systemctl restart pald")  # fmt: skip
 
 
-def _only_roots(site: Site, where: str, meant: list[str]) -> bool:
+def _only_roots(site: Site, where: str, *files: str) -> bool:
     directory = site.at(where).stat()
     guarded = not directory.st_mode & (stat.S_IWGRP | stat.S_IWOTH) or directory.st_mode & stat.S_ISVTX
     root = site.at("/").stat().st_uid
-    return bool(guarded) and all(site.at(path).stat().st_uid == root for path in (where, *meant))
+    return bool(guarded) and all(site.at(path).stat().st_uid == root for path in (where, *files))
 
 
 def _made(site: Site, where: str) -> Callable[[], str]:
