@@ -21,6 +21,8 @@ from pal_slurm.scores import GpuScore, RunTime, binned, score_runs
 from pal_slurm.sim.traces.pal import PUBLISHED
 from pal_slurm.sim.traces.reading import Row, Table
 
+UNKNOWN = frozenset({"", "-", "?", "none", "null", "nan", "n/a", "na", "unknown"})  # what stands where nobody knew
+
 
 def read_scores(path: Path, nodes: int, width: int) -> ScoreTable:
     """A file as `palctl scores import` takes it, for a cluster of `nodes` x `width`: nodes in the order of the file."""
@@ -54,6 +56,10 @@ def run_times(path: Path) -> list[RunTime]:
 
         def parse(row: Row) -> RunTime:
             node = f"{row.text('cabinet')}-{row.text('node')}" if cabinet else row.text("node")
+            if row.text("node").casefold() in UNKNOWN:
+                raise row.error("node", "names no node; fill it in, or leave the row out")
+            if not row.text(gpu):
+                raise row.error(gpu, "is empty: whose run time is it?")
             return RunTime(row.text(gpu), node, row.number(time, above=0.0))
 
         return list(table.each(table.rows(",", at), parse))

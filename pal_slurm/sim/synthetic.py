@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pal_slurm.errors import BadInput
 from pal_slurm.model import App
-from pal_slurm.sim.traces.reading import Options
+from pal_slurm.sim.traces.reading import MAX_JOBS, Options
 from pal_slurm.sim.workload import Work, Workload, workload
 
 # share of each size among the 82,247 jobs of philly.csv
@@ -39,6 +39,11 @@ class Recipe:
     class_a: float = 0.5  # share of jobs of class A; the rest are B and C alike
 
 
+ARRIVALS = ("poisson", "diurnal")
+_RANGES = {
+    "jobs": (1, MAX_JOBS), "per_hour": (1e-3, 1e9), "most_gpus": (1, 1_000_000), "class_a": (0.0, 1.0),
+    "shortest_min": (1e-4, 1e7), "longest_min": (1e-4, 1e7),
+}  # fmt: skip
 _DEFAULTS: Mapping[str, int | float | str] = asdict(Recipe())
 
 
@@ -49,14 +54,22 @@ def parse_recipe(text: str) -> Recipe:
     for item in filter(None, text.partition(":")[2].split(",")):
         key, _, raw = item.partition("=")
         if key not in known:
-            raise BadInput(f"{text}: {key!r} is none of {', '.join(known)}.")
+            raise BadInput(f"{text[:200]}: {key[:40]!r} is none of {', '.join(known)}.")
         try:
             values[key] = known[key](raw)
         except ValueError:
-            raise BadInput(f"{text}: {key} must be a number, not {raw!r}.") from None
+            raise BadInput(f"{text[:200]}: {key} must be a number, not {raw[:40]!r}.") from None
     recipe = Recipe(**values)  # type: ignore[arg-type]  # each was converted to its field's type
-    if recipe.jobs < 1 or recipe.per_hour <= 0 or recipe.most_gpus < 1 or recipe.arrivals not in ("poisson", "diurnal"):
-        raise BadInput(f"{text}: jobs and most_gpus at least 1, per_hour above 0, arrivals poisson or diurnal.")
+    for key, (least, most) in _RANGES.items():
+        value = getattr(recipe, key)
+        if not least <= value <= most:  # nan is neither
+            raise BadInput(f"{text[:200]}: {key}={value:g} must be {least:g} to {most:,.12g}.")
+    if recipe.arrivals not in ARRIVALS:
+        raise BadInput(f"{text[:200]}: arrivals={recipe.arrivals[:40]!r} must be one of {', '.join(ARRIVALS)}.")
+    if recipe.shortest_min > recipe.longest_min:
+        raise BadInput(
+            f"{text[:200]}: shortest_min={recipe.shortest_min:g} must be at most longest_min={recipe.longest_min:g}."
+        )
     return recipe
 
 

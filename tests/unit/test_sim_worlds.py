@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,7 @@ from pal_slurm.errors import BadInput, ConfigError
 from pal_slurm.scores import RunTime, believable, score_runs
 from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.sim.policies import read_policy
-from pal_slurm.sim.profiles import draw_nodes, draw_rows, read_scores
+from pal_slurm.sim.profiles import draw_nodes, draw_rows, read_runs, read_scores
 from pal_slurm.sim.synthetic import parse_recipe, synthetic_scores, synthetic_workload
 from pal_slurm.sim.traces import Options
 from pal_slurm.sim.worlds import Sources, Worlds
@@ -175,3 +176,20 @@ def test_a_policy_file_is_read_strictly(tmp_path: Path) -> None:
         read_policy(str(path))
     with pytest.raises(ConfigError, match="There is no policy 'pall'"):
         read_policy("pall")
+
+
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ("u2,,1.0", "line 3, node: names no node"),
+        ("u2,Unknown,1.0", "line 3, node: names no node"),
+        ("u2,N/A,1.0", "line 3, node: names no node"),
+        (",n1,1.0", "line 3, uuid: is empty"),
+        ("u2,n1,1e99", "line 3, perf: 1e99 must be at most"),
+    ],
+)
+def test_run_times_of_gpus_that_nobody_can_place_are_refused(tmp_path: Path, row: str, said: str) -> None:
+    """Those of unknown nodes would be neighbours in one node."""
+    (tmp_path / "runs.csv").write_text(f"uuid,node,perf\nu1,n1,1.0\n{row}\n")
+    with pytest.raises(BadInput, match=re.escape(said)):
+        read_runs(tmp_path / "runs.csv")

@@ -52,11 +52,11 @@ class Gavel:
                 app = apps.setdefault((model, gpus), App(model, cls, base))
             return Work(
                 id=row.whole("job_id") if headed else row.line - 1,
-                submit=row.number("arrival_s"),
+                submit=row.moment("arrival_s"),
                 gpus=gpus,
                 steps=steps,
                 app=app,
-                limit_s=limit(options, steps * max(app.base.values())),
+                limit_s=limit(options, row.ran("total_steps", steps * max(app.base.values()))),
                 line=row.line,
             )
 

@@ -19,13 +19,14 @@ class Jobs:
             cls = row.text("class").removeprefix("class").upper()
             s_per_step = row.number("s_per_iteration", above=0)
             steps = row.number("iterations", above=0)
+            ran_s = row.ran("iterations x s_per_iteration", steps * s_per_step)
             return Work(
                 id=row.whole("job_id"),
-                submit=row.number("submit_s"),
+                submit=row.moment("submit_s"),
                 gpus=row.whole("gpus", least=1),
                 steps=steps,
                 app=shelf.get(cls, cls, s_per_step),
-                limit_s=limit(options, steps * s_per_step),
+                limit_s=limit(options, ran_s),
                 line=row.line,
             )
 

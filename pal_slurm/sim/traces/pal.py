@@ -41,11 +41,11 @@ class Pal:
             steps = row.number("duration", above=0)
             return Work(
                 id=row.whole("job_id"),
-                submit=row.number("submit_time"),
+                submit=row.moment("submit_time"),
                 gpus=row.whole("num_gpus", least=1),
                 steps=steps,
                 app=shelf.get(model, cls, s_per_step),
-                limit_s=limit(options, steps * s_per_step),
+                limit_s=limit(options, row.ran("duration", steps * s_per_step)),
                 line=row.line,
             )
 

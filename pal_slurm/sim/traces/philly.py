@@ -8,7 +8,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from pal_slurm.sim.traces.jobs import limit
-from pal_slurm.sim.traces.reading import AppShelf, Options, Row, Table, register
+from pal_slurm.sim.traces.reading import MOST_S, AppShelf, Options, Row, Table, register
 from pal_slurm.sim.workload import Source, Work, Workload, workload
 from pal_slurm.words import digits
 
@@ -29,6 +29,7 @@ class Philly:
             submit = seconds(row, "timestamp")
             if gpus == 0 or duration == 0:
                 return None
+            row.ran("duration", duration)
             return Work(row.line - 2, submit, gpus, duration, app, limit(options, duration), line=row.line)
 
         at = table.columns(",", COLUMNS)
@@ -41,12 +42,15 @@ def seconds(row: Row, column: str) -> float:
     """A time as ISO text (read as UTC: a trace must not depend on the reader's time zone) or as epoch seconds."""
     raw = row.text(column)
     if digits(raw):
-        return row.number(column)
+        return row.moment(column)
     try:
         at = datetime.fromisoformat(raw)
     except ValueError:
         raise row.error(column, f"{raw[:40]!r} is not a time") from None
-    return (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    found = (at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp()
+    if found > MOST_S:
+        raise row.error(column, f"{raw[:40]!r} lies too far in the future")
+    return found
 
 
 register("philly", Philly())

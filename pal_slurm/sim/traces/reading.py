@@ -21,6 +21,9 @@ from pal_slurm.sim.workload import Workload
 T = TypeVar("T")
 
 MOST_NOTES = 10
+MOST_NUMBER = 1e15
+MOST_WHOLE = 2.0**53  # beyond it numbers of a table are not exact
+MOST_S, LEAST_RUN_S = 1e10, 1e-3  # three hundred years; times near it still tell microseconds apart
 MAX_LINE = 1_000_000
 MAX_JOBS = 1_000_000  # some 300 MB of Work
 
@@ -78,24 +81,40 @@ class Row:
     def has(self, column: str) -> bool:
         return column in self._at
 
-    def number(self, column: str, *, least: float = 0.0, above: float | None = None) -> float:
+    def number(
+        self, column: str, *, least: float = 0.0, above: float | None = None, most: float = MOST_NUMBER
+    ) -> float:
         raw = self.text(column)
         try:
             value = float(raw if raw.isascii() and "_" not in raw else "")
         except ValueError:
             raise self.error(column, f"{raw[:40]!r} is not a number") from None
         if not math.isfinite(value):
-            raise self.error(column, f"{raw!r} is not a finite number")
+            raise self.error(column, f"{raw[:40]!r} is not a finite number")
         if above is not None and value <= above:
-            raise self.error(column, f"{raw} must be more than {above:g}")
+            raise self.error(column, f"{raw[:40]} must be more than {above:g}")
         if above is None and value < least:
-            raise self.error(column, f"{raw} must be at least {least:g}")
+            raise self.error(column, f"{raw[:40]} must be at least {least:g}")
+        if value > most:
+            raise self.error(column, f"{raw[:40]} must be at most {most:,.0f}")
         return value
 
+    def moment(self, column: str) -> float:
+        """Seconds since some beginning."""
+        return self.number(column, most=MOST_S)
+
+    def ran(self, column: str, seconds: float) -> float:
+        """A run time, whatever it was made of; `column`: to name where it can't be one."""
+        if not LEAST_RUN_S <= seconds <= MOST_S:
+            raise self.error(
+                column, f"makes a run time of {seconds:g} s; it must be {LEAST_RUN_S:g} to {MOST_S:,.0f} s"
+            )
+        return seconds
+
     def whole(self, column: str, *, least: int = 0) -> int:
-        value = self.number(column, least=least)
+        value = self.number(column, least=least, most=MOST_WHOLE)
         if value != int(value):
-            raise self.error(column, f"{self.text(column)} is not a whole number")
+            raise self.error(column, f"{self.text(column)[:40]} is not a whole number")
         return int(value)
 
     def error(self, column: str, problem: str) -> BadInput:
