@@ -11,6 +11,7 @@ import pytest
 
 from pal_slurm.daemon.build import composition_of
 from pal_slurm.daemon.leader import Leader
+from pal_slurm.daemon.leases.alive import Alive
 from pal_slurm.daemon.main import _ask_settings, _reload
 from pal_slurm.daemon.wake import Waker
 from pal_slurm.errors import SlurmUnavailable
@@ -129,13 +130,21 @@ def test_a_pald_that_ends_takes_its_sign_of_life_back_unless_another_leads(house
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_what_a_pald_that_root_ran_once_leaves_behind_is_palds_own(house: House, tmp_path: Path) -> None:
-    os.chown(tmp_path, 65534, 65533)
+@pytest.mark.parametrize("owner", [(65534, 65533), (0, 65533)])  # as its state directory, and as /run/pal-slurm
+def test_what_a_pald_that_root_ran_once_leaves_behind_is_palds_own(
+    house: House, tmp_path: Path, owner: tuple[int, int]
+) -> None:
+    os.chown(tmp_path, *owner)
     leader = Leader(tmp_path / "pald.lock", house.pald.pald.leader.row, 30.0, house.pald.clock)
     leader._lock()
     Waker(house.pald.clock, house.slurm, tmp_path / "wake").mark()
+    Alive(tmp_path / "alive").beat(1.0)
     leader.resign()
-    assert {(file.stat().st_uid, file.stat().st_gid) for file in tmp_path.iterdir()} == {(65534, 65533)}
+    left = {file.name: file.stat() for file in tmp_path.iterdir()}
+    assert set(left) == {"pald.lock", "wake", "alive"}
+    assert {(file.st_uid, file.st_gid) for file in left.values()} == {owner}
+    # Where the directory is root's, pald writes both by its group.
+    assert {name: left[name].st_mode & 0o777 for name in ("wake", "alive")} == {"wake": 0o660, "alive": 0o664}
 
 
 def away() -> None:
@@ -146,7 +155,7 @@ def test_a_spool_that_can_not_be_read_stands_in_status_until_it_can(house: House
     spool = house.home / "spool"
     wanted = f"learning: {{enabled: true, interval_s: 1}}\nprofile: {{spool: {spool}}}"
     yaml.write_text(yaml.read_text().replace("learning: {enabled: false}", wanted))
-    assert _reload(house.pald.pald, yaml, dry_run=False)
+    assert reload(house, yaml)
 
     def looked() -> tuple[str, ...]:
         house.live(30)

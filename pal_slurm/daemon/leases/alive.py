@@ -30,6 +30,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pal_slurm.store.place import give_to_its_place
 from pal_slurm.words import digits
 
 log = logging.getLogger("pald")
@@ -43,7 +44,7 @@ def is_name(text: str) -> bool:
 
 
 @contextlib.contextmanager
-def plain_file(path: Path, mode: int = 0o644) -> Iterator[int]:
+def plain_file(path: Path, mode: int = 0o664) -> Iterator[int]:
     """To be written in place: no link, pipe or device; made where it is missing and the directory lets us."""
     flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
     try:
@@ -52,6 +53,7 @@ def plain_file(path: Path, mode: int = 0o644) -> Iterator[int]:
         path.parent.mkdir(parents=True, exist_ok=True)
         fd = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
         os.fchmod(fd, mode)  # slurmctld opens it as another user, and the unit's umask hides files from others
+        give_to_its_place(fd, path)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
             raise OSError(errno.EINVAL, "not a plain file", str(path))
