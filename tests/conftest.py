@@ -2,6 +2,7 @@
 
 import gc
 import os
+import tempfile
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,3 +83,11 @@ def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("template") / "pal.sqlite"
     upgrade_url(f"sqlite:///{path}")
     return path
+
+
+@pytest.fixture
+def public_path() -> Iterator[Path]:
+    """A directory that other users may enter; `tmp_path` is not, and each session of pytest makes sure of that."""
+    with tempfile.TemporaryDirectory(prefix="pal-public-") as home:
+        Path(home).chmod(0o755)
+        yield Path(home)

@@ -30,6 +30,7 @@ def backup(store: Store, path: Path, tell: Callable[[int, int], None] = lambda d
         part = folder / "part"
         os.close(os.open(part, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640))  # it holds what the database holds
         with in_sentences(str(path)), closing(sqlite3.connect(part)) as copy:
+            copy.execute("PRAGMA journal_mode=OFF")  # nothing is opened by name while `store` is read by its owner
             _copy(store, copy, tell)
             found = copy.execute("PRAGMA quick_check(1)").fetchone()[0]
         if found != "ok":

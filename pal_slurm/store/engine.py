@@ -12,7 +12,7 @@ import os
 import sqlite3
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import TypeVar
 from urllib.parse import quote
@@ -24,7 +24,7 @@ from sqlalchemy.pool import NullPool, PoolProxiedConnection, QueuePool
 
 from pal_slurm.errors import StoreError, StoreGone, StoreRefused
 from pal_slurm.store.faults import in_sentences
-from pal_slurm.store.place import check_place, give_to_its_place
+from pal_slurm.store.place import as_owner_of, check_place
 from pal_slurm.store.servers import server_engine
 from pal_slurm.store.tables import HEAD
 from pal_slurm.words import printable
@@ -56,14 +56,14 @@ class Store:
     @contextmanager
     def reading(self) -> Iterator[Connection]:
         self._still_there()
-        with in_sentences(self.shown), self._connected(False) as connection, connection.begin():
+        with in_sentences(self.shown), self.as_owner(), self._connected(False) as connection, connection.begin():
             yield connection
 
     @contextmanager
     def writing(self) -> Iterator[Connection]:
         """One transaction: all of it is on disk when the block ends, or nothing of it."""
         self._still_there()
-        with in_sentences(self.shown), self._connected(True) as connection, connection.begin():
+        with in_sentences(self.shown), self.as_owner(), self._connected(True) as connection, connection.begin():
             yield connection
 
     def put_each(
@@ -98,10 +98,15 @@ class Store:
             self.refused(named(row), error)
             return None
 
+    def as_owner(self) -> AbstractContextManager[None]:
+        """Around whatever may open a file by name, as SQLite does at any moment."""
+        return as_owner_of(self.path)
+
     def close(self) -> None:
-        while self._idle:
-            self._idle.pop().close()
-        self.engine.dispose()
+        with self.as_owner():
+            while self._idle:
+                self._idle.pop().close()
+            self.engine.dispose()
 
     @contextmanager
     def _connected(self, writes: bool) -> Iterator[Connection]:
@@ -143,23 +148,25 @@ def open_store(url: str, *, create: bool = False, read_only: bool = False, lock_
     `read_only`: it refuses to be written, whoever asks.
     """
     engine, shown, path = connect(url, create=create, read_only=read_only, lock_wait_s=lock_wait_s)
-    try:
-        version = schema_version(engine, shown)
-        if version is None and create:
-            from pal_slurm.store.migrate import upgrade  # Alembic takes long to import, and is rarely needed
+    with as_owner_of(path):
+        try:
+            version = schema_version(engine, shown)
+            if version is None and create:
+                from pal_slurm.store.migrate import upgrade  # Alembic takes long to import, and is rarely needed
 
-            version = upgrade(engine, shown)
-        refuse_other_schema(version, shown)
-        return Store(engine, shown, path)
-    except BaseException:
-        engine.dispose()
-        raise
+                version = upgrade(engine, shown)
+            refuse_other_schema(version, shown)
+            return Store(engine, shown, path)
+        except BaseException:
+            engine.dispose()
+            raise
 
 
 def connect(
     url: str, *, create: bool, read_only: bool = False, lock_wait_s: float | None = None
 ) -> tuple[Engine, str, Path | None]:
-    """An engine, the name to show, and the file where it is SQLite; whatever schema is in it."""
+    """An engine, the name to show, and the file where it is SQLite; whatever schema is in it. `as_owner_of` belongs
+    around its use."""
     wait_s = LOCK_WAIT_S if lock_wait_s is None else lock_wait_s
     try:
         parsed = make_url(url)
@@ -176,23 +183,23 @@ def connect(
     if not parsed.database or parsed.database == ":memory:":
         raise StoreError("an SQLite database needs a file: sqlite:////var/lib/pal-slurm/pal.sqlite")
     path = Path(parsed.database).absolute()
-    check_place(path)
-    _file(path, create)
+    with as_owner_of(path):
+        check_place(path)
+        _file(path, create)
     return (_sqlite_to_read(path) if read_only else _sqlite(path, wait_s)), str(path), path
 
 
 def _file(path: Path, create: bool) -> None:
     """Readable by pald's group only; SQLite gives its side files the same mode and owner."""
-    if path.exists():
-        return
+    try:
+        if path.exists():
+            return
+    except OSError as error:
+        raise StoreError(f"database {path} can't be read: {error.strerror}") from error
     if not create:
         raise StoreError(f"there is no database at {path}; pald makes it when it starts, or run: palctl db upgrade")
     try:
-        made = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640)
-        try:
-            give_to_its_place(made, path)
-        finally:
-            os.close(made)
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o640))
     except FileExistsError:
         return  # by somebody else, just now
     except OSError as error:

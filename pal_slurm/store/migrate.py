@@ -16,6 +16,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from pal_slurm.errors import StoreError
 from pal_slurm.store.engine import BATCH_WAIT_S, WRITES, connect, schema_version
 from pal_slurm.store.faults import in_sentences
+from pal_slurm.store.place import as_owner_of
 from pal_slurm.store.tables import HEAD
 
 _HERE = Path(__file__).parent / "migrations"
@@ -73,11 +74,12 @@ def _alone(db: Connection) -> Iterator[None]:
 
 def upgrade_url(url: str) -> tuple[str | None, str]:
     """`palctl db upgrade`: the version before and after. Makes the database where there is none."""
-    engine, shown, _ = connect(url, create=True, lock_wait_s=BATCH_WAIT_S)
-    try:
-        before = schema_version(engine, shown)
-        if before is not None and before > HEAD:
-            raise StoreError(f"database {shown} has schema {before}, newer than {HEAD}; install that release")
-        return before, upgrade(engine, shown)
-    finally:
-        engine.dispose()
+    engine, shown, path = connect(url, create=True, lock_wait_s=BATCH_WAIT_S)
+    with as_owner_of(path):
+        try:
+            before = schema_version(engine, shown)
+            if before is not None and before > HEAD:
+                raise StoreError(f"database {shown} has schema {before}, newer than {HEAD}; install that release")
+            return before, upgrade(engine, shown)
+        finally:
+            engine.dispose()

@@ -47,7 +47,7 @@ def give_back(
         _rewrite(store, store.path, before)
     elif before.incremental:
         _cut_off(store, before.free, tell, pause)
-    with in_sentences(store.shown), closing(store.engine.raw_connection()) as raw:
+    with in_sentences(store.shown), store.as_owner(), closing(store.engine.raw_connection()) as raw:
         raw.cursor().execute("PRAGMA wal_checkpoint(PASSIVE)")  # shortens the file itself; waits for nobody
     after = _Pages.of(store)
     return GivenBack((before.count - after.count) * after.size, after.free * after.size)
@@ -88,13 +88,14 @@ def _cut_off(store: Store, free: int, tell: Callable[[int, int], None], pause: C
 def _rewrite(store: Store, path: Path, pages: _Pages) -> None:
     """The new content lies in a temporary file and then in the -wal file before it is in its place."""
     needed = 2 * (pages.count - pages.free) * pages.size
-    there = shutil.disk_usage(path.parent).free
-    if there < needed:
+    free = shutil.disk_usage(path.parent).free
+    if free < needed:
         raise StoreError(
             f"to rewrite database {store.shown} {needed / 1e6:.0f} MB must be free in {path.parent}, and "
-            f"{there / 1e6:.0f} MB are; nothing was rewritten"
+            f"{free / 1e6:.0f} MB are; nothing was rewritten"
         )
-    with in_sentences(store.shown), _temporary_files_in(path.parent), closing(store.engine.raw_connection()) as raw:
+    there = _temporary_files_in(path.parent)
+    with in_sentences(store.shown), store.as_owner(), there, closing(store.engine.raw_connection()) as raw:
         cursor = raw.cursor()
         cursor.execute("PRAGMA auto_vacuum = INCREMENTAL")  # from the rewriting on
         cursor.execute("VACUUM")

@@ -170,9 +170,10 @@ def test_a_pal_yaml_that_is_named_from_here_is_found(tmp_path: Path, monkeypatch
     assert said == f"{tmp_path}/mine.yaml: good; actuator shadow"
 
 
-def test_what_root_makes_belongs_to_pald(tree: Tree) -> None:
+def test_what_root_makes_belongs_to_pald(public_path: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root gives files away")
+    tree = Tree(public_path)
     tree.change("etc/passwd", "pal:x:0:990", "pal:x:4242:4243")
     for path in ("etc/pal-slurm/pal.yaml", "var/lib/pal-slurm", "run/pal-slurm"):
         tree.remove(path)

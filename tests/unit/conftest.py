@@ -49,14 +49,6 @@ def store(store_url: str) -> Iterator[Store]:
 
 
 @pytest.fixture
-def public_path() -> Iterator[Path]:
-    """A directory that other users may enter; `tmp_path` is not, and each session of pytest makes sure of that."""
-    with tempfile.TemporaryDirectory(prefix="pal-public-") as home:
-        Path(home).chmod(0o755)
-        yield Path(home)
-
-
-@pytest.fixture
 def sqlite_store(tmp_path: Path) -> Iterator[Store]:
     """What is true of a file only."""
     opened = open_store(f"sqlite:///{tmp_path}/pal.sqlite", create=True)

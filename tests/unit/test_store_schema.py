@@ -78,14 +78,14 @@ def test_others_can_not_read_the_database(sqlite_store: Store, tmp_path: Path) -
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file away")
-def test_what_root_makes_is_its_directory_s_owner_s_to_write(tmp_path: Path) -> None:
+def test_what_root_makes_is_its_directory_s_owner_s_to_write(public_path: Path) -> None:
     """`palctl db upgrade` or `pald --dry-run --once` before pald was ever started, which is no root."""
-    os.chown(tmp_path, 65534, 65533)
-    url = f"sqlite:///{tmp_path}/pal.sqlite"
+    os.chown(public_path, 65534, 65533)
+    url = f"sqlite:///{public_path}/pal.sqlite"
     store = open_store(url, create=True)
     with store.writing() as db:
         db.execute(text("CREATE TABLE x (y INTEGER)"))
-        files = sorted(tmp_path.glob("pal.sqlite*"))
+        files = sorted(public_path.glob("pal.sqlite*"))
         assert [(p.stat().st_uid, p.stat().st_gid) for p in files] == [(65534, 65533)] * 3
     store.close()
 

@@ -80,25 +80,21 @@ def _schema(site: Site, url: str, there: bool) -> Iterator[Advice]:
             check_place(Path(url.partition(":///")[2]))
         if not there:
             who = f"as user {site.user}" if site.uid(site.user) is not None else ""
-            yield mend(
-                "there is none yet", f"palctl --config {site.pal_yaml} db upgrade", who, fix=_upgraded(site, url)
-            )
+            yield mend("there is none yet", f"palctl --config {site.pal_yaml} db upgrade", who, fix=_upgraded(url))
             return
         open_store(url).close()
     except PalError as error:
         older = "palctl db upgrade" in str(error)
-        yield mend(str(error), UPGRADE if older else "palctl db check", fix=_upgraded(site, url) if older else None)
+        yield mend(str(error), UPGRADE if older else "palctl db check", fix=_upgraded(url) if older else None)
     else:
         yield ok(f"{without_password(url)} has the schema of this release")
 
 
-def _upgraded(site: Site, url: str) -> Callable[[], str]:
+def _upgraded(url: str) -> Callable[[], str]:
     def upgrade() -> str:
         from pal_slurm.store.migrate import upgrade_url
 
         before, after = upgrade_url(url)
-        if url.startswith("sqlite"):
-            site.give(f"/{Path(url.partition(':///')[2]).relative_to(site.root)}")
         return f"{without_password(url)}: schema {before or 'none'} -> {after}"
 
     return upgrade
