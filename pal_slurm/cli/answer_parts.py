@@ -114,6 +114,7 @@ class EditShown(Shown):
     nice: Whole = UNSET
     signal: Text = UNSET
     to_script: bool | UnsetType = UNSET
+    anew: Annotated[bool | UnsetType, Meta(description="Slurm reckons its priority anew from that nice")] = UNSET
 
 
 class EditMade(Shown):

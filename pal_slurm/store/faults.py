@@ -63,6 +63,8 @@ _MARIADB = {
 
 # MariaDB calls these operational: text or a number that its column does not hold
 _OF_A_ROW = frozenset({1264, 1265, 1292, 1366, 1406})
+# The row is there already: not its values are wrong, somebody else wrote it (on a server: _CLASH)
+_THERE_ALREADY = frozenset({sqlite3.SQLITE_CONSTRAINT_UNIQUE, sqlite3.SQLITE_CONSTRAINT_PRIMARYKEY})
 
 
 def _of_row(error: SQLAlchemyError | sqlite3.Error, cause: object) -> bool:
@@ -70,7 +72,8 @@ def _of_row(error: SQLAlchemyError | sqlite3.Error, cause: object) -> bool:
     if isinstance(error, StatementError) and not isinstance(error, DBAPIError):
         return True  # a value that no column type of ours takes
     if isinstance(error, DataError | IntegrityError):
-        return _of_server(error, cause) is not _CLASH
+        there = getattr(cause, "sqlite_errorcode", None) in _THERE_ALREADY
+        return not there and _of_server(error, cause) is not _CLASH
     return next(iter(getattr(cause, "args", ())), None) in _OF_A_ROW
 
 

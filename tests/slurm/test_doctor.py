@@ -29,7 +29,7 @@ class Doctor:
         run = cluster.dir / "run"
         self.yaml.write_text(
             f"cluster: {{bin_dir: {cluster.bin}, models: [a100], timeout_s: 5}}\n"
-            f"state_dir: {home}\nmetrics: {{listen: ''}}\n"
+            f"actuator: pin\nstate_dir: {home}\nmetrics: {{listen: ''}}\n"
             f"cycle: {{wake_file: {run}/pald.wake, alive_file: {run}/pald.alive}}\n"
         )
 
@@ -142,9 +142,12 @@ def test_a_site_s_own_job_submit_calls_ours_by_the_lines_that_are_given(doctor: 
 
 
 @pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
-def test_who_is_no_operator_becomes_one_by_the_line_that_is_given(make_minicluster: Make) -> None:
+def test_who_is_no_operator_becomes_one_by_the_line_that_is_given(make_minicluster: Make, tmp_path: Path) -> None:
     cluster = make_minicluster("--nodes", "1", "--dbd")
-    site = Site(slurm_conf=str(cluster.etc / "slurm.conf"), commands=Commands(cluster.bin, 15.0))
+    pal_yaml = tmp_path / "pal.yaml"
+    pal_yaml.write_text("actuator: pin\n")  # in shadow mode nobody needs to be one
+    conf_file = str(cluster.etc / "slurm.conf")
+    site = Site(slurm_conf=conf_file, pal_yaml=str(pal_yaml), commands=Commands(cluster.bin, 15.0))
     site.user = "nobody"
 
     def rights() -> tuple[str, str]:
