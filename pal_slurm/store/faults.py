@@ -116,3 +116,5 @@ def in_sentences(shown: str) -> Iterator[None]:
             raise cause from error
         kind = StoreRefused if _of_row(error, cause) else StoreError
         raise kind(sentence(error, shown)) from error
+    except UnicodeDecodeError as error:  # sqlite3 quotes a name of a damaged schema that is no UTF-8
+        raise StoreError(f"database {shown} {_SQLITE[sqlite3.SQLITE_CORRUPT].format(path=shown)}") from error
