@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,6 +15,7 @@ from pal_slurm.cli.say import say
 if TYPE_CHECKING:
     from pal_slurm.sim.compare import Column, Interval
     from pal_slurm.sim.engine import OnProgress
+    from pal_slurm.sim.outcome import OfSize
     from pal_slurm.sim.policies import Setting
     from pal_slurm.sim.with_daemon import UnderPald
     from pal_slurm.sim.worlds import World
@@ -54,8 +55,13 @@ FIGURES = (
     ("cpu_s", "simulated in, CPU s", 1, 2),
 )
 RATIO = "/first"
-_RATIOS = ((f"avg_jct_s{RATIO}", "average JCT / first"), (f"makespan_s{RATIO}", "makespan / first"))
-ROWS = ("parts", *(name for name, *_ in FIGURES), *(name for name, _ in _RATIOS))
+_RATIOS = (
+    (f"avg_jct_s{RATIO}", "average JCT / first"),
+    (f"p99_jct_s{RATIO}", "99 % JCT / first"),
+    (f"makespan_s{RATIO}", "makespan / first"),
+)
+SIZES = "sizes"  # a row for each size class
+ROWS = ("parts", *(name for name, *_ in FIGURES), *(name for name, _ in _RATIOS), SIZES)
 ALONE = tuple(name for name in ROWS if name != "shared")  # where no job may share
 
 
@@ -73,12 +79,20 @@ def print_columns(columns: Sequence[Column], setting: Setting, world: World, sho
     for note in (*load.notes, *([f"{load.skipped} rows left out"] if load.skipped else [])):
         say(f"note: {note}")
     rows = [["", *(column.spec.label for column in columns)]]
-    told = {"parts": ["order, fill", *(f"{c.spec.walks}, {c.spec.fill}" for c in columns)]}
+    told = {"parts": [["order, fill", *(f"{c.spec.walks}, {c.spec.fill}" for c in columns)]]}
     for name, title, scale, digits in FIGURES:
-        told[name] = [title, *(f"{column.figures()[name] / scale:.{digits}f}" for column in columns)]
+        told[name] = [[title, *(f"{column.figures()[name] / scale:.{digits}f}" for column in columns)]]
     for name, title in _RATIOS:
-        told[name] = [title, *(ratio(c.ratio_to(columns[0], name.removesuffix(RATIO))) for c in columns)]
-    print_table([*rows, *(told[name] for name in shown)])
+        told[name] = [[title, *(ratio(c.ratio_to(columns[0], name.removesuffix(RATIO))) for c in columns)]]
+    told[SIZES] = list(_by_size([column.sizes() for column in columns]))
+    print_table([*rows, *(row for name in shown for row in told[name])])
+
+
+def _by_size(columns: Sequence[Mapping[str, OfSize]]) -> Iterator[list[str]]:
+    """Mean and 99th percentile; all columns ran the same jobs."""
+    for name, first in columns[0].items():
+        head = f"{name} GPU{'s' * (name != '1')} ({first.jobs:.4g} jobs): JCT, 99 %, h"
+        yield [head, *(f"{c[name].avg_jct_s / 3600:.3f}, {c[name].p99_jct_s / 3600:.2f}" for c in columns)]
 
 
 def print_beside(found: Sequence[UnderPald]) -> None:
@@ -86,7 +100,8 @@ def print_beside(found: Sequence[UnderPald]) -> None:
     from pal_slurm.sim.with_daemon import FACTS
 
     rows = [["", *(beside.column.spec.label for beside in found)]]
-    for name, title in (("avg_jct_s", "average JCT, lost"), ("makespan_s", "makespan, lost")):
+    titles = (("avg_jct_s", "average JCT, lost"), ("p99_jct_s", "99 % JCT, lost"), ("makespan_s", "makespan, lost"))
+    for name, title in titles:
         rows.append([title, *(f"{beside.loss(name):+.2f} %" for beside in found)])
     rows += [[title, *(f"{beside.facts()[name]:.0f}" for beside in found)] for name, title in FACTS.items()]
     click.echo()

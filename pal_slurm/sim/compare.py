@@ -13,12 +13,12 @@ import numpy as np
 
 from pal_slurm.scores.student import t95
 from pal_slurm.sim.engine import Engine, OnProgress
-from pal_slurm.sim.outcome import DEFINITIONS, TraceOutcome
+from pal_slurm.sim.outcome import DEFINITIONS, SIZES, OfSize, TraceOutcome
 from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
 from pal_slurm.sim.worlds import World
 
 COUNTS = frozenset({"jobs", "moves", "restarts"})
-RATIOS = ("avg_jct_s", "makespan_s")
+RATIOS = ("avg_jct_s", "p99_jct_s", "makespan_s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,16 @@ class Column:
         """Every figure, averaged over the seeds."""
         each = [outcome.figures() for outcome in self.outcomes]
         return {name: sum(figures[name] for figures in each) / len(each) for name in each[0]}
+
+    def sizes(self) -> dict[str, OfSize]:
+        """Each size class, averaged over the seeds that have jobs of it; its jobs over all seeds."""
+        each = [outcome.sizes() for outcome in self.outcomes]
+        found = {}
+        for name in SIZES:
+            if some := [sizes[name] for sizes in each if name in sizes]:
+                jobs, avg, p99 = (math.fsum(values) for values in zip(*some, strict=True))
+                found[name] = OfSize(jobs / len(each), avg / len(some), p99 / len(some))
+        return found
 
     def interval(self, name: str) -> Interval:
         return interval([outcome.figures()[name] for outcome in self.outcomes])
@@ -89,9 +99,8 @@ def as_json(columns: Sequence[Column], setting: Setting, seeds: Sequence[int]) -
     for column in columns:
         figures = dict(column.figures())
         entry: dict[str, object] = {"policy": column.spec.label}
-        entry |= {
-            name: int(value) if name in COUNTS and value == int(value) else value for name, value in figures.items()
-        }
+        entry |= _whole(figures)
+        entry["sizes"] = [{"gpus": name, **_whole(of._asdict())} for name, of in column.sizes().items()]
         entry["ratio_to_first"] = {
             name: {"mean": r.mean, "ci95": r.reach} for name in RATIOS for r in (column.ratio_to(columns[0], name),)
         }
@@ -103,3 +112,8 @@ def as_json(columns: Sequence[Column], setting: Setting, seeds: Sequence[int]) -
         entry["definitions"] = dict(DEFINITIONS)
         out.append(entry)
     return out
+
+
+def _whole(figures: Mapping[str, float]) -> dict[str, float]:
+    """Counts as whole numbers, where they are."""
+    return {name: int(value) if name in COUNTS and value == int(value) else value for name, value in figures.items()}

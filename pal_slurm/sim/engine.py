@@ -275,6 +275,7 @@ class Engine:
             start_s=np.array([run.first_start for run in runs]),
             end_s=np.array([run.end for run in runs]),
             ideal_s=np.array([run.work.ideal_s() for run in runs]),
+            gpus=np.array([run.work.gpus for run in runs], dtype=np.int64),
             gpu_seconds=self._gpu_seconds,
             shared_gpu_seconds=self._shared_seconds,
             n_gpus=self._cluster.n_gpus,

@@ -12,7 +12,7 @@ twice: as if all of these were of the site's most sensitive class, and of its le
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,7 +24,7 @@ from pal_slurm.sim.accounted import works_of
 from pal_slurm.sim.accounted_evidence import seen_in
 from pal_slurm.sim.compare import Column, Interval, compare, interval
 from pal_slurm.sim.engine import ClusterRules, OnProgress
-from pal_slurm.sim.gain_report import GainReport, Month, MovingGain, Saved, Spread
+from pal_slurm.sim.gain_report import GainReport, Month, MovingGain, Saved, SavedBySize, Spread
 from pal_slurm.sim.gain_told import assumptions, choice, of_models, verdict
 from pal_slurm.sim.policies import PolicySpec, Setting
 from pal_slurm.sim.workload import Workload, workload
@@ -91,17 +91,34 @@ def _saved(month: Month, unknown_as: str, replays: int, seed: int, progress: OnP
     packed, ours, *moving = compare(
         specs, setting, lambda s: World(_shifted(load, s), scores, scores), range(seed, seed + replays), progress
     )
-    pairs = zip(packed.outcomes, ours.outcomes, strict=True)
     return Saved(
         unknown_as=unknown_as,
         saved_gpu_hours=interval([1.0 - outcome.gpu_seconds / month.used_s for outcome in ours.outcomes]),
         packed_gpu_hours=interval([1.0 - outcome.gpu_seconds / month.used_s for outcome in packed.outcomes]),
-        saved_jct=interval([1.0 - mine.avg_jct_s / theirs.avg_jct_s for theirs, mine in pairs]),
+        saved_jct=_less(ours.ratio_to(packed, "avg_jct_s")),
+        saved_p99_jct=_less(ours.ratio_to(packed, "p99_jct_s")),
+        sizes=tuple(_by_size(packed, ours)),
         most=max(0.0, 1.0 - _least_gpu_seconds(load, month.cluster, scores) / month.used_s),
         moving=_moving(moving[0], packed, ours, month.used_s, cost_s, movable)
         if moving and cost_s is not None
         else None,
     )
+
+
+def _less(ratio: Interval) -> Interval:
+    return Interval(1.0 - ratio.mean, ratio.reach)
+
+
+def _by_size(packed: Column, ours: Column) -> Iterator[SavedBySize]:
+    pairs = [(o.sizes(), p.sizes()) for o, p in zip(ours.outcomes, packed.outcomes, strict=True)]
+    for name, first in pairs[0][0].items():
+        both = [(mine[name], theirs[name]) for mine, theirs in pairs]
+        yield SavedBySize(
+            name,
+            int(first.jobs),
+            interval([1.0 - mine.avg_jct_s / theirs.avg_jct_s for mine, theirs in both]),
+            interval([1.0 - mine.p99_jct_s / theirs.p99_jct_s for mine, theirs in both]),
+        )
 
 
 def _moving(moving: Column, packed: Column, ours: Column, used: float, cost_s: float, movable: int) -> MovingGain:

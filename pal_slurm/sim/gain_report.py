@@ -41,6 +41,16 @@ class MovingGain:
 
 
 @dataclass(frozen=True, slots=True)
+class SavedBySize:
+    """What jobs of one size class would have saved."""
+
+    gpus: str  # the class: 1, 2-4, 5-8, 9-16, >16
+    jobs: int
+    saved_jct: Interval
+    saved_p99_jct: Interval
+
+
+@dataclass(frozen=True, slots=True)
 class Saved:
     """What placement would have saved, if jobs of unknown applications were of one class."""
 
@@ -48,6 +58,8 @@ class Saved:
     saved_gpu_hours: Interval  # share of the accounted GPU hours
     packed_gpu_hours: Interval  # the same by packing alone, blind to scores
     saved_jct: Interval  # share of the mean time from submission to end, against the packed replay
+    saved_p99_jct: Interval  # the same of the 99th percentile
+    sizes: tuple[SavedBySize, ...]  # the same by the GPUs of a job
     most: float  # share of GPU hours that no placement can exceed: every job on the best GPUs, near each other
     moving: MovingGain | None = None
 

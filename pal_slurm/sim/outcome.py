@@ -3,6 +3,7 @@
 Definitions, used everywhere: JCT = end - submission. Makespan = last end - first submission, of the tracked jobs.
 Utilisation = GPU-seconds held, by whatever job, within the makespan's window, over GPUs x makespan (so a policy that
 ends sooner is measured over a shorter window).
+Size class = by the GPUs that a job has: 1, 2-4, 5-8, 9-16, more than 16.
 Slowdown = JCT over the run time on median GPUs of the model that is best for the job.
 A move = a running job is put on other GPUs. A restart = a job that was stopped starts again later.
 """
@@ -11,9 +12,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+
+SIZES: Mapping[str, tuple[int, float]] = {  # GPUs of a job, at least and at most
+    "1": (1, 1),
+    "2-4": (2, 4),
+    "5-8": (5, 8),
+    "9-16": (9, 16),
+    ">16": (17, np.inf),
+}
+
+
+class OfSize(NamedTuple):
+    """The jobs of one size class."""
+
+    jobs: float  # a mean, where there are several seeds
+    avg_jct_s: float
+    p99_jct_s: float
 
 
 @dataclass(slots=True)
@@ -40,6 +58,7 @@ class TraceOutcome:
     start_s: NDArray[np.float64]  # of the first start
     end_s: NDArray[np.float64]
     ideal_s: NDArray[np.float64]  # on median GPUs of the best model
+    gpus: NDArray[np.int64]  # that each has
     gpu_seconds: float  # held by any job until the last tracked job ended
     n_gpus: int
     shared_gpu_seconds: float  # of those, with two jobs on the GPU
@@ -66,6 +85,15 @@ class TraceOutcome:
     def utilization(self) -> float:
         held = self.gpu_seconds - self.timeline.held_before(float(self.submit_s.min()))
         return held / (self.n_gpus * self.makespan_s) if self.makespan_s else 0.0
+
+    def sizes(self) -> dict[str, OfSize]:
+        """By size class; those without jobs are left out."""
+        jct, found = self.jct_s, {}
+        for name, (least, most) in SIZES.items():
+            mine = jct[(self.gpus >= least) & (self.gpus <= most)]
+            if mine.size:
+                found[name] = OfSize(mine.size, float(mine.mean()), float(np.percentile(mine, 99)))
+        return found
 
     def figures(self) -> Mapping[str, float]:
         """The numbers of the JSON, by name."""
@@ -101,5 +129,6 @@ DEFINITIONS: Mapping[str, str] = {
     "starts_per_job": "starts of the tracked jobs, restarts and moves among them, over their number",
     "restarts_per_job": "the same without first starts",
     "comm_s": "mean of the seconds that a tracked job lost by the span of its GPUs",
+    "sizes": "by the GPUs that a job has: jobs, mean and 99th percentile of end - submission; empty classes left out",
     "cpu_s": "processor seconds that the simulator itself used for the run",
 }

@@ -216,6 +216,7 @@ def _outcome(
         start_s=starts,
         end_s=ends,
         ideal_s=np.array([work.ideal_s() for work in works]),
+        gpus=gpus,
         gpu_seconds=float(((ends - starts) * gpus).sum()),
         n_gpus=setting.cluster.n_gpus,
         shared_gpu_seconds=0.0,

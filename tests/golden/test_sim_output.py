@@ -82,9 +82,18 @@ def test_the_json_has_every_figure_and_its_definition(tmp_path: Path) -> None:
         "comm_s",
         "cpu_s",
     )
+    classes = ("1", "2-4", "5-8", "9-16", ">16")
     for entry in (first, second):
         assert all(isinstance(entry[name], int | float) for name in figures)
-        assert set(entry["definitions"]) == set(figures)
+        assert set(entry["definitions"]) == {*figures, "sizes"}
+        sizes = entry["sizes"]
+        assert all(set(of) == {"gpus", "jobs", "avg_jct_s", "p99_jct_s"} and of["jobs"] > 0 for of in sizes)
+        assert len(sizes) > 1 and [of["gpus"] for of in sizes] == [
+            c for c in classes if c in {of["gpus"] for of in sizes}
+        ]
+        assert sum(of["jobs"] for of in sizes) == 30
+        mean = sum(of["jobs"] * of["avg_jct_s"] for of in sizes) / 30
+        assert mean == pytest.approx(entry["avg_jct_s"]) and max(of["p99_jct_s"] for of in sizes) >= entry["p99_jct_s"]
     assert first["jobs"] == 30
     assert first["ratio_to_first"]["avg_jct_s"] == {"mean": 1.0, "ci95": None}
 
@@ -168,7 +177,11 @@ def test_rows_of_the_tables_can_be_chosen(tmp_path: Path) -> None:
     assert whole.index("order, fill") < whole.index("makespan, h") < whole.index("average JCT / first")
     some = run(*words, "-o", "makespan_s,avg_jct_s/first,parts").output.splitlines()[1:]
     assert [line.split("  ")[0] for line in some] == ["", "makespan, h", "average JCT / first", "order, fill"]
-    assert len(run("simulate", "x", "-o", "help").output.split()) == len(whole) - 1 + 1  # `shared` only where jobs may
+    sizes = [title for title in whole if re.fullmatch(r"[-0-9>]+ GPUs? \([0-9]+ jobs\): JCT, 99 %, h", title)]
+    assert sizes and sizes == whole[-len(sizes) :] and sizes[0].startswith("1 GPU (")
+    names = run("simulate", "x", "-o", "help").output.split()
+    assert len(names) == len(whole) - len(sizes) + 1  # `sizes` is all of those, and `shared` only where jobs may
+    assert [line.split("  ")[0] for line in run(*words, "-o", "sizes").output.splitlines()[1:]] == ["", *sizes]
     sacct, scores = month(tmp_path, 1.5)
     month_words = ("gain", "--sacct", str(sacct), "--scores", str(scores), "--gpus-per-node", "4", "--repeat", "2")
     most, saved = run(*month_words, "-o", "most,saved_jct").output.splitlines()

@@ -260,8 +260,8 @@ def _print(report: GainReport, left_out: LeftOut) -> None:
 
 
 SAVINGS = (
-    "saved_gpu_hours", "packed_gpu_hours", "saved_jct", "most", "moving.saved_gpu_hours", "moving.saved_jct",
-    "moving.beyond_pal", "moving.moves_per_job",
+    "saved_gpu_hours", "packed_gpu_hours", "saved_jct", "saved_p99_jct", "sizes", "most", "moving.saved_gpu_hours",
+    "moving.saved_jct", "moving.beyond_pal", "moving.moves_per_job",
 )  # fmt: skip
 
 
@@ -272,16 +272,17 @@ def _print_savings(report: GainReport, shown: Sequence[str]) -> None:
         heads = [f"all of class {one.unknown_as}" for one in report.saved]
         click.echo(f"{f'{report.unknown} jobs of unknown applications:':52}{heads[0]:32}{heads[1]}")
     for name in shown:
-        if name in columns[0]:
-            click.echo(f"{columns[0][name][0]:52}" + "".join(f"{rows[name][1]:32}" for rows in columns).rstrip())
+        for lines in zip(*(rows.get(name, ()) for rows in columns), strict=True):
+            click.echo(f"{lines[0][0]:52}" + "".join(f"{told:32}" for _, told in lines).rstrip())
 
 
-def _rows(saved: Saved) -> dict[str, tuple[str, str]]:
+def _rows(saved: Saved) -> dict[str, list[tuple[str, str]]]:
     """Those of moves where moves were asked for, and some job may be moved."""
     rows = {
         "saved_gpu_hours": ("GPU hours saved, against accounting", _share(saved.saved_gpu_hours)),
         "packed_gpu_hours": ("- by packing alone, blind to scores", _share(saved.packed_gpu_hours)),
         "saved_jct": ("Time from submission to end saved, against packing", _share(saved.saved_jct)),
+        "saved_p99_jct": ("- of the 99th percentile", _share(saved.saved_p99_jct)),
         "most": ("The most that any placement could save", f"{100 * saved.most:.1f} %"),
     }
     if (moving := saved.moving) is not None:
@@ -294,7 +295,10 @@ def _rows(saved: Saved) -> dict[str, tuple[str, str]]:
             "moving.beyond_pal": ("- the same, against placement without moves", _share(moving.beyond_pal)),
             "moving.moves_per_job": (f"- moves a job, at {moving.cost_s:g} s each", f"{moving.moves_per_job:.2f}"),
         }
-    return rows
+    sizes = [
+        (f"- of jobs of {of.gpus} GPU{'s' * (of.gpus != '1')} ({of.jobs})", _share(of.saved_jct)) for of in saved.sizes
+    ]
+    return {name: [row] for name, row in rows.items()} | {"sizes": sizes}
 
 
 def _share(value: Interval) -> str:

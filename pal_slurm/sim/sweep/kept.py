@@ -20,6 +20,11 @@ from pal_slurm.sim.sweep.grid import RunOf, Sweep
 Figures = Mapping[str, float]
 
 
+def of_size(size: str, figure: str) -> str:
+    """The name of a figure of the jobs of one size class."""
+    return f"{figure}[{size}]"
+
+
 class KeptRuns:
     def __init__(self, sweep: Sweep, directory: Path) -> None:
         self.directory = directory

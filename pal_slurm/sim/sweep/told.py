@@ -10,8 +10,9 @@ from textwrap import fill
 
 from pal_slurm.errors import ConfigError
 from pal_slurm.sim.compare import Interval, interval
+from pal_slurm.sim.outcome import SIZES, OfSize
 from pal_slurm.sim.sweep.grid import GridCell, OneWorld, RunOf, Sweep
-from pal_slurm.sim.sweep.kept import KeptRuns
+from pal_slurm.sim.sweep.kept import KeptRuns, of_size
 
 
 class SweepFigures:
@@ -23,17 +24,26 @@ class SweepFigures:
 
     def csv(self) -> str:
         text = io.StringIO()
-        names = list(next(iter(self.figures.values())))
+        some = next(iter(self.figures.values()))
+        sizes = [of_size(size, figure) for size in SIZES for figure in OfSize._fields]
+        names = [name for name in some if name not in sizes] + sizes
         rows = csv.writer(text, lineterminator="\n")
         rows.writerow(("trace", "cluster", "comm", "load", "seed", "policy", *names))
         for ((cell, seed), policy), figures in self.figures.items():
             load = "" if cell.load is None else f"{cell.load:g}"
-            values = (f"{figures[name]:.10g}" for name in names)
+            values = (f"{figures[name]:.10g}" if name in figures else "" for name in names)
             rows.writerow((*map(_plain, cell[:3]), load, seed, _plain(policy), *values))
         return text.getvalue()
 
+    def _sizes(self, cell: GridCell) -> list[str]:
+        """Those that there are."""
+        seeds = [self.figures[RunOf(OneWorld(cell, seed), self.sweep.specs[0].label)] for seed in self.sweep.seeds]
+        return [size for size in SIZES if any(of_size(size, "jobs") in figures for figures in seeds)]
+
     def values(self, cell: GridCell, policy: str, name: str) -> list[float]:
-        return [self.figures[RunOf(OneWorld(cell, seed), policy)][name] for seed in self.sweep.seeds]
+        """One for each seed that has it: some have no job of a size class."""
+        figures = (self.figures[RunOf(OneWorld(cell, seed), policy)] for seed in self.sweep.seeds)
+        return [found[name] for found in figures if name in found]
 
     def ratio(self, cell: GridCell, policy: str, name: str) -> Interval:
         """To the first policy, seed by seed."""
@@ -42,16 +52,29 @@ class SweepFigures:
         return interval([m / f if f else 1.0 for m, f in zip(mine, first, strict=True)])
 
     def table(self) -> list[list[str]]:
-        """A row per cell: the first policy's average JCT in hours; how the others compare, and their moves a job."""
+        """A row per cell: the first policy's average JCT in hours; how the others compare, and their moves a job.
+
+        Of the size classes the one that fares worst is told, by the mean JCT of its jobs.
+        """
         labels = [spec.label for spec in self.sweep.specs]
-        rows = [["trace, cluster, comm, load", f"{labels[0]}, h", *(f"{label}: JCT, makespan" for label in labels[1:])]]
+        rows = [
+            [
+                "trace, cluster, comm, load",
+                f"{labels[0]}, h",
+                *(f"{label}: JCT, 99 %, worst size, makespan" for label in labels[1:]),
+            ]
+        ]
         for cell in self.sweep.cells():
             hours = interval(self.values(cell, labels[0], "avg_jct_s")).mean / 3600
             title = ", ".join(str(part) for part in _short(cell) if part not in ("", None))
             row = [title, f"{hours:.2f}"]
             for label in labels[1:]:
-                jct, span = self.ratio(cell, label, "avg_jct_s"), self.ratio(cell, label, "makespan_s")
-                row.append(f"{jct.mean:.3f}{_reach(jct)}, {span.mean:.3f}{self._moves(cell, label)}")
+                jct, p99, span = (self.ratio(cell, label, name) for name in ("avg_jct_s", "p99_jct_s", "makespan_s"))
+                worst, size = max((self.ratio(cell, label, of_size(s, "avg_jct_s")).mean, s) for s in self._sizes(cell))
+                row.append(
+                    f"{jct.mean:.3f}{_reach(jct)}, {p99.mean:.3f}, {worst:.3f} ({size} GPU{'s' * (size != '1')}), "
+                    f"{span.mean:.3f}{self._moves(cell, label)}"
+                )
             rows.append(row)
         return rows
 

@@ -16,9 +16,10 @@ from pal_slurm.errors import PalError
 from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.sim.costs import parse_costs, parse_uplinks
 from pal_slurm.sim.engine import ClusterRules, Engine, OnProgress
+from pal_slurm.sim.outcome import TraceOutcome
 from pal_slurm.sim.policies import Setting, scheduler_for
 from pal_slurm.sim.sweep.grid import GridCell, OneWorld, RunOf, Sweep
-from pal_slurm.sim.sweep.kept import Figures, KeptRuns
+from pal_slurm.sim.sweep.kept import Figures, KeptRuns, of_size
 from pal_slurm.sim.traces import Options
 from pal_slurm.sim.worlds import Sources, Worlds
 
@@ -89,7 +90,7 @@ def run_world(sweep: Sweep, directory: Path, world: OneWorld, policies: Sequence
             if spec.label in policies:
                 scheduler = scheduler_for(spec, setting, drawn.known, world.seed)
                 outcome = Engine(setting.cluster, drawn.truth, drawn.load, scheduler, setting.rules).run()
-                kept.keep(RunOf(world, spec.label), _lasting(outcome.figures()))
+                kept.keep(RunOf(world, spec.label), _lasting(outcome))
     except PalError as error:
         raise type(error)(f"{', '.join(map(str, cell))}, seed {world.seed}: {error}") from error
     finally:
@@ -97,8 +98,12 @@ def run_world(sweep: Sweep, directory: Path, world: OneWorld, policies: Sequence
         gc.collect()
 
 
-def _lasting(figures: Figures) -> Figures:
-    return {name: float(value) for name, value in figures.items() if name not in VOLATILE}
+def _lasting(outcome: TraceOutcome) -> Figures:
+    """Those of size classes that the run has no jobs of are left out."""
+    figures = {name: float(value) for name, value in outcome.figures().items() if name not in VOLATILE}
+    return figures | {
+        of_size(name, key): float(v) for name, of in outcome.sizes().items() for key, v in of._asdict().items()
+    }
 
 
 _READ: dict[tuple[str, GridCell], Worlds] = {}
