@@ -27,6 +27,7 @@ from pal_slurm import __version__
 from pal_slurm.errors import BadInput
 from pal_slurm.sim.policies import PolicySpec, read_policy
 
+FIGURES = 2  # of a run, as kept; another number where a run has others
 MOST_RUNS = 1_000_000
 
 
@@ -143,8 +144,8 @@ def read_sweep(path: Path) -> Sweep:
 
 
 def _mark(grid: Grid, raw: bytes, at: Path) -> str:
-    """Of all bytes that make the results, this program's version included."""
-    total = hashlib.sha256(__version__.encode() + b"\0" + raw)
+    """Of all bytes that make the results, this program's version included, and which figures a run has."""
+    total = hashlib.sha256(f"{__version__}\0{FIGURES}\0".encode() + raw)
     names = [*grid.traces, grid.throughputs, grid.scores, grid.known, *grid.profiles.values()]
     names += [text.rpartition(":")[0] for text in grid.comm] + [p for p in grid.policies if isinstance(p, str)]
     for name in names:
