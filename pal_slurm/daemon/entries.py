@@ -49,7 +49,7 @@ class JobEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ReasonTold:
     """That `palctl why` was told something of a job; to be remembered once it is on disk."""
 
     entry: JobEntry

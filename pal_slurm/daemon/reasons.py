@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from pal_slurm.daemon.entries import Entries, Told
+from pal_slurm.daemon.entries import Entries, ReasonTold
 from pal_slurm.daemon.round import Round
 from pal_slurm.model import Action, Decision
 from pal_slurm.policy.pools.billing import is_up
@@ -20,7 +20,7 @@ MOST_WAITING = 500  # of those that wait, the first so many in the order are exp
 
 def news(
     decisions: Sequence[Decision], round: Round, entries: Entries, actuator: str, *, parts: bool = False
-) -> Iterator[tuple[Why, Told]]:
+) -> Iterator[tuple[Why, ReasonTold]]:
     """`parts`: two jobs may have one GPU here."""
     jobs = {job.id: job for job in round.view.pending}
     for decision in decisions:
@@ -37,4 +37,4 @@ def news(
             due = None if round.due is None else round.due.told(job, round.now)
             up = not job.hint.same or is_up(job, round.view.cluster)
             why = why_of(decision, job, round.view, round.knowledge, actuator, due, same_up=up, parts=parts)
-            yield why, Told(entry, decision.task, says)
+            yield why, ReasonTold(entry, decision.task, says)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass, replace
 
 from pal_slurm.daemon.edits import give_back, start
-from pal_slurm.daemon.entries import Entries, Told
+from pal_slurm.daemon.entries import Entries, ReasonTold
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.round import Round, Wish
 from pal_slurm.guard import Cause, Refusal, Rules, check
@@ -67,7 +67,7 @@ class Starts:
 
     def of_running(
         self, decisions: Sequence[Decision], round: Round
-    ) -> tuple[list[Decision], list[tuple[NotBegun, Told]]]:
+    ) -> tuple[list[Decision], list[tuple[NotBegun, ReasonTold]]]:
         """Decisions about running jobs that the guard lets pass; and rows that say why of others, each told once: what
         is to be remembered when it is written stands beside it."""
         verdicts = check(decisions, round.view, self.rules, round.coming) if decisions else []
@@ -75,7 +75,7 @@ class Starts:
         passed = [verdict.decision for verdict in verdicts if not isinstance(verdict, Refusal)]
         return passed, list(self._not_begun(refused, round))
 
-    def _not_begun(self, refused: Sequence[Refusal], round: Round) -> Iterator[tuple[NotBegun, Told]]:
+    def _not_begun(self, refused: Sequence[Refusal], round: Round) -> Iterator[tuple[NotBegun, ReasonTold]]:
         jobs = {job.id: job for job in round.view.running}
         for verdict in refused:
             decision = verdict.decision
@@ -84,7 +84,7 @@ class Starts:
             if job is not None and self.entries[job.key].told.get(decision.task) != says:
                 kind = OF_RUNNING[decision.action]
                 row = NotBegun(job.id, job.submit, kind, verdict.said, round.now, decision)
-                yield row, Told(self.entries[job.key], decision.task, says)
+                yield row, ReasonTold(self.entries[job.key], decision.task, says)
 
     def _plain(
         self, decisions: Sequence[Decision], round: Round, but: Collection[tuple[int, int | None]] = ()

@@ -30,7 +30,7 @@ MOST_CPU_S = 30  # per file
 MOST_FRAME = 64 << 20
 
 
-class Identity(msgspec.Struct, frozen=True, array_like=True):
+class FileIdentity(msgspec.Struct, frozen=True, array_like=True):
     """This file, and not another one of that name."""
 
     name: bytes
@@ -41,7 +41,7 @@ class Identity(msgspec.Struct, frozen=True, array_like=True):
 class Entry(msgspec.Struct, frozen=True):
     """What lies in the spool under a name."""
 
-    file: Identity
+    file: FileIdentity
     uid: int
 
     @property
@@ -54,13 +54,13 @@ class ListIt(msgspec.Struct, frozen=True, tag=True):
 
 
 class ReadIt(msgspec.Struct, frozen=True, tag=True):
-    file: Identity
+    file: FileIdentity
     most: int  # bytes
     now: float
 
 
 class MoveIt(msgspec.Struct, frozen=True, tag=True):
-    file: Identity
+    file: FileIdentity
     into: int  # a directory of pal's, as a descriptor
     name: str
 
@@ -104,8 +104,8 @@ def put(pipe: IO[bytes], value: Order | Answer) -> None:
     pipe.flush()
 
 
-def identity(name: str, about: os.stat_result) -> Identity:
-    return Identity(os.fsencode(name), about.st_ino, about.st_ctime_ns)
+def identity(name: str, about: os.stat_result) -> FileIdentity:
+    return FileIdentity(os.fsencode(name), about.st_ino, about.st_ctime_ns)
 
 
 def main(arguments: list[str]) -> int:

@@ -24,7 +24,7 @@ from types import TracebackType
 import msgspec
 
 from pal_slurm.errors import BadInput, ConfigError, PalError
-from pal_slurm.intake.reader import Identity
+from pal_slurm.intake.reader import FileIdentity
 
 PLACE, TAKEN, SET_ASIDE = "intake", "taken", "set-aside"
 KEEP_TAKEN_S = 7 * 86_400.0
@@ -72,7 +72,7 @@ class Shelf:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         self._close()
 
-    def reason(self, file: Identity, said: str) -> str:
+    def reason(self, file: FileIdentity, said: str) -> str:
         """Write why a file can't be used; the name that it is to have there, free of what can't be printed."""
         name = kept_name(file)
         if self._there(f"{name}.reason") or self._there(name):
@@ -83,7 +83,7 @@ class Shelf:
                 out.write(f"{said}\n")
         return name
 
-    def remember(self, there: Iterable[Identity]) -> None:
+    def remember(self, there: Iterable[FileIdentity]) -> None:
         """Write down which of the files that are not to be looked at are still in the spool."""
         self.seen &= set(there)
         if not self.seen and not self._there("seen", self.place):
@@ -153,18 +153,18 @@ class Shelf:
                     raise SpoolBusy(f"another program takes in, or waits for a spool that hangs; {holds}") from error
                 time.sleep(0.05)
 
-    def _died_with(self) -> Identity | None:
+    def _died_with(self) -> FileIdentity | None:
         """The file that an earlier reader was parsing when it died."""
         data = self._read("mark", 1 << 16)
         with contextlib.suppress(FileNotFoundError):
             os.unlink("mark", dir_fd=self.place)
         with contextlib.suppress(msgspec.MsgspecError):
-            return msgspec.msgpack.decode(data, type=Identity)
+            return msgspec.msgpack.decode(data, type=FileIdentity)
         return None
 
-    def _seen(self) -> set[Identity]:
+    def _seen(self) -> set[FileIdentity]:
         with contextlib.suppress(msgspec.MsgspecError):
-            return set(msgspec.msgpack.decode(self._read("seen", 16 << 20), type=list[Identity]))
+            return set(msgspec.msgpack.decode(self._read("seen", 16 << 20), type=list[FileIdentity]))
         return set()
 
     def _read(self, name: str, most: int) -> bytes:
@@ -191,7 +191,7 @@ class Shelf:
             os.close(self._open.pop())
 
 
-def kept_name(file: Identity, again: bool = False) -> str:
+def kept_name(file: FileIdentity, again: bool = False) -> str:
     """Free of what can't be printed, and short. `again`: another file of that name is there."""
     name = os.fsdecode(file.name)
     plain = "".join(c if c.isprintable() and c != "/" else "?" for c in name)[:120]

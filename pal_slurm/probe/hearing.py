@@ -27,7 +27,7 @@ _CREDENTIALS = struct.Struct("3i")  # pid, uid, gid
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class StepReport:
     report: Report
     pid: int
     uid: int
@@ -35,12 +35,12 @@ class Heard:
     began: float | None  # when that job step did
 
 
-def heard(report: Report, pid: int, uid: int, proc: Path) -> Heard:
+def heard(report: Report, pid: int, uid: int, proc: Path) -> StepReport:
     """Before and after the job is asked for, the process is the same, and of the user who sent the report."""
     there = is_of(pid, uid, proc)
     job, since = job_of(pid, proc), began(pid, proc)
     same = there is not None and there == is_of(pid, uid, proc)
-    return Heard(report, pid, uid, job if same else None, since if same else None)
+    return StepReport(report, pid, uid, job if same else None, since if same else None)
 
 
 class Ear:
@@ -48,7 +48,7 @@ class Ear:
 
     def __init__(self, path: Path, proc: Path) -> None:
         self._path, self._proc = path, proc
-        self._heard: deque[Heard] = deque()
+        self._heard: deque[StepReport] = deque()
         self._of_user: Counter[int] = Counter()
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._listen, name="reports", daemon=True)
@@ -80,7 +80,7 @@ class Ear:
         with contextlib.suppress(OSError):
             self._path.unlink()
 
-    def turn(self) -> Iterator[Heard]:
+    def turn(self) -> Iterator[StepReport]:
         for _ in range(len(self._heard)):
             yield self._heard.popleft()
         self._of_user = Counter()

@@ -22,7 +22,7 @@ from pal_slurm.probe.clock import Clock
 from pal_slurm.probe.devices import Sample
 from pal_slurm.probe.document import Device, Fault, StepTimes, Usage
 from pal_slurm.probe.errors import BadInput, NoDevices
-from pal_slurm.probe.hearing import Ear, Heard
+from pal_slurm.probe.hearing import Ear, StepReport
 from pal_slurm.probe.inventory import Inventory, take
 from pal_slurm.probe.jobfile import JobFile, salvage
 from pal_slurm.probe.owners import owner, user_of
@@ -86,7 +86,7 @@ class Watcher:
             if watched.user is None and self._plan.job is None:
                 watched.user = user_of(sample.pids, self._plan.proc)
 
-    def reported(self, heard: Heard) -> None:
+    def reported(self, heard: StepReport) -> None:
         """A report counts if the kernel says that it comes from that job, and if it can be."""
         report = heard.report
         mine = heard.job is None and self._plan.job == report.job and heard.uid == os.getuid()

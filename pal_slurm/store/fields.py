@@ -50,7 +50,7 @@ class _Clipping(TypeDecorator[T]):
         return kept
 
 
-class Whole(_Clipping[int]):
+class WholeNumber(_Clipping[int]):
     """A whole number of 64 bits. `small`: SQLite calls it INTEGER, which makes no difference there."""
 
     impl = BigInteger

@@ -15,7 +15,7 @@ from sqlalchemy import Connection, Select, Table, bindparam, func, insert, selec
 from pal_slurm.errors import NotLeader
 from pal_slurm.model import KIND_OF, STEPS, Edit, EditKind, Intent, JobRef, NotBegun, OperationKind, Outcome
 from pal_slurm.store.engine import Store
-from pal_slurm.store.fields import Whole
+from pal_slurm.store.fields import WholeNumber
 from pal_slurm.store.intents import intent_of, step_of
 from pal_slurm.store.moves import begun
 from pal_slurm.store.rows import chunks
@@ -23,7 +23,7 @@ from pal_slurm.store.state import first_use
 from pal_slurm.store.tables import leader, operations, steps
 
 _OF = operations.c
-_JOBS, _BEGINS = (bindparam(name, type_=Whole(), expanding=True) for name in ("jobs", "begins"))
+_JOBS, _BEGINS = (bindparam(name, type_=WholeNumber(), expanding=True) for name in ("jobs", "begins"))
 _LEASED = steps.c.until.is_not(None) & steps.c.own.is_not(true())  # a begin time that is the end of a lease of ours
 _INTENTS = select(
     steps, _OF.job, _OF.submit, _OF.task, _OF.kind.label("meant"), _OF.said.label("cause"), _OF.plan, _OF.decision,

@@ -13,14 +13,14 @@ from sqlalchemy import Column, Connection, ForeignKey, Index, Select, bindparam,
 
 from pal_slurm.model import Move
 from pal_slurm.store.engine import Store
-from pal_slurm.store.fields import Json, Real, Whole, Words
+from pal_slurm.store.fields import Json, Real, WholeNumber, Words
 from pal_slurm.store.tables import Id, new_table, operations
 
 moves = new_table(
     "moves",
     Column("operation", Id, ForeignKey("operations.id", ondelete="CASCADE"), primary_key=True, autoincrement=False),
     Column("cluster", Words(64), nullable=False),
-    Column("job", Whole(), nullable=False),
+    Column("job", WholeNumber(), nullable=False),
     Column("user", Words(64), nullable=False),
     Column("app", Words(64)),
     Column("began_at", Real(), nullable=False),
@@ -30,7 +30,7 @@ moves = new_table(
     Index(None, "cluster", "began_at"),
     Index(None, "cluster", "ended_at"),
 )
-_BEGAN, _AFTER = bindparam("began", type_=Real()), bindparam("after", type_=Whole())
+_BEGAN, _AFTER = bindparam("began", type_=Real()), bindparam("after", type_=WholeNumber())
 
 
 def begun(db: Connection, cluster: str, move: Move, operation: int) -> Move:

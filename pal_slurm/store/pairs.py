@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sqlalchemy import Column, delete, insert, select, tuple_
 
 from pal_slurm.store.engine import Store
-from pal_slurm.store.fields import Real, Whole, Words
+from pal_slurm.store.fields import Real, WholeNumber, Words
 from pal_slurm.store.rows import chunks, columns, values
 from pal_slurm.store.tables import new_table
 
@@ -17,11 +17,11 @@ user_pairs = new_table(
     Column("app", Words(64), primary_key=True),
     Column("beside", Words(64), primary_key=True),  # the application that had the same GPUs
     Column("model", Words(64), primary_key=True),
-    Column("gpus", Whole(small=True), primary_key=True, autoincrement=False),
+    Column("gpus", WholeNumber(small=True), primary_key=True, autoincrement=False),
     Column("user", Words(64), primary_key=True),
     Column("mean", Real(), nullable=False),  # log of how much longer a step took, by this user's jobs alone
     Column("var", Real(), nullable=False),
-    Column("seen", Whole(small=True), nullable=False),
+    Column("seen", WholeNumber(small=True), nullable=False),
     Column("seen_at", Real(), nullable=False),
 )
 _KEY = ("app", "beside", "model", "gpus", "user")

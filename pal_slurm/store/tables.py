@@ -12,7 +12,7 @@ from sqlalchemy import Boolean, Column, ForeignKey, Index, MetaData, Table, Uniq
 from sqlalchemy.schema import SchemaItem
 
 from pal_slurm.model import Decision, EditKind, OperationKind, Outcome, Request
-from pal_slurm.store.fields import ID, Json, Prose, Real, Whole, Word, Words, placed
+from pal_slurm.store.fields import ID, Json, Prose, Real, WholeNumber, Word, Words, placed
 
 HEAD = "0012"  # the newest migration; a test holds it against Alembic's own answer
 
@@ -60,7 +60,7 @@ gpu_slots = new_table(
     Column("id", Id, primary_key=True),
     Column("gpu_id", Id, ForeignKey("gpus.id"), nullable=False),
     Column("node", Words(255), nullable=False),
-    Column("slot", Whole(small=True), nullable=False),
+    Column("slot", WholeNumber(small=True), nullable=False),
     Column("since", Real(), nullable=False),
     Column("until", Real()),  # null: it is there now
     Index(None, "gpu_id"),
@@ -74,11 +74,11 @@ runs = new_table(
     Column("app", Words(64)),  # the application or kernel that ran, where it was one
     Column("seconds", Real()),  # as measured; either this or the score is set
     Column("score", Real()),  # as told by whoever judged it
-    Column("night", Whole(small=True), nullable=False),  # days since 1970-01-01 UTC
+    Column("night", WholeNumber(small=True), nullable=False),  # days since 1970-01-01 UTC
     Column("measured_at", Real(), nullable=False),
     Column("source", Words(32), nullable=False),  # import, probe, job ...
     Column("document", Words(64), nullable=False),  # SHA-256 of what it came in: coming twice, it counts once
-    Column("seq", Whole(small=True), nullable=False),  # its number in that document
+    Column("seq", WholeNumber(small=True), nullable=False),  # its number in that document
     Column("driver", Words(64)),
     Column("power_cap_w", Real()),
     Column("node", Words(255)),  # where it sat when it ran
@@ -92,21 +92,21 @@ scores = new_table(
     Column("gpu_id", Id, ForeignKey("gpus.id"), primary_key=True),
     Column("class", Words(32), key="cls", primary_key=True),
     Column("score", Real(), nullable=False),
-    Column("n_runs", Whole(small=True), nullable=False),
+    Column("n_runs", WholeNumber(small=True), nullable=False),
     Column("ci_low", Real()),
     Column("ci_high", Real()),
     Column("measured_at", Real(), nullable=False),
     Column("source", Words(32), nullable=False),
-    Column("nights", Whole(small=True)),  # that count
-    Column("since", Whole(small=True)),  # the first of them
-    Column("stalls", Whole(small=True)),
-    Column("node_stalls", Whole(small=True)),
+    Column("nights", WholeNumber(small=True)),  # that count
+    Column("since", WholeNumber(small=True)),  # the first of them
+    Column("stalls", WholeNumber(small=True)),
+    Column("node_stalls", WholeNumber(small=True)),
     Column("node_part", Real()),  # the factor that all GPUs of its node share
     Column("intermittent", Boolean),
     Column("profiled", Real()),  # the score by the nights alone, before jobs were heard
     Column("profiled_error", Real()),  # standard error of its logarithm
     Column("profiled_at", Real()),
-    Column("jobs", Whole(small=True)),  # observations of jobs since then
+    Column("jobs", WholeNumber(small=True)),  # observations of jobs since then
     Column("asked", Real()),  # what one user's jobs say and nobody else has seen: it waits for a witness
 )
 nights = new_table(
@@ -115,13 +115,13 @@ nights = new_table(
     Column("class", Words(32), key="cls", primary_key=True),
     Column("app", Words(64), primary_key=True),
     Column("scope", Words(8), primary_key=True),
-    Column("night", Whole(small=True), primary_key=True, autoincrement=False),
+    Column("night", WholeNumber(small=True), primary_key=True, autoincrement=False),
     Column("seconds", Real(), nullable=False),  # typical, without stalls
     Column("stalled", Real(), nullable=False),  # mean of the stalls
     Column("spread", Real(), nullable=False),
-    Column("runs", Whole(small=True), nullable=False),
-    Column("stalls", Whole(small=True), nullable=False),
-    Column("node_stalls", Whole(small=True), nullable=False),
+    Column("runs", WholeNumber(small=True), nullable=False),
+    Column("stalls", WholeNumber(small=True), nullable=False),
+    Column("node_stalls", WholeNumber(small=True), nullable=False),
     Column("measured_at", Real(), nullable=False),
     Column("node", Words(255), nullable=False),
     Column("setup", Words(96), nullable=False),  # driver and power cap, as text
@@ -148,7 +148,7 @@ job_samples = new_table(
     Column("gpus", Json(tuple[str, ...]), nullable=False),  # UUIDs: those of this node
     Column("begun_at", Real(), nullable=False),
     Column("ended_at", Real(), nullable=False),
-    Column("steps", Whole(small=True), nullable=False),
+    Column("steps", WholeNumber(small=True), nullable=False),
     Column("step_seconds", Real()),  # null: the job reports no steps
     Column("compute", Real()),  # utilisation, 0 to 1
     Column("memory", Real()),
@@ -164,7 +164,7 @@ app_features = new_table(
     Column("memory", Real()),
     Column("compute_error", Real()),
     Column("memory_error", Real()),
-    Column("jobs", Whole(small=True), nullable=False),
+    Column("jobs", WholeNumber(small=True), nullable=False),
     Column("base", Json(dict[str, Baseline]), nullable=False),  # by shape: model|GPUs|nodes, as jobs showed
     Column("noise", Real()),  # scatter of log step times between jobs of this application
     Column("sure", Real()),  # probability that it belongs to its class rather than to the next best
@@ -191,12 +191,12 @@ operations = new_table(
     "operations",
     Column("id", Id, primary_key=True),
     Column("cluster", Words(64), nullable=False),
-    Column("job", Whole(), nullable=False),
-    Column("submit", Whole(), nullable=False),
-    Column("task", Whole(small=True)),
+    Column("job", WholeNumber(), nullable=False),
+    Column("submit", WholeNumber(), nullable=False),
+    Column("task", WholeNumber(small=True)),
     Column("kind", Word(OperationKind, 16), nullable=False),
     Column("plan", Json(tuple[EditKind, ...]), nullable=False),  # what each of its steps does, in order
-    Column("step", Whole(small=True), nullable=False),  # that it is at; -1: it was refused before its first
+    Column("step", WholeNumber(small=True), nullable=False),  # that it is at; -1: it was refused before its first
     Column("said", Prose(MOST_SAID), nullable=False),  # why it was refused, or begun
     Column("begun_at", Real(), nullable=False),
     Column("decision", Json(Decision)),
@@ -209,21 +209,21 @@ steps = new_table(
     "steps",
     Column("id", Id, primary_key=True),
     Column("operation", Id, ForeignKey("operations.id", ondelete="CASCADE"), nullable=False),
-    Column("number", Whole(small=True), nullable=False),
+    Column("number", WholeNumber(small=True), nullable=False),
     Column("kind", Word(EditKind, 16), nullable=False),
     Column("nodes", Json(tuple[str, ...]), nullable=False),
     Column("slots", Json(tuple[int, ...])),  # null: node precision
-    Column("until", Whole()),
+    Column("until", WholeNumber()),
     Column("partition", Words(255)),
     Column("original", Json(Request)),  # to restore
-    Column("fence", Whole(), nullable=False),
+    Column("fence", WholeNumber(), nullable=False),
     Column("written_at", Real(), nullable=False),
     Column("outcome", Word(Outcome, 16)),  # null: open
     Column("said", Prose(MOST_SAID), nullable=False),
     Column("outcome_at", Real()),
-    Column("passes_main", Whole(), nullable=False),
-    Column("passes_backfill", Whole(), nullable=False),
-    Column("nice", Whole()),
+    Column("passes_main", WholeNumber(), nullable=False),
+    Column("passes_backfill", WholeNumber(), nullable=False),
+    Column("nice", WholeNumber()),
     Column("signal", Words(8)),
     Column("shard", Boolean),  # a pin that asks for a part of its GPU
     Column("own", Boolean),  # `until` is no lease's end: its user's own begin time
@@ -233,16 +233,16 @@ steps = new_table(
 memory = new_table(
     "memory",
     Column("cluster", Words(64), primary_key=True),
-    Column("fence", Whole(), nullable=False),
+    Column("fence", WholeNumber(), nullable=False),
     Column("value", Prose(cut=False), nullable=False),  # JSON, of a version of its own: what the policy remembers
     Column("written_at", Real(), nullable=False),
 )
 decisions = new_table(
     "decisions",
     Column("cluster", Words(64), primary_key=True),
-    Column("job", Whole(), primary_key=True, autoincrement=False),
-    Column("submit", Whole(), primary_key=True, autoincrement=False),
-    Column("task", Whole(small=True), primary_key=True, autoincrement=False),  # -1: the whole record
+    Column("job", WholeNumber(), primary_key=True, autoincrement=False),
+    Column("submit", WholeNumber(), primary_key=True, autoincrement=False),
+    Column("task", WholeNumber(small=True), primary_key=True, autoincrement=False),  # -1: the whole record
     Column("decided_at", Real(), nullable=False),
     Column("action", Words(16), nullable=False),
     Column("reason", Words(32), nullable=False),
@@ -253,17 +253,17 @@ leader = new_table(
     "leader",
     Column("cluster", Words(64), primary_key=True),
     Column("owner", Words(255), nullable=False),
-    Column("fence", Whole(), nullable=False),
+    Column("fence", WholeNumber(), nullable=False),
     Column("expires", Real(), nullable=False),
 )
 outcomes = new_table(
     "job_outcomes",
     Column("cluster", Words(64), primary_key=True),
-    Column("job", Whole(), primary_key=True, autoincrement=False),
-    Column("submit", Whole(), primary_key=True, autoincrement=False),
-    Column("task", Whole(small=True), primary_key=True, autoincrement=False),  # -1: no array task
-    Column("start", Whole(), primary_key=True, autoincrement=False),  # a requeued job starts more than once
-    Column("end", Whole()),
+    Column("job", WholeNumber(), primary_key=True, autoincrement=False),
+    Column("submit", WholeNumber(), primary_key=True, autoincrement=False),
+    Column("task", WholeNumber(small=True), primary_key=True, autoincrement=False),  # -1: no array task
+    Column("start", WholeNumber(), primary_key=True, autoincrement=False),  # a requeued job starts more than once
+    Column("end", WholeNumber()),
     Column("user", Words(64)),  # null: an older pald did not write it down
     Column("app", Words(64)),
     Column("class", Words(32), key="cls", nullable=False),
@@ -272,10 +272,10 @@ outcomes = new_table(
     Column("as_pinned", Boolean),  # null: it was not pinned
     Column("step_time", Real()),  # predicted for what it got
     Column("slurm_step_time", Real()),  # predicted for what Slurm itself would have chosen
-    Column("limit_s", Whole(small=True)),  # of time; null: none, or an older pald did not write it down
+    Column("limit_s", WholeNumber(small=True)),  # of time; null: none, or an older pald did not write it down
     Column("named", Words(16)),  # a digest of its name: jobs that are repeated have the same; null: as before
     Column("shared", Boolean),  # it had parts of its GPUs; null: an older pald did not write it down
-    Column("array_id", Whole()),  # of a task that has a job id of its own; null: no task, or as before
+    Column("array_id", WholeNumber()),  # of a task that has a job id of its own; null: no task, or as before
     Index(None, "cluster", "start"),
     Index(None, "cluster", "shared"),
     Index(None, "cluster", "array_id"),

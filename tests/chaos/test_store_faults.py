@@ -140,7 +140,7 @@ def test_a_disk_that_is_really_full_is_said_to_be_full(tmp_path: Path) -> None:
         "except StoreError as e: print(e)\n"
         "print(held == len(ledger.watched()))\n"
     )
-    script = f'mount -t tmpfs -o size=1m tmpfs {tmp_path} && exec "$@"'
+    script = f'mount -t tmpfs -o size=1m,mode=0755 tmpfs {tmp_path} && exec "$@"'
     done = subprocess.run(
         ["unshare", "-m", "sh", "-c", script, "sh", *python(code, f"sqlite:///{tmp_path}/pal.sqlite")],
         capture_output=True, text=True, timeout=120, check=False, cwd=PROJECT,

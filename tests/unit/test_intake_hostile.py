@@ -20,7 +20,7 @@ from pal_slurm.config.profile import ProfileSection
 from pal_slurm.daemon.beside import learning
 from pal_slurm.daemon.beside.learning import Learner
 from pal_slurm.errors import PalError
-from pal_slurm.intake.reader import Entry, Identity
+from pal_slurm.intake.reader import Entry, FileIdentity
 from pal_slurm.intake.reading_process import SpoolSilent
 from pal_slurm.intake.spool import FileFate, Spool, in_turn
 from pal_slurm.learning.run import kernel_classes
@@ -280,6 +280,6 @@ def test_without_an_answer_a_command_ends_with_a_sentence(site: Site, monkeypatc
 
 
 def test_a_user_with_many_files_holds_up_himself() -> None:
-    entries = [Entry(Identity(f"a{n}".encode(), n, 0), 7) for n in range(4)]
-    entries += [Entry(Identity(name, 9, 0), uid) for name, uid in ((b"x", 1), (b"y", 1), (b"z", 2))]
+    entries = [Entry(FileIdentity(f"a{n}".encode(), n, 0), 7) for n in range(4)]
+    entries += [Entry(FileIdentity(name, 9, 0), uid) for name, uid in ((b"x", 1), (b"y", 1), (b"z", 2))]
     assert [entry.name for entry in in_turn(entries)] == ["a0", "x", "z", "a1", "y", "a2", "a3"]

@@ -1,4 +1,4 @@
-"""Whole numbers of 64 bits and texts of 16 MiB: what Slurm can say fits. SQLite knows no difference."""
+"""WholeNumber numbers of 64 bits and texts of 16 MiB: what Slurm can say fits. SQLite knows no difference."""
 
 from typing import Any
 
