@@ -45,7 +45,9 @@ def upgrade(engine: Engine, shown: str, to: str = HEAD) -> str:
     config = _alembic()
     with in_sentences(shown), engine.connect() as bare:
         bare.info[WRITES] = True
-        with bare.begin(), _alone(bare):
+        with _alone(bare), bare.begin():
+            if bare.dialect.name == "postgresql":
+                bare.execute(text("SELECT pg_advisory_xact_lock(7061766)"))
             config.attributes["connection"] = bare
             try:
                 command.upgrade(config, to)
@@ -56,20 +58,23 @@ def upgrade(engine: Engine, shown: str, to: str = HEAD) -> str:
 
 @contextmanager
 def _alone(db: Connection) -> Iterator[None]:
-    """Others that upgrade at the same moment wait, and then find it done. SQLite: their transaction does not begin."""
-    if db.dialect.name == "postgresql":
-        db.execute(text("SELECT pg_advisory_xact_lock(7061766)"))
+    """MariaDB: others that upgrade at the same moment wait until this one has committed, and then find it done.
+
+    PostgreSQL has a lock that ends with the transaction; in SQLite the transaction of the others does not begin.
+    """
     if db.dialect.name not in ("mysql", "mariadb"):
         yield
         return
     name = {"name": "pal_slurm.upgrade", "wait": BATCH_WAIT_S}
     if not db.execute(text("SELECT GET_LOCK(:name, :wait)"), name).scalar():
         raise StoreError("another program upgrades this database now; try again when it is done")
+    db.commit()  # the lock belongs to the connection: the transaction of the upgrade begins and ends within it
     try:
         yield
     finally:
         with suppress(SQLAlchemyError):  # a connection that is gone has given it back
             db.execute(text("SELECT RELEASE_LOCK(:name)"), name)
+            db.commit()
 
 
 def upgrade_url(url: str) -> tuple[str | None, str]:

@@ -97,8 +97,8 @@ def room() -> Room:
 
 @pytest.fixture
 def spool(tmp_path: Path) -> Path:
-    path = tmp_path / "spool"
-    path.mkdir()
+    path = tmp_path / "shared" / "spool"  # the database lies elsewhere
+    path.mkdir(parents=True)
     return path
 
 
