@@ -3,8 +3,8 @@
     DIR/NAME    waits; a name with a leading dot is still being written
 
 A process of its own reads the spool (reader.py), which is never trusted; what becomes of a file stands in pal's own
-directory (shelf.py). A file is moved there after the transaction that stored it. Killed in between, the next run finds
-it known and moves it: nothing counts twice, nothing is there in half.
+directory (directory.py). A file is moved there after the transaction that stored it. Killed in between, the next run
+finds it known and moves it: nothing counts twice, nothing is there in half.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from pathlib import Path
 
 from pal_slurm.errors import BadInput, StoreError
 from pal_slurm.intake.believing import NotYetKnown, believed
+from pal_slurm.intake.directory import IntakeDirectory, kept_name
 from pal_slurm.intake.documents import KernelClasses, alerts_of, store_document, store_reduces
 from pal_slurm.intake.reader import Content, Entry, Failed, Listing, Unfit
 from pal_slurm.intake.reading_process import ReaderDied, SpoolReader
 from pal_slurm.intake.samples import samples_of
-from pal_slurm.intake.shelf import Shelf, kept_name
 from pal_slurm.probe import limits
 from pal_slurm.probe.document import Document, JobPart
 from pal_slurm.store import Added, Delivery, GpuRepo, OutcomeRepo, ScoreRepo, Store
@@ -85,9 +85,9 @@ class Spool:
 
     def take(self, now: float) -> Iterator[TakenFile]:
         """Every file that waits; told once what became of it is on disk."""
-        with Shelf(self.state) as self._shelf:
-            keep = (self._shelf.lock, self._shelf.taken, self._shelf.aside)
-            self._reader = SpoolReader(self.directory, self._shelf.mark, keep, ANSWER_S)
+        with IntakeDirectory(self.state) as self._own:
+            keep = (self._own.lock, self._own.taken, self._own.aside)
+            self._reader = SpoolReader(self.directory, self._own.mark, keep, ANSWER_S)
             try:
                 yield from self._taken(now)
             finally:
@@ -99,7 +99,7 @@ class Spool:
         self._house = house(listing)
         ready: list[_Ready] = []
         for entry in in_turn(listing.entries):
-            if entry.file in self._shelf.seen:
+            if entry.file in self._own.seen:
                 continue
             if time.monotonic() > until:
                 break
@@ -112,11 +112,11 @@ class Spool:
                 yield from self._store(ready, now)
                 ready = []
         yield from self._store(ready, now)
-        self._shelf.remember(entry.file for entry in listing.entries)
-        self._shelf.tidy()
+        self._own.remember(entry.file for entry in listing.entries)
+        self._own.tidy()
 
     def _look(self, entry: Entry, now: float) -> _Ready | TakenFile:
-        if entry.file == self._shelf.blamed:
+        if entry.file == self._own.blamed:
             return self._aside(entry, "an earlier reader died while it read this; it is not read again")
         stranger = self._house is not None and entry.uid not in self._house
         most = limits.MOST_BYTES_OF["job"] if stranger else limits.MOST_BYTES
@@ -124,7 +124,7 @@ class Spool:
             found = self._reader.read(entry, most, now)
         except ReaderDied as error:
             told = self._aside(entry, str(error))
-            os.ftruncate(self._shelf.mark, 0)
+            os.ftruncate(self._own.mark, 0)
             return told
         if isinstance(found, Failed):
             return TakenFile(entry.name, FileFate.LEFT, f"can't be read: {found.said}")
@@ -197,7 +197,7 @@ class Spool:
         told = []
         for r in ready:
             fate = FileFate.KNOWN if known.get(r.digest) else FileFate.TAKEN
-            self._away(r.entry, self._shelf.taken, kept_name(r.entry.file))
+            self._away(r.entry, self._own.taken, kept_name(r.entry.file))
             told.append(TakenFile(r.entry.name, fate, r.said, _runs([r]), len(r.samples), r.left_out))
         return told
 
@@ -207,19 +207,19 @@ class Spool:
     def _aside(self, entry: Entry, reason: str, stays: bool = False) -> TakenFile:
         """`stays`: what is no document at all is not moved, only never looked at again."""
         try:
-            name = self._shelf.reason(entry.file, reason)
+            name = self._own.reason(entry.file, reason)
         except OSError as error:
             return TakenFile(entry.name, FileFate.LEFT, f"{reason}; and it can't be set aside: {error.strerror}")
         if stays:
-            self._shelf.seen.add(entry.file)
+            self._own.seen.add(entry.file)
         else:
-            self._away(entry, self._shelf.aside, name)
+            self._away(entry, self._own.aside, name)
         return TakenFile(entry.name, FileFate.SET_ASIDE, reason)
 
     def _away(self, entry: Entry, into: int, name: str) -> None:
         """Out of the spool; where that can't be, it is not looked at again."""
         if self._reader.move(entry, into, name):
-            self._shelf.seen.add(entry.file)
+            self._own.seen.add(entry.file)
 
 
 def in_turn(entries: Sequence[Entry]) -> list[Entry]:

@@ -18,8 +18,8 @@ from pathlib import Path
 from pal_slurm.config import Config
 from pal_slurm.config.profile import ProfileSection
 from pal_slurm.errors import BadInput, SlurmRefused
+from pal_slurm.intake.directory import SpoolBusy
 from pal_slurm.intake.reading_process import SpoolSilent
-from pal_slurm.intake.shelf import SpoolBusy
 from pal_slurm.learning.run import Ingested, ingest
 from pal_slurm.nightly.nodes import down, gpu_nodes, idle, in_the_way
 from pal_slurm.nightly.window import Window

@@ -1,7 +1,7 @@
 """The watcher of a node, or of one job on it. In: samples and step reports. Out: one file per job and part of time.
 
 As a service it tells by the processes on a GPU whose job it serves; with `--job` all visible GPUs are that job's.
-It wakes once per interval; samples that came in between wait in a pipe, step reports with a thread (hearing.py).
+It wakes once per interval; samples that came in between wait in a pipe, step reports with a thread (step_socket.py).
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from pal_slurm.probe.clock import Clock
 from pal_slurm.probe.devices import Sample
 from pal_slurm.probe.document import Device, Fault, StepTimes, Usage
 from pal_slurm.probe.errors import BadInput, NoDevices
-from pal_slurm.probe.hearing import Ear, StepReport
 from pal_slurm.probe.inventory import Inventory, take
 from pal_slurm.probe.jobfile import JobFile, salvage
 from pal_slurm.probe.owners import owner, user_of
 from pal_slurm.probe.sampling import Sampler, summary
+from pal_slurm.probe.step_socket import StepReport, StepSocket
 from pal_slurm.probe.words import APP, JOB, plain
 
 GONE_S = 60.0  # no process of a job on any GPU for so long: its part is closed
@@ -183,7 +183,7 @@ def watch(plan: WatchPlan, clock: Clock) -> int:
     return 0 if command is None or command.returncode is None else _exit_code(command.returncode)
 
 
-def _turn(watcher: Watcher, sampler: Sampler, ear: Ear) -> None:
+def _turn(watcher: Watcher, sampler: Sampler, ear: StepSocket) -> None:
     known = len(sampler.faults)
     for uuid, timed in sampler.turn():
         watcher.sampled(uuid, timed.sample)
@@ -195,8 +195,8 @@ def _turn(watcher: Watcher, sampler: Sampler, ear: Ear) -> None:
 
 
 @contextlib.contextmanager
-def _listening(plan: WatchPlan) -> Iterator[Ear]:
-    ear = Ear(plan.socket, plan.proc)
+def _listening(plan: WatchPlan) -> Iterator[StepSocket]:
+    ear = StepSocket(plan.socket, plan.proc)
     ear.open()
     try:
         yield ear

@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 from pal_slurm.probe import reporting
 from pal_slurm.probe.devices import Sample
 from pal_slurm.probe.document import Device, Fault, JobPart, StepTimes
-from pal_slurm.probe.hearing import MOST_OF_USER, Ear, heard
 from pal_slurm.probe.inventory import Found, Inventory
 from pal_slurm.probe.jobfile import JobFile, salvage
 from pal_slurm.probe.owners import began, job_of
 from pal_slurm.probe.reading import read
 from pal_slurm.probe.reporting import Report, parse
+from pal_slurm.probe.step_socket import MOST_OF_USER, StepSocket, with_sender
 from pal_slurm.probe.steps import Steps
 from pal_slurm.probe.watching import Watcher, WatchPlan
 from tests.probe.helpers import NOW, card, command, describe, environment, probe
@@ -61,7 +61,7 @@ class Node:
         (self.proc / str(pid) / "stat").write_text(f"{pid} (a) S 1 " + "0 " * 17 + f"{ticks} 0")
 
     def reports(self, report: Report, pid: int, uid: int) -> None:
-        self.watcher.reported(heard(report, pid, uid, self.proc))
+        self.watcher.reported(with_sender(report, pid, uid, self.proc))
 
     def works(self, slot: int, *pids: int, turns: int = 1, **sample: float) -> None:
         for _ in range(turns):
@@ -207,7 +207,7 @@ def test_eleven_garbage_datagrams_silence_nobody(tmp_path: Path) -> None:
 
 
 def test_of_one_user_so_many_reports_are_kept_between_two_turns(tmp_path: Path) -> None:
-    ear = Ear(tmp_path / "s", tmp_path / "proc")
+    ear = StepSocket(tmp_path / "s", tmp_path / "proc")
     ear.open()
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
         good = json.dumps({"job": "7", **asdict(STEP)}).encode()

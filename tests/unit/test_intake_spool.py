@@ -15,8 +15,8 @@ from sqlalchemy import text
 
 from pal_slurm.config import Config
 from pal_slurm.errors import BadInput
+from pal_slurm.intake.directory import SpoolBusy
 from pal_slurm.intake.documents import KernelClasses
-from pal_slurm.intake.shelf import SpoolBusy
 from pal_slurm.intake.spool import FileFate, Spool
 from pal_slurm.learning.from_nights import rescore
 from pal_slurm.learning.run import ingest

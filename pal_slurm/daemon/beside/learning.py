@@ -15,7 +15,7 @@ from pal_slurm.config import Config
 from pal_slurm.daemon.beside.thread import Beside
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.errors import PalError
-from pal_slurm.intake.shelf import SpoolBusy
+from pal_slurm.intake.directory import SpoolBusy
 from pal_slurm.intake.spool import FileFate
 from pal_slurm.learning.from_jobs import TierOf
 from pal_slurm.learning.run import Ingested, ingest

@@ -35,7 +35,7 @@ class StepReport:
     began: float | None  # when that job step did
 
 
-def heard(report: Report, pid: int, uid: int, proc: Path) -> StepReport:
+def with_sender(report: Report, pid: int, uid: int, proc: Path) -> StepReport:
     """Before and after the job is asked for, the process is the same, and of the user who sent the report."""
     there = is_of(pid, uid, proc)
     job, since = job_of(pid, proc), began(pid, proc)
@@ -43,7 +43,7 @@ def heard(report: Report, pid: int, uid: int, proc: Path) -> StepReport:
     return StepReport(report, pid, uid, job if same else None, since if same else None)
 
 
-class Ear:
+class StepSocket:
     """Listens from `open` to `close`; `turn` passes on what came since the last one."""
 
     def __init__(self, path: Path, proc: Path) -> None:
@@ -107,7 +107,7 @@ class Ear:
         count[uid] += 1
         report = parse(data)
         if report is not None:
-            self._heard.append(heard(report, pid, uid, self._proc))
+            self._heard.append(with_sender(report, pid, uid, self._proc))
 
 
 def _credentials(beside: Sequence[tuple[int, int, bytes]]) -> tuple[int, int] | None:

@@ -43,12 +43,12 @@ class SpoolBusy(PalError):
     exit_code = 75
 
 
-class Shelf:
+class IntakeDirectory:
     def __init__(self, state: Path) -> None:
         self._state = state
         self._open: list[int] = []
 
-    def __enter__(self) -> Shelf:
+    def __enter__(self) -> IntakeDirectory:
         try:
             home = self._kept(os.open(self._state, _DIRECTORY & ~os.O_NOFOLLOW))
             about = os.fstat(home)
