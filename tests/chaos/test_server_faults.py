@@ -115,6 +115,14 @@ def test_of_a_transaction_whose_connection_was_cut_nothing_is_there(server: Serv
     assert len(Ledger(store, "c").write([intent()])) == 1
 
 
+def stop(process: int) -> None:
+    """Stops a process and waits until each of its threads stands still: the signal alone returns sooner."""
+    os.kill(process, signal.SIGSTOP)
+    threads = list(Path(f"/proc/{process}/task").iterdir())
+    while not all("\nState:\tT" in (thread / "status").read_text() for thread in threads):
+        time.sleep(0.01)
+
+
 def test_a_server_that_hangs_is_waited_for_so_long_and_no_longer(
     server: Server, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -127,7 +135,7 @@ def test_a_server_that_hangs_is_waited_for_so_long_and_no_longer(
         with pytest.raises(StoreError, match="can't be reached, or went away"), store.writing() as db:
             db.execute(insert(gpus), [card(1)])
             stopped = int(db.execute(text(who)).scalar_one()) if who else server.process.pid if server.process else 0
-            os.kill(stopped, signal.SIGSTOP)
+            stop(stopped)
             begun = time.monotonic()
             db.execute(insert(gpus), [card(2)])
         assert 1.0 < time.monotonic() - begun < 12.0
