@@ -505,10 +505,9 @@ end
 -- Passing: what starts as if we were not there, because nothing better can come for it -----------------------------
 
 local last_lease = os.time() -- when somebody was leased last; what was before this file was read is not known
-local let_through = {} -- second -> GPUs of jobs that passed
 
--- On one node wherever it starts, so that no span is better than another. Returns its GPUs, nil when it may differ.
-local function gpus_on_one_node(job)
+-- On one node wherever it starts, so that no span is better than another.
+local function is_on_one_node(job)
 	local gpus, fields = 0, 0
 	for _, field in ipairs(TRES_FIELDS) do
 		for _, item in ipairs(split(job[field])) do
@@ -516,14 +515,14 @@ local function gpus_on_one_node(job)
 			if prefix then
 				gpus, fields = tonumber(count), fields + 1
 				if model or not (field == "tres_per_node" or (field == "tres_per_job" and gpus == 1)) then
-					return nil
+					return false
 				end
 			end
 		end
 	end
 	local most = given(job.max_nodes)
 	local one = most == 1 or (not most and (given(job.min_nodes) or 1) == 1 and (given(job.num_tasks) or 1) == 1)
-	return fields == 1 and gpus > 0 and one and gpus or nil
+	return fields == 1 and gpus > 0 and one
 end
 
 -- Jobs that start together, later or in a way of their own are leased as ever.
@@ -537,60 +536,22 @@ local function is_plain(job)
 		and not pal.shares(job) -- the first of two on one GPU has to start as pald asks
 end
 
--- CPUs or memory beyond what every node with a free GPU has to give.
-local function asks_for_more(job)
-	local memory = job.pn_min_memory
-	return (given(job.cpus_per_task, NO_VAL16) or 1) > 1
-		or (given(job.pn_min_cpus, NO_VAL16) or 1) > 1
-		or (given(job.min_cpus) or 1) > 1
-		or (type(memory) == "number" and memory > 0 and memory < 1.8e19) -- NO_VAL64
-		or (job.cpus_per_tres or "") ~= ""
-		or (job.mem_per_tres or "") ~= ""
-end
-
--- Whether the GPUs that Slurm takes next are as good as any for this application: `room PARTITION CLASS GPUS`.
-local function has_room(job, partitions, said)
-	local partition = job.partition
-	if partition == nil or partition == "" then
-		for name, record in pairs(partitions) do
-			partition = record.flag_default == 1 and name or partition
-		end
-	end
-	if job.shared == 0 or (job.features or "") ~= "" or (job.exc_nodes or "") ~= "" or asks_for_more(job) then
-		return false -- Slurm takes others than pald reckoned with
-	end
+-- Whether jobs of this user and application are over too soon to gain by a lease: `brief UID APP`.
+local function is_brief(job, said)
 	local app = (" " .. (job.comment or "")):match(" app:([^ ]*)")
-	local class = app and pal.is_app(app) and said:match("\napp " .. app:gsub("%p", "%%%0") .. " (%S+)\n")
-		or said:match("\nclass (%S+)\n")
-	if not class or not pal.is_app(class) or not pal.is_app(partition) then
-		return false
-	end
-	local word = "\nroom " .. (partition .. " " .. class):gsub("%p", "%%%0") .. " (%d+)\n"
-	local room, gone = tonumber(said:match(word)), 0
-	for _, gpus in pairs(let_through) do
-		gone = gone + gpus
-	end
-	return room ~= nil and gone < room
+	local uid = job.user_id
+	return type(uid) == "number" and uid >= 0 and uid < 4294967294 and (app == nil or pal.is_app(app))
+		and said:find(("\nbrief %.0f %s\n"):format(uid, app or "-"), 1, true) ~= nil
 end
 
 -- Never past a job that is leased: not before a snapshot that was taken after the last lease says that nobody waits.
-local function passes(job, partitions, said, now)
+local function passes(job, said, now)
 	local what, taken, till = said:match("\npass (%a+) (%d+) (%d+)\n")
 	taken, till = tonumber(taken), tonumber(till)
 	if not (taken and till) or now > till or now < taken or taken < last_lease + SETTLED then
 		return false
 	end
-	for second in pairs(let_through) do
-		if second < taken - 1 then
-			let_through[second] = nil -- the snapshot knows of it
-		end
-	end
-	local gpus = is_plain(job) and gpus_on_one_node(job)
-	if not gpus or not (what == "all" or (what == "some" and gpus == 1 and has_room(job, partitions, said))) then
-		return false
-	end
-	let_through[now] = (let_through[now] or 0) + gpus
-	return true
+	return is_plain(job) and is_on_one_node(job) and (what == "all" or (what == "brief" and is_brief(job, said)))
 end
 
 local last_leader = { uid = -1, lease_end = 0 } -- of the last heterogeneous job seen
@@ -687,7 +648,7 @@ local function drop_models(job, s, set, set_environment)
 	fix_environment(job, s.models, set_environment)
 end
 
-local function lease(job, s, partitions, set)
+local function lease(job, s, set)
 	local now = os.time()
 	local gpus = false
 	for _, field in ipairs(TRES_FIELDS) do
@@ -703,7 +664,7 @@ local function lease(job, s, partitions, set)
 	if own and own > LATEST then
 		return
 	end
-	local pass = not own and passes(job, partitions, said, now)
+	local pass = not own and passes(job, said, now)
 	local lease_end = pass and now or lease_end_of(job, length_of(s, said), now)
 	if own and own > lease_end then
 		lease_end = own
@@ -807,7 +768,7 @@ local function submit(job, partitions, set, set_environment)
 		if s.slots then
 			drop_models(job, s, set, set_environment)
 		end
-		lease(job, s, partitions, set)
+		lease(job, s, set)
 	end
 	return nil
 end

@@ -14,6 +14,7 @@ from pal_slurm.model import (
     Lease,
     Request,
     Reservation,
+    RunTimes,
     ScoreTable,
     Shape,
     Snapshot,
@@ -48,6 +49,15 @@ def snapshot(*jobs: Job, cluster: Cluster = NODE, now: float = NOW, windows: Seq
     """What is asked of Slurm in one cycle. The cluster is as given: what runs on it is not taken off."""
     pending = tuple(job for job in jobs if job.pending)
     return Snapshot(now, cluster, pending, tuple(job for job in jobs if not job.pending), tuple(windows))
+
+
+def usual(of_limits: float) -> RunTimes:
+    """All users' jobs run such a share of their limits, which differ."""
+    times = RunTimes()
+    for number in range(5_000):
+        limit_s = 10.0 ** (1 + number % 5)
+        times.ended(f"u{number}", "", "", limit_s, of_limits * limit_s)
+    return times
 
 
 def scores(**classes: Sequence[Sequence[float]]) -> ScoreTable:

@@ -22,6 +22,7 @@ from pal_slurm.sim.slurm.manners import PLAIN_MANNERS, Manners
 from pal_slurm.sim.slurm.setup import SlurmSetup
 from pal_slurm.sim.slurm.trouble import AnswerFate, Trouble
 from pal_slurm.slurm.edits.rewrite import Rewrite
+from pal_slurm.store import JobOutcome
 from tests.simcluster import Sbatch, nodes
 
 START = 1_800_000_000.0
@@ -143,6 +144,14 @@ class House:
             recounts=made.recounts,
             said_requeue=made.said_requeue,
             manners=manners,
+        )
+
+    def have_run(self, seconds: float, user: str = "u", many: int = 50) -> None:
+        """Before the first look: so long his jobs ran, as an earlier pald wrote it down."""
+        ends = [int(START - 3600.0 + n) for n in range(many)]
+        self.pald.pald.cycle.books.observer.outcomes.record(
+            JobOutcome(900_000 + n, 1, int(end - seconds), "A", ("n1",), ((0,),), end=end, user=user)
+            for n, end in enumerate(ends)
         )
 
     def job(self, number: int) -> SimJob:

@@ -19,11 +19,11 @@ from pal_slurm.sim.traces import Options
 
 NEVER_WORTH_S = 1e12  # a move that costs so much is never made
 PARTS = {
-    "packed, choosy": ("packed", "choosy"),
+    "packed, earlier-finish": ("packed", "earlier-finish"),
     "lv": ("lv", "none"),
-    "lv, choosy": ("lv", "choosy"),
+    "lv, earlier-finish": ("lv", "earlier-finish"),
     "thrift": ("thrift", "none"),
-    "thrift, choosy (`pal` before patience `value`)": ("thrift", "choosy"),
+    "thrift, earlier-finish (`pal`)": ("thrift", "earlier-finish"),
 }
 
 

@@ -169,6 +169,10 @@ class JobShown(Shown):
     submit: Moment = UNSET
     decided_at: Moment = UNSET
     actuator: Maybe = UNSET
+    expected_start: Annotated[Moment, Meta(description="null: it does not wait, or nobody can tell")] = UNSET
+    expected_start_early: Moment = UNSET
+    expected_start_late: Annotated[Moment, Meta(description="Between these two with nine chances of ten")] = UNSET
+    forecast_at: Moment = UNSET
 
 
 class MoveShown(Shown):
@@ -238,6 +242,10 @@ class WhyShown(Shown):
     outcomes: list[JobOutcome]
     refused: list[NotBegun]
     moves: list[Move]
+    expected_start: Annotated[Moment, Meta(description="null: it does not wait, or nobody can tell")] = UNSET
+    expected_start_early: Moment = UNSET
+    expected_start_late: Annotated[Moment, Meta(description="Between these two with nine chances of ten")] = UNSET
+    forecast_at: Moment = UNSET
 
 
 ANSWERS: dict[str, Any] = {

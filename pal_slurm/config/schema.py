@@ -74,7 +74,8 @@ class PolicySection(Section, frozen=True):
     ] = ""
     placement: Annotated[str, why("Which GPUs; lv is the least step time over every span. Empty: as named.")] = ""
     patience: Annotated[
-        str, why("Start now or wait for a better span: choosy, value, none, fixed(3600,7200), dally. Empty: as named.")
+        str,
+        why("Start now or wait for a better place: earlier-finish, none, fixed(3600,7200), dally. Empty: as named."),
     ] = ""
     pools: Annotated[
         Literal["", "prices", "best", "fastest"],

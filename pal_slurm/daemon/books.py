@@ -35,4 +35,4 @@ class Books:
     def due(self, composition: Composition, round: Round, monotonic: float) -> DueNow | None:
         """What each job is owed, as far as it is known."""
         debts = self.memory.of(round.fence, round.now).debts
-        return self.entitling.due(composition.entitlement, round, self.observer.of_limit, monotonic, debts)
+        return self.entitling.due(composition.entitlement, round, self.observer.run_times, monotonic, debts)

@@ -96,7 +96,7 @@ class Pald:
         config = self.config
         told = ShownBeside(
             self.setup.cluster_name, config.actuator, self.cycle.composition.name, config.cycle.interval_s, self.notes,
-            self.setup.private, config.page.view(config.cycle.alive_file),
+            self.setup.private, config.page.view(config.cycle.alive_file), self.cycle.composition.fill,
         )  # fmt: skip
         self.state.showing.begin_when_due(self.cycle.seen, report, told, now)
 

@@ -42,7 +42,7 @@ from pal_slurm.errors import NotLeader, PalError, SlurmUnavailable, StoreError, 
 from pal_slurm.guard import Rules
 from pal_slurm.learning.knowledge import keep_of
 from pal_slurm.learning.patterns import Patterns
-from pal_slurm.model import Action, Decision, EditKind, EditResult, JobRef, Outcome, Reason, Snapshot, until
+from pal_slurm.model import Action, Decision, EditKind, EditResult, JobRef, Outcome, Reason, Snapshot, over, until
 from pal_slurm.policy import Circumstances, Composition, Plan, plan
 from pal_slurm.slurm.port import Passes, Slurm
 
@@ -144,7 +144,7 @@ class Cycle:
         self._renew(round)
         self._lease_again(round)
         if not self.movers.going:  # who passes without a lease could take what one of these is about to
-            report.passing = tuple(passing.lines(round.results, self.clock.now(), round.expected))
+            report.passing = tuple(passing.lines(round.results, self.clock.now()))
 
     def _remember_paused(self, results: Sequence[EditResult], round: Round) -> None:
         """Whom a pause gave back to Slurm may be leased again after it."""
@@ -207,7 +207,7 @@ class Cycle:
         if not round.report.shadow:
             round.undos = self.past.undos(round.fates, round.lost, round.snapshot, self.leases)
         self._know(round)
-        self.books.observer.recall()
+        self.books.observer.recall(round.snapshot, round.knowledge)
         _, made, _ = self._planned(round)
         if self.composition.entitlement is not None:  # what each is owed is found out beside the cycle
             self.books.entitling.beside.wait(MOST_WAIT_S)
@@ -227,7 +227,10 @@ class Cycle:
         books, found, knowledge = self.books, round.snapshot, round.knowledge
         round.report.scores_known = knowledge.scores.share_known(found.cluster)
         with self.faults.contained("observing"):
-            books.observer.record_changes(found.running, found.cluster, knowledge, pins_of(round.fates), found.taken)
+            if gone := books.observer.vanished(found):
+                with suppress(SlurmUnavailable):
+                    found = replace(found, over=(*found.over, *over(self.slurm.records(gone))))
+            books.observer.record_changes(found, knowledge, pins_of(round.fates))
         if round.report.end != "clock":  # what is old no clock of the two tells
             with self.faults.contained("learning"):
                 books.learner.begin_when_due(self.config, found.cluster, found.taken)
@@ -239,15 +242,16 @@ class Cycle:
         """For those that are not undone just now, by all that is known of them; and what there is without promises."""
         whole = self.past.met.kept(round.without(self.movers.in_hand()), round.fates)
         round.view = view = self.movers.kept(whole)
-        passing = Known(view, round.knowledge, self.composition, self.config)
+        passing = Known(view, round.knowledge, self.composition, self.config, self.books.observer.run_times)
         ran_out = passing.worth_leasing(lapsed(view, self.entries, self.books.ledger))
         self.rivals.take_in(view, ran_out)
         known = Circumstances(
             released=round.expected, rivals=watched(self.rivals, view.cluster), lapsed=ran_out,
             outside=outside(view.pending, self.config), refused=self._starts.refused(view), shares=self.rules.parts,
-            accounts=self.rules.accounts,
-            of_limit=self.books.observer.of_limit, due=self.books.due(self.composition, round, self.clock.monotonic()),
+            accounts=self.rules.accounts, run_times=self.books.observer.run_times,
+            due=self.books.due(self.composition, round, self.clock.monotonic()),
         )  # fmt: skip
+        round.run_times = known.run_times
         memory = self.books.memory.of(round.fence, round.now)
         by = partial(plan, knowledge=round.knowledge, composition=self.composition, circumstances=known, memory=memory)
         return passing, planned(view, by, self.entries, self.faults), whole
@@ -258,13 +262,13 @@ class Cycle:
         view = round.view
         self.books.memory.keep(made.memory, round.fence, round.now)
         round.report.untold = bool(self.books.entitling.untold)
-        of_running = [d for d in made.decisions if d.action in OF_RUNNING] + self._proposals(round, made.decisions)
+        of_running = [d for d in made.decisions if d.action in OF_RUNNING] + self._proposals(round, made)
         waiting = let_preempt([d for d in made.decisions if d.action not in OF_RUNNING], view, self.rules)
         round.decisions = passing.ahead(waiting, self.entries.held_back(view.taken))
         if self.config.actuator == "exclude":
             round.exclusions = given_back(round, but=round.undos)  # if that fails: nobody would look after the lists
             with self.faults.contained("excluding"):
-                Excluding(self.entries, self.config, self.books.observer.of_limit).decide(round)
+                Excluding(self.entries, self.config, self.books.observer.run_times).decide(round)
         with self.faults.contained("reasons"):
             self._tell(told_of_movers(round.decisions, round, whole, self.composition), round)
         of_running = self.past.may_move(of_running, round.snapshot, self.rules)
@@ -279,14 +283,16 @@ class Cycle:
                 written.remember()
         return passing
 
-    def _proposals(self, round: Round, made: Sequence[Decision]) -> list[Decision]:
+    def _proposals(self, round: Round, made: Plan) -> list[Decision]:
         """Moves that would pay; a fault of ours there costs nobody his place."""
         with self.faults.contained("moving"):
             round = self.movers.for_movers(round)
             if self.movers.proposes is not None:
                 return self.movers.proposes(round)
-            of_limit = self.books.observer.of_limit
-            return proposals(round, list(made), self.composition, self.config, self.rules, self.movers.costs, of_limit)
+            times = self.books.observer.run_times
+            of_plan = (made.kept, made.head_start)
+            known = (self.composition, self.config, self.rules, self.movers.costs, times)
+            return proposals(round, list(made.decisions), *known, *of_plan)
         return []
 
     def _tell(self, decisions: Sequence[Decision], round: Round) -> None:

@@ -31,6 +31,7 @@ class JobEntry:
     whose: Whose | None = None
     leased_again: int | None = None  # how often, after its lease had run out; None: nobody asked yet
     lease_end: int = 0  # what we last wrote, for a job whose record does not show it
+    let_go_at: int | None = None  # an array, all tasks that waited: at its %N Slurm tells no begin time of the rest
     held_back: float = 0.0  # its pin was taken back: no new one until then
     refused: bool = False  # a pin of it was: it goes plain
     declined_since: float | None = None  # when it first could have started on a node that is excluded for it

@@ -15,7 +15,7 @@ from pal_slurm.daemon.canary import outside
 from pal_slurm.daemon.entries import Entries
 from pal_slurm.daemon.round import Round, Wish
 from pal_slurm.guard import Refusal, check_exclusion
-from pal_slurm.model import Action, Decision, Exclude, Include, Job, Reason
+from pal_slurm.model import Action, Decision, Exclude, Include, Job, Reason, RunTimes
 from pal_slurm.policy.exclusion import Exclusion, ExclusionRules, exclusions
 
 
@@ -23,15 +23,17 @@ from pal_slurm.policy.exclusion import Exclusion, ExclusionRules, exclusions
 class Excluding:
     entries: Entries
     config: Config
-    of_limit: float | None  # the share of their limits that jobs run
+    run_times: RunTimes
 
     def decide(self, round: Round) -> None:
         """Into the round: what is said of these jobs, and the edits."""
         keys = self.config.exclude
-        rules = ExclusionRules(keys.worse, keys.most_wait_s, self.of_limit or 1.0)
+        rules = ExclusionRules(keys.worse, keys.most_wait_s)
         not_ours = outside(round.view.pending, self.config)
         view = round.view.awake  # nobody is kept off a node so that another is woken
-        found = exclusions(view, round.knowledge, rules, lambda job: job.id in not_ours or self._enough(job))
+        found = exclusions(
+            view, round.knowledge, rules, self.run_times, lambda job: job.id in not_ours or self._enough(job)
+        )
         wanted = {found.job.id: found for found in found if not self._waited(found, round.now)}
         decided = {number: _decision(number) for number in wanted}
         round.decisions = tuple(

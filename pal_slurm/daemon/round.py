@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.reconcile import Lost, Transition, expected, given_up
 from pal_slurm.daemon.seeing import as_if_ours
-from pal_slurm.model import Decision, Edit, EditResult, JobRef, Knowledge, Move, Outcome, Placement, Snapshot
+from pal_slurm.model import Decision, Edit, EditResult, JobRef, Knowledge, Move, Outcome, Placement, RunTimes, Snapshot
 from pal_slurm.policy.entitlement.precedence import DueNow
 from pal_slurm.slurm.port import Passes
 
@@ -43,6 +43,7 @@ class Round:
     undos: list[Wish] = field(default_factory=list)
     view: Snapshot = field(init=False)  # without the jobs that are undone
     knowledge: Knowledge = field(init=False)
+    run_times: RunTimes = field(default_factory=RunTimes)  # how long jobs run
     due: DueNow | None = None  # what each job is owed, where an entitlement says so
     decisions: tuple[Decision, ...] = ()
     promised: dict[int, Placement] = field(default_factory=dict)  # by mover on its way: where it is to go

@@ -75,6 +75,11 @@ class Writer:
         for result, wish in zip(results, sent, strict=False):
             if result.edit.kind in STARTING and until(result.edit) is None and let_go(result):
                 self.entries[wish.key].started = True
+            if result.edit.task is None and result.outcome is Outcome.DONE:
+                again = until(result.edit) is not None
+                plain = result.edit.kind is EditKind.PLAIN
+                if again or plain:
+                    self.entries[wish.key].let_go_at = None if again else int(round.now)
         self.rights.learn_from(results, self.clock.monotonic())
         if denied := self.rights.denied(self.clock.monotonic()):
             round.report.end, round.report.note = "denied", denied

@@ -153,7 +153,8 @@ class _Batch:
             raise No(Cause.GONE, "it is not in the queue any more")
         if not job.pending:
             raise No(Cause.NOT_PENDING, "it does not wait any more")
-        if (job.id, decision.task) in self.started:
+        tasks = (decision.task, None) if decision.task in job.array_tasks else (decision.task, *job.array_tasks)
+        if any((job.id, task) in self.started for task in tasks):
             raise No(Cause.TWICE, "it was given a start already in this plan")
         return job
 
@@ -176,6 +177,8 @@ class _Batch:
 
     def _check_task(self, job: Job, decision: Decision) -> None:
         if job.array_tasks:
+            if decision.task is None and decision.action is Action.PLAIN:
+                return  # all that wait at once: Slurm itself counts how many may run
             if decision.task not in job.array_tasks:
                 raise No(Cause.NO_SUCH_TASK, f"task {decision.task} does not wait in this record")
         elif decision.task is not None and decision.task != job.array_task:

@@ -57,6 +57,7 @@ class Reason(StrEnum):
     OUTSIDE_CANARY = "outside-canary"  # rollout: only a part of the jobs is placed yet
     NOT_ELIGIBLE = "not-eligible"  # dependency, limits, user's own begin time
     NEUTRAL = "neutral"  # nothing is known that could tell one GPU from another
+    OVER_SOON = "over-soon"  # better GPUs would save it less than waiting for us costs: the same
     NOTHING_BETTER = "nothing-better"  # wherever it starts, it runs alike: it waits in Slurm's own queue
     PAST_PLANNED_START = "past-planned-start"  # jobs we don't lease keep it waiting: Slurm's backfill shall reserve
     MAY_PREEMPT = "may-preempt"  # it finds no room, and Slurm may start it in the place of another

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from pal_slurm.model.app import Apps
 from pal_slurm.model.cluster import Cluster
-from pal_slurm.model.job import Job
+from pal_slurm.model.job import Job, JobState
 from pal_slurm.model.placement import Placement
 from pal_slurm.model.pools import NO_RULES, PoolRules
 from pal_slurm.model.scores import ScoreTable
@@ -55,6 +55,12 @@ def _among(name: str, names: frozenset[str]) -> bool:
     return f"-{name}" not in names and (not wanted or name in wanted)
 
 
+def over(jobs: Iterable[Job]) -> tuple[Job, ...]:
+    """Those GPU jobs that have run, and run no more."""
+    ended = (job for job in jobs if job.state is JobState.OTHER or job.completing)
+    return tuple(job for job in ended if job.end and job.nodes and job.gpu_job)
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     taken: float  # epoch seconds; P6 checks its age right before each write
@@ -62,6 +68,8 @@ class Snapshot:
     pending: tuple[Job, ...]  # in Slurm's own order
     running: tuple[Job, ...] = ()
     reservations: tuple[Reservation, ...] = ()
+    ended: Mapping[int, int] = field(default_factory=dict)  # when, of jobs that are over, where Slurm tells of them
+    over: tuple[Job, ...] = ()  # GPU jobs that have run and are over, as long as Slurm tells of them
     dropped_hints: int = 0  # jobs whose hostile or broken comment cost them their hint
     unread: tuple[str, ...] = ()  # records that could not be understood, one sentence each
     too_long: tuple[str, ...] = ()  # records with a text longer than anything we read: these jobs alone are Slurm's

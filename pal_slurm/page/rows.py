@@ -12,7 +12,7 @@ from pal_slurm.page.asked import Visit
 from pal_slurm.page.sight import Sight
 from pal_slurm.page.viewer import Viewer
 from pal_slurm.report.life import edit_words
-from pal_slurm.report.present import RunningNow, WaitingNow
+from pal_slurm.report.present import RunningNow, StartNow, WaitingNow, forecast_words
 from pal_slurm.report.text import clock
 from pal_slurm.report.why import REASONS, where
 from pal_slurm.store import JobOutcome
@@ -103,19 +103,21 @@ def _running(job: RunningNow, sight: Sight, viewer: Viewer) -> RunningRow:
     )  # fmt: skip
 
 
-def waiting_row(place: int, job: WaitingNow, viewer: Viewer, now: float) -> WaitingRow:
+def waiting_row(place: int, job: WaitingNow, sight: Sight, viewer: Viewer) -> WaitingRow:
     try:
-        return _waiting(place, job, viewer, now)
+        return _waiting(place, job, sight, viewer)
     except Exception as error:
         _fault(f"waiting job {job.job}", repr(error))
         return WaitingRow(place, name_of(job.job, job.task), 0, "", "", 0, "", "–", NOT_SHOWN, "", "")
 
 
-def _waiting(place: int, job: WaitingNow, viewer: Viewer, now: float) -> WaitingRow:
+def _waiting(place: int, job: WaitingNow, sight: Sight, viewer: Viewer) -> WaitingRow:
     sees = viewer.sees(job.user)
+    start = sight.present.forecasts.get(job.job) if sees else None
     return WaitingRow(
         place, name_of(job.job, job.task), job.tasks, job.user if sees else "", job.app if sees else "", job.gpus,
-        ", ".join(job.partitions), clock(job.submit), why_it_waits(job), job.slurm, until_when(job, now),
+        ", ".join(job.partitions), clock(job.submit), why_it_waits(job), job.slurm,
+        until_when(job, sight.now, start),
     )  # fmt: skip
 
 
@@ -129,9 +131,11 @@ def why_it_waits(job: WaitingNow) -> str:
     )
 
 
-def until_when(job: WaitingNow, now: float) -> str:
-    """When it will probably start, and when it starts should pald be gone."""
+def until_when(job: WaitingNow, now: float, start: StartNow | None = None) -> str:
+    """When it will probably start, and when it starts should pald be gone. `start`: only for those who see the job."""
     parts = [f"probably {_soon(job.until, now)}"] if job.until is not None else []
+    if start is not None:
+        parts = [f"expected start {forecast_words(start, now)}"]
     if job.lease is not None:
         parts.append(f"without pald at {_soon(job.lease, now)}")
     return ", ".join(parts)

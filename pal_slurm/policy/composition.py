@@ -25,12 +25,12 @@ from pal_slurm.policy.seams import (
 
 # name -> order, placement, patience, fill; nothing is moved unless that is asked for
 NAMED: dict[str, tuple[str, str, str, str]] = {
-    "pal": ("slurm", "thrift", "value", "easy"),
+    "pal": ("slurm", "thrift", "earlier-finish", "easy"),
     "pm-first": ("slurm", "pm-first", "none", "easy"),
     "packed": ("slurm", "packed", "none", "easy"),
     "random": ("slurm", "random", "none", "easy"),
     "dally": ("nw-sens", "packed", "dally", "easy"),
-    "gavel": ("slurm", "thrift", "value", "easy"),  # and `gavel/OBJECTIVE`
+    "gavel": ("slurm", "thrift", "earlier-finish", "easy"),  # and `gavel/OBJECTIVE`
 }
 PRICED = frozenset({"pal", "gavel"})
 OWED = "max-min"  # by plain `gavel`

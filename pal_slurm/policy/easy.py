@@ -16,6 +16,7 @@ from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.horizon import Horizon, Spot
 from pal_slurm.policy.needs import Need
 
+SOONER = 0.7  # of the way from the start that limits promise to the one that is expected
 PLENTY = 1 << 62  # CPUs or MB
 
 
@@ -32,7 +33,8 @@ class Reserved:
 class Easy:
     """The reservations of one plan."""
 
-    def __init__(self, floor: Floor, horizon: Horizon, now: float, most: int) -> None:
+    def __init__(self, floor: Floor, horizon: Horizon, now: float, most: int, by_estimate: bool = False) -> None:
+        self.by_estimate = by_estimate
         self.floor, self.now = floor, now
         self.reserved: list[Reserved] = []
         self.soonest = math.inf  # the start of the first reservation
@@ -61,6 +63,11 @@ class Easy:
                 gpus, cpus, mem_mb = kept[row]
                 less_cpus, less_mb = self.floor.demand(job, nodes, row)
                 kept[row] = (gpus - len(slots), cpus - less_cpus, mem_mb - less_mb)
+
+    @property
+    def kept(self) -> dict[int, tuple[int, int, int]]:
+        """What those who stay beyond the start of a reservation may have, by row."""
+        return {} if self.held is None else dict(self.held.kept)
 
     def wants(self, partitions: tuple[str, ...]) -> bool:
         """Whether the next of this queue that does not fit gets a reservation."""
@@ -133,6 +140,8 @@ class Easy:
             old = held.kept.get(row)
             held.kept[row] = new if old is None else (min(old[0], new[0]), min(old[1], new[1]), min(old[2], new[2]))
         held.found.clear()
+        if self.by_estimate:  # jobs end before their limits: who stays beyond that is in its way
+            start -= SOONER * self._horizon.sooner_by(spots)
         self.soonest = min(self.soonest, start)
 
 

@@ -17,7 +17,19 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pal_slurm.model import App, BoolArray, Cluster, FloatArray, Job, Knowledge, Snapshot, Waits, base_of, step_time
+from pal_slurm.model import (
+    App,
+    BoolArray,
+    Cluster,
+    FloatArray,
+    Job,
+    Knowledge,
+    RunTimes,
+    Snapshot,
+    Waits,
+    base_of,
+    step_time,
+)
 from pal_slurm.policy.needs import Need, Needs
 
 FRONT = 200  # jobs that come next; who waits far behind is nobody's turn yet, and costs no edit
@@ -29,7 +41,6 @@ SOON = (Waits.UNSEEN, Waits.TURN, Waits.ROOM)
 class ExclusionRules:
     worse: float  # share by which a node must be slower
     most_wait_s: float
-    of_limit: float = 1.0  # the share of their time limits that jobs run
 
 
 class Exclusion(NamedTuple):
@@ -41,10 +52,14 @@ class Exclusion(NamedTuple):
 
 
 def exclusions(
-    view: Snapshot, knowledge: Knowledge, rules: ExclusionRules, left_out: Callable[[Job], bool]
+    view: Snapshot,
+    knowledge: Knowledge,
+    rules: ExclusionRules,
+    run_times: RunTimes,
+    left_out: Callable[[Job], bool],
 ) -> list[Exclusion]:
     """Of the jobs that come next, in Slurm's order. Any other job's list should be its user's own."""
-    search = _Search(view, knowledge, rules)
+    search = _Search(view, knowledge, rules, run_times)
     soon = [job for job in view.pending if _may_have(job) and not left_out(job)][:FRONT]
     return [found for job in soon if (found := search.of(job)) is not None]
 
@@ -61,6 +76,7 @@ class _Search:
     view: Snapshot
     knowledge: Knowledge
     rules: ExclusionRules
+    run_times: RunTimes
     _slow: dict[tuple[str, str, int], FloatArray] = field(default_factory=dict)
     _free: dict[tuple[int, int, int], FloatArray] = field(default_factory=dict)
 
@@ -77,7 +93,8 @@ class _Search:
         if self._dearer(need, self.asked.of(own)):
             return None  # Slurm would give it a dearer model the sooner
         nodes, gpus, _, _ = need.ways[0]
-        slow = self._slowness(self.knowledge.apps.get(job.hint.app), gpus)
+        app = self.knowledge.apps.get(job.hint.app)
+        slow = self._slowness(app, gpus)
         may = np.isfinite(slow) & self.view.cluster.node_ok
         if need.areas[0].mask is not None:
             may &= need.areas[0].mask
@@ -89,7 +106,7 @@ class _Search:
             return None
         worse = float(slow[shut].mean() / slow[left].mean()) - 1.0
         sooner, later = self._when(need, may), self._when(need, left)
-        wait_s = min(self.rules.most_wait_s, worse * self._runs_s(job))
+        wait_s = min(self.rules.most_wait_s, worse * self.run_times.of(job, app.name).at_least)
         if later - max(sooner, self.view.taken) > wait_s:
             return None
         names = tuple(self.view.cluster.node_names[row] for row in np.flatnonzero(shut))
@@ -112,9 +129,6 @@ class _Search:
         if key not in self._slow:
             self._slow[key] = _expected(app, gpus, self.view.cluster, self.knowledge)
         return self._slow[key]
-
-    def _runs_s(self, job: Job) -> float:
-        return math.inf if job.time_limit_s is None else job.time_limit_s * self.rules.of_limit
 
     def _when(self, need: Need, mask: BoolArray) -> float:
         """When it could start on some of these nodes, by time limits, were nobody ahead of it."""

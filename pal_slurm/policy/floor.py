@@ -6,13 +6,13 @@ changed; a table brings just those up to date when it is next asked (tables.py),
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from math import inf
 
 import numpy as np
 
 from pal_slurm.model import App, BoolArray, Cluster, IntArray, Job, Knowledge, Placement, Reservation
+from pal_slurm.policy.earmark import Earmark, same
 from pal_slurm.policy.freegpus import FreeGpus, mask_of
 from pal_slurm.policy.merit import Merit, Worth, class_merit, flat_merit, worth_to_others
 from pal_slurm.policy.needs import Need, Needs
@@ -52,6 +52,7 @@ class Floor(FreeGpus):
         # What those who stay beyond the start of a waiting job may take where it is to run: GPUs, CPUs, MB by row.
         self.kept: dict[int, tuple[int, int, int]] = {}
         self.whole: Floor | None = None  # for which nothing is kept, where something is
+        self.earmark: Earmark | None = None  # nodes that small jobs leave to a waiting one
         # Kinds of jobs for which nothing can be asked for now, and those that not even Slurm could start somehow.
         self.unfit: set[Need] = set()
         self.nowhere: set[Need] = set()
@@ -60,7 +61,6 @@ class Floor(FreeGpus):
         self.needs = Needs(cluster, reservations, now, knowledge.pools)
         self._merits: dict[tuple[str | None, frozenset[str] | None], Merit] = {(None, None): flat_merit(cluster)}
         self._worths: dict[frozenset[str] | None, Worth] = {}
-        self._sorted: dict[int, list[float]] = {}
         self._waiting = waiting
         self._tables: dict[tuple[object, ...], NodeTable | SetTable] = {}
         self.racks: RackRoom | None = None  # rackroom.py makes it when somebody asks
@@ -110,6 +110,12 @@ class Floor(FreeGpus):
         self.found.clear()
         return True
 
+    def earmarks(self, nodes: Earmark | None) -> None:
+        """From now on."""
+        if not same(nodes, self.earmark):
+            self.found.clear()
+        self.earmark = nodes
+
     def merit(self, cls: str | None) -> Merit:
         """The ranks of a class; None: all GPUs alike."""
         key = (cls, None if cls is None else self._waiting)
@@ -120,13 +126,6 @@ class Floor(FreeGpus):
             same = self._merits.get((scores.classes[row], self._waiting))
             found = self._merits[key] = same or class_merit(scores, row, self._worth())
         return found
-
-    def faster(self, cls: str, slowdown: float) -> tuple[int, int]:
-        """How many GPUs that can be used at all, taken ones too, are less slow than that for a class; of how many."""
-        row = self.knowledge.scores.index(cls)
-        if row not in self._sorted:
-            self._sorted[row] = np.sort(self.knowledge.scores.score[row][self.usable]).tolist()
-        return bisect_left(self._sorted[row], slowdown), len(self._sorted[row])
 
     def _worth(self) -> Worth:
         if self._waiting not in self._worths:
@@ -252,7 +251,7 @@ class Floor(FreeGpus):
         """GPUs are of another worth."""
         self.knowledge = knowledge
         self._merits = {(None, None): flat_merit(self.cluster)}
-        for kept in (self._worths, self._sorted, self._tables, self.found):
+        for kept in (self._worths, self._tables, self.found):
             kept.clear()
 
     def ask_by(self, needs: Needs) -> None:

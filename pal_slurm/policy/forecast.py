@@ -1,56 +1,91 @@
-"""When a narrower span has room. In: an offer, what runs and its limits. Out: the spans that cost less, and when.
+"""When a better start can be had. In: an offer, what runs, how long it will probably run. Out: faster starts, and when.
 
-By the limits of what runs and what is kept for jobs ahead; GPUs alone decide. Limits are generous: the times are those
-of the limits, shortened to the share of them that jobs really use.
+Each is what the job would get if it waited for GPUs that are less slow, or closer together. What is kept for jobs ahead
+is taken, and those who decline ahead of it have what comes free first. GPUs alone decide.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from pal_slurm.model import App, FloatArray, IntArray, Tier, comm_of
-from pal_slurm.policy.horizon import Horizon
 from pal_slurm.policy.needs import Need
-from pal_slurm.policy.seams import Better, Offer
+from pal_slurm.policy.ranking import Ranking
+from pal_slurm.policy.seams import Better
 
 if TYPE_CHECKING:
     from pal_slurm.policy.planner import Planner
 
+LEVELS = 4  # of scores that are looked at
+Column = tuple[FloatArray, bool]
 
-def better_than(offer: Offer, need: Need, app: App, planner: Planner) -> tuple[Better, ...]:
-    found = []
-    least = float(comm_of(app, need.narrowest))
-    for tier in map(Tier, range(need.narrowest, offer.tier)):
-        cost = float(comm_of(app, tier)) / least
-        if cost < offer.span_cost:
-            in_s = (room(planner.horizon, need, tier) - planner.now) * (planner.facts.of_limit or 1.0)
-            found.append(Better(tier, cost, max(in_s, 0.0)))
+
+def better_than(slowdown: float, need: Need, app: App, planner: Planner, ahead: int) -> tuple[Better, ...]:
+    """Starts that are less slow than that. `ahead`: GPUs for which others wait, in the same way."""
+    best = planner.best(need, app)
+    if not math.isfinite(best) or best <= 0:
+        return ()
+    at = planner.horizon.expected()
+    earmark = planner.floor.earmark
+    if earmark is not None and any(earmark.steers(*way[:2]) for way in need.ways):
+        at[earmark.mask] = math.inf  # what is left to others is no better start
+    found: list[Better] = []
+    speeds = planner.speeds.values(app.cls).reshape(at.shape)
+    for base, models in Ranking().bases(app, planner.floor):
+        for level in _levels(planner, app, slowdown * best / base):
+            usable = speeds <= level
+            if models is not None:
+                usable = usable & np.isin(planner.cluster.gpu_model, sorted(models))
+            times = np.sort(np.where(usable, at, math.inf), axis=1)
+            for tier, ready in _ready(times, need, planner, ahead):
+                slow = base * level * float(comm_of(app, tier)) / best
+                if slow < slowdown and ready < math.inf:
+                    found.append(Better(max(slow, 1.0), max(ready - planner.now, 0.0), tier))
     return tuple(found)
 
 
-def room(horizon: Horizon, need: Need, widest: Tier) -> float:
-    """When such a job first fits within that span; infinity: within no known limit."""
-    by_gpus: FloatArray = np.sort(horizon.times(), axis=1)
-    soonest = math.inf
+def _levels(planner: Planner, app: App, below: float) -> list[float]:
+    levels = sorted(level for level in planner.floor.merit(app.cls).levels if level < below)
+    if len(levels) <= LEVELS:
+        return levels
+    return [levels[i] for i in np.linspace(0, len(levels) - 1, LEVELS).round().astype(int)]
+
+
+def _ready(times: FloatArray, need: Need, planner: Planner, ahead: int) -> Iterator[tuple[Tier, float]]:
     for area in need.areas:
         for nodes, gpus, _, _ in need.ways:
-            if nodes > 1 and widest <= Tier.NODE:
+            if gpus > times.shape[1]:
                 continue
-            ready = by_gpus[:, gpus - 1]
+            ready = times[:, gpus - 1]
             if area.mask is not None:
                 ready = np.where(area.mask, ready, math.inf)
-            soonest = min(soonest, _together(ready, nodes, horizon.floor.cluster.rack, widest))
-    return soonest
+            if nodes == 1:
+                yield (Tier.GPU if gpus == 1 else Tier.NODE), _after(ready, times, gpus, ahead)
+            else:
+                rack = planner.cluster.rack
+                if not planner.cluster.one_rack:
+                    yield Tier.CLUSTER, _together(ready, nodes, rack, Tier.CLUSTER)
+                yield Tier.RACK, _together(ready, nodes, rack, Tier.RACK)
+
+
+def _after(ready: FloatArray, times: FloatArray, gpus: int, ahead: int) -> float:
+    """When a node is ready, once as many others have had theirs."""
+    if gpus == 1:
+        flat = times.reshape(-1)
+        return float(np.partition(flat, min(ahead, len(flat) - 1))[min(ahead, len(flat) - 1)])
+    n = min(ahead // gpus, len(ready) - 1)
+    return float(np.partition(ready, n)[n])
 
 
 def _together(ready: FloatArray, nodes: int, rack: IntArray, widest: Tier) -> float:
     """When so many nodes are ready, in one rack where they have to be."""
     if len(ready) < nodes:
         return math.inf
-    if nodes == 1 or widest is Tier.CLUSTER:
+    if widest is Tier.CLUSTER:
         return float(np.partition(ready, nodes - 1)[nodes - 1])
     order = np.lexsort((ready, rack))
     racks, ready = rack[order], ready[order]

@@ -28,6 +28,8 @@ class Horizon:
     def __init__(self, floor: Floor) -> None:
         self.floor = floor
         self._gpu_at: FloatArray = np.where(floor.free, 0.0, math.inf)  # when that GPU is free; infinity: never
+        self._soon_at: FloatArray = self._gpu_at.copy()  # the same by what is expected of those who run
+        self._since: FloatArray = np.zeros_like(self._gpu_at)
         self._away: BoolArray | None = None if floor.usable.all() else ~floor.usable
         self._releases: dict[int, dict[Hashable, Release]] = {}  # by row and by who holds it
         self._sorted: FloatArray = np.empty_like(self._gpu_at)  # (N, S) for each node, ascending
@@ -35,6 +37,7 @@ class Horizon:
         self._seen = 0  # of the floor's changes
         self._kept: dict[int, list[tuple[int, float]]] = {}  # by row: GPUs, until
         self._parts_until: dict[tuple[int, int], float] = {}  # of devices that several may have a part of
+        self.refresh: Callable[[], None] = lambda: None  # told before it is asked when jobs will probably end
         self.begin(0.0)
 
     def begin(self, now: float) -> None:
@@ -44,8 +47,10 @@ class Horizon:
         self._kept = {}
         self._kept_room: dict[int, tuple[int, int]] = {}  # CPUs and MB by row
 
-    def occupy(self, who: Hashable, job: Job, placement: Placement, end: float) -> None:
-        """It holds these GPUs until then."""
+    def occupy(
+        self, who: Hashable, job: Job, placement: Placement, end: float, soon: float | None = None, since: float = 0.0
+    ) -> None:
+        """It holds these GPUs until then at latest; since then, and probably until `soon`."""
         nodes = len(placement.nodes)
         if not nodes:
             return  # a list of nodes that can't be read
@@ -54,6 +59,8 @@ class Horizon:
             for slot in slots:
                 shared = job.parts or placement.shard
                 self._gpu_at[row, slot] = self._last_of(row, slot, end) if shared else end
+                self._soon_at[row, slot] = end if soon is None or shared else min(soon, end)
+                self._since[row, slot] = since
             if self._stale is not None:
                 self._stale.add(row)
             if end < math.inf:
@@ -63,6 +70,12 @@ class Horizon:
         """When the last of those that have a part of it has ended."""
         at = self._parts_until[row, slot] = max(end, self._parts_until.get((row, slot), 0.0))
         return at
+
+    def probably(self, placement: Placement, soon: float) -> None:
+        """Who holds these GPUs will probably have ended by then, or by its limit."""
+        for row, slots in still_there(placement, self.floor.cluster):
+            for slot in slots:
+                self._soon_at[row, slot] = min(soon, self._gpu_at[row, slot])
 
     def leave(self, who: Hashable, placement: Placement) -> None:
         """It holds them no longer."""
@@ -158,6 +171,28 @@ class Horizon:
                 first = np.argsort(np.where(self.floor.usable[row], at[row], math.inf), kind="stable")[:gpus]
                 at[row, first] = until
         return at
+
+    def expected(self) -> FloatArray:
+        """(N, S) when each GPU will probably be free: now, later, or never. One that is overdue is as long again."""
+        self.refresh()
+        now = self.now
+        rest = np.where(self._soon_at > now, self._soon_at, np.minimum(2 * now - self._since, self._gpu_at))
+        at: FloatArray = np.where(self.floor.free, now, np.maximum(rest, now + 1.0))
+        if self._away is not None:
+            at[self._away] = math.inf
+        for row, kept in self._kept.items():
+            for gpus, until in kept:
+                first = np.argsort(np.where(self.floor.usable[row], at[row], math.inf), kind="stable")[:gpus]
+                at[row, first] = until
+        return at
+
+    def sooner_by(self, spots: dict[int, int]) -> float:
+        """By how much sooner than limits promise so many GPUs of each of these nodes will probably be free."""
+        rows, last = list(spots), [gpus - 1 for gpus in spots.values()]
+        promised, probably = (
+            np.sort(at[rows], axis=1)[range(len(rows)), last] for at in (self.times(), self.expected())
+        )
+        return max(0.0, float(promised.max()) - float(probably.max()))
 
     def last_slots(self, spots: dict[int, int]) -> dict[int, list[int]]:
         """Of each node so many GPUs: those that are free soonest."""

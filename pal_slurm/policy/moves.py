@@ -101,7 +101,7 @@ class Moves:
             decision = Decision(job, None, action, Reason.BEST_SPAN, placement_of(gpus, self._cluster))
             (moves if here.held else starts).append(decision)
             here.held = gpus
-        return Plan(tuple(starts), (), self._mover.wake_at, waits, self._remembered, tuple(moves))
+        return Plan(tuple(starts), (), self._mover.wake_at, waits, self._remembered, moves=tuple(moves))
 
     def _stop(self, here: Contender) -> Decision:
         here.held = ()

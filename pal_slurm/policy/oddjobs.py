@@ -12,7 +12,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pal_slurm.model import Action, App, Decision, Job, JobRef, Placement, PoolCost, Reason
+from pal_slurm.model import Action, App, Decision, Job, JobRef, Placement, PoolCost, Reason, Waits
 from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.policy.easy import limit
 from pal_slurm.policy.firstfit import first_fit
@@ -81,6 +81,8 @@ class OddJobs:
             if job.id in walk.facts.lapsed and not self._starts_soon(job):
                 reason = Reason.LEASE_RAN_OUT
             self._make_room(job, entry.app)
+        elif turn is Turn.ASIDE and self._at_limit(job):
+            self._make_room(job, entry.app)
         if turn in (Turn.PLACE, Turn.PLAIN) and (job.reservation or job.slurms or not job.gpu_job):
             self._leave_to_slurm(job)
         elif not job.gpu_job:
@@ -95,6 +97,12 @@ class OddJobs:
             walk.tell(Decision(job.id, first, Action.PLAIN, self.overdue[job.id]))
         else:
             self._start(entry)
+
+    def _at_limit(self, job: Job) -> bool:
+        """An array of Slurm's that waits for its own tasks only: when one has ended the next starts."""
+        begun = job.eligible is not None and job.eligible <= self._now
+        limited = job.array_limit is not None and job.why is Waits.BLOCKED and not job.dependency
+        return bool(job.array_tasks) and limited and begun
 
     def _leave_to_slurm(self, job: Job) -> None:
         """When it could start is not told by what is free for others.
@@ -175,7 +183,8 @@ class OddJobs:
         if turn is Turn.PLACE:
             need = walk.floor.needs.of(job)
             assert need is not None  # else it could not have been placed
-            wait = walk.offers.declines(job, need, app, where)
+            key = self._planner.queue.waiting[job.id].place.key
+            wait = walk.offers.declines(job, need, app, where, key)
             if wait is not None:
                 step = walk.offers.step(app, where)
                 waiting = None if job.array_tasks else task
@@ -205,11 +214,17 @@ class OddJobs:
             most = need.ways[0][1] if need.ways else -(-need.shape.least_gpus // len(planned))
             walk.easy.respect(job, planned, most, job.start)
             return
-        where = first_fit(job, walk.easy.floor_for(job))
-        if where is not None:
-            walk.take(job.id, job, where)
-        else:
-            walk.reserve(job, need, plain=True)
+        for number in range(self._at_once(job)):
+            where = first_fit(job, walk.easy.floor_for(job))
+            if where is None:
+                walk.reserve(job, need, plain=True)
+                return
+            walk.take((job.id, number) if job.array_tasks else job.id, job, where)
+
+    def _at_once(self, job: Job) -> int:
+        """Of an array so many tasks may start now."""
+        most = self._limits.get(job.array_id, len(job.array_tasks))
+        return max(0, min(len(job.array_tasks), most - self._tasks[job.array_id])) if job.array_tasks else 1
 
     def heads(self) -> dict[JobRef, Head]:
         """Those of ours for whom room is kept, and until when they wait for us."""

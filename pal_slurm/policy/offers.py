@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, NamedTuple
 from pal_slurm.model import App, Factors, Job, Placement, Reason, comm_of, flat
 from pal_slurm.policy.easy import Easy
 from pal_slurm.policy.forecast import better_than
+from pal_slurm.policy.line import Key
 from pal_slurm.policy.needs import Need
 from pal_slurm.policy.patience.none import NoPatience
-from pal_slurm.policy.seams import Better, Offer, Promised, Settled
+from pal_slurm.policy.seams import Offer, Promised, Settled
 
 if TYPE_CHECKING:
     from pal_slurm.policy.planner import Planner
@@ -56,11 +57,8 @@ class Offers:
         planner = self._planner
         f = self._factors(app, where)
         span_cost = f.comm / float(comm_of(app, need.narrowest))
-        slowdown = f.worst_score * span_cost
-        if slowdown > 1.0:
-            slowdown = min(slowdown, f.step_time / planner.best(need, app))
-        faster, usable = planner.floor.faster(app.cls, f.worst_score)
-        offer = Offer(f.tier, slowdown, 0.0, 0.0, faster, span_cost, need.narrowest, where.n_gpus, usable=usable)
+        slowdown = f.step_time / planner.best(need, app)
+        offer = Offer(f.tier, slowdown, 0.0, 0.0, span_cost, need.narrowest, where.n_gpus)
         planner.offered[need, id(app)] = (where, offer)
         return offer
 
@@ -69,7 +67,7 @@ class Offers:
         offer = self.of(need, app, where)
         return float(offer.tier) if self.habits.by_tier else offer.slowdown
 
-    def declines(self, job: Job, need: Need, app: App, where: Placement) -> Declines | None:
+    def declines(self, job: Job, need: Need, app: App, where: Placement, key: Key) -> Declines | None:
         """Not where nobody could use meanwhile what it leaves, or somebody would who takes his turn from nobody."""
         if not self.patient:
             return None
@@ -83,7 +81,7 @@ class Offers:
         offer = offer._replace(waited_s=now - job.submit, declined_s=now - since, lessons=planner.lessons)
         stands = promised is not None and promised.answers(badness, now)
         if promised is None or not stands:
-            declines = self._asked(job, need, app, offer, since)
+            declines = self._asked(job, need, app, offer, since, key)
         else:
             declines = Declines(promised.reason, promised.until)
         if declines is None or declines.until <= now or planner.facts.rivals(job, since):
@@ -96,17 +94,24 @@ class Offers:
         self.soonest = min(self.soonest, declines.until)
         return declines
 
-    def _asked(self, job: Job, need: Need, app: App, offer: Offer, since: float) -> Declines | None:
+    def _asked(self, job: Job, need: Need, app: App, offer: Offer, since: float, key: Key) -> Declines | None:
         planner, patience = self._planner, self._patience
-        if self.habits.forecasts:
-            better: tuple[Better, ...] = ()
-            if offer.tier > need.narrowest:
-                self._easy.note()
-                better = better_than(offer, need, app, planner)
-            if better or planner.facts.of_limit is not None:
-                offer = offer._replace(of_limit=planner.facts.of_limit, better=better)
+        if self.habits.forecasts and offer.slowdown > 1.0:
+            self._easy.note()
+            ahead = self._wanted_ahead(key)
+            better = better_than(offer.slowdown, need, app, planner, ahead)
+            offer = offer._replace(run_s=planner.facts.run_times.of(job, app.name).seconds, better=better)
         wait = patience.waits(job, offer)
         return None if wait is None else Declines(wait.reason, since + wait.most_s)
+
+    def _wanted_ahead(self, key: Key) -> int:
+        """GPUs for which those wait who stand ahead of it and were promised something better."""
+        planner, wanted = self._planner, 0
+        for ref, promised in planner.promised.items():
+            entry = planner.queue.waiting.get(ref.id)
+            if entry is not None and entry.place.key < key and promised.until > planner.now:
+                wanted += entry.place.job.shape.least_gpus if entry.place.job.shape else 0
+        return wanted
 
     def learn(self) -> None:
         """At the end of a plan: nobody is judged by what others of the same plan have shown."""

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from pal_slurm.model import MOVABLE, Action, Decision, Job, Placement
+from pal_slurm.model import MOVABLE, Action, Decision, Job, Placement, RunTimes
 from pal_slurm.policy.easy import Reserved
 from pal_slurm.policy.entitlement.precedence import DueNow, OwedFirst
 from pal_slurm.policy.memory import NO_MEMORY, Memory
@@ -15,6 +16,9 @@ from pal_slurm.policy.seams import Progress
 
 if TYPE_CHECKING:
     from pal_slurm.policy.composition import Composition
+
+
+Kept = tuple[int, int, int]  # GPUs, CPUs, MB
 
 
 def nobody(job: Job, since: float) -> bool:
@@ -40,7 +44,7 @@ class Circumstances:
     lapsed: frozenset[int] = frozenset()  # whose lease ran out: leased again where Slurm can't start them
     outside: frozenset[int] = frozenset()  # rollout: ours, but not yet to be placed
     refused: frozenset[int] = frozenset()  # whose pin was refused: Slurm's, in their turn
-    of_limit: float | None = None  # the share of their time limits that jobs really run, the median; None: not known
+    run_times: RunTimes = field(default_factory=RunTimes, compare=False)  # how long jobs run
     movable: Callable[[Job], bool] = consents  # while it runs
     move_cost_s: float = 0.0  # what a move costs a job
     progress: Callable[[Job, float], Progress] = never_ran  # at a moment
@@ -67,6 +71,9 @@ class Plan:
     wake_at: float  # when somebody's patience ends; infinity: it is all up to events
     _all: Callable[[], Iterator[Decision]] = field(repr=False, compare=False)
     _memory: Callable[[], Memory] = field(default=lambda: NO_MEMORY, repr=False, compare=False)
+    # By row, all that those may have who run beyond the start of the first for whom something is kept; that start.
+    kept: Mapping[int, Kept] = field(default_factory=dict, repr=False)
+    head_start: float = math.inf
     moves: tuple[Decision, ...] = ()  # of running jobs: stopped, or put elsewhere; before anybody starts
 
     @cached_property

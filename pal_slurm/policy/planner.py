@@ -28,13 +28,13 @@ from pal_slurm.policy.composition import Composition
 from pal_slurm.policy.easy import limit
 from pal_slurm.policy.entitlement.debts import NO_DEBTS
 from pal_slurm.policy.ever import Ever
-from pal_slurm.policy.floor import Floor
+from pal_slurm.policy.floor import Floor, still_there
 from pal_slurm.policy.horizon import Horizon
 from pal_slurm.policy.line import InLine
 from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
 from pal_slurm.policy.moves import Moves
 from pal_slurm.policy.needs import Need, Needs
-from pal_slurm.policy.plan import NOTHING_SPECIAL, Circumstances, Plan
+from pal_slurm.policy.plan import NOTHING_SPECIAL, Circumstances, Kept, Plan
 from pal_slurm.policy.pools.choice import PoolOption
 from pal_slurm.policy.ranking import Ranking
 from pal_slurm.policy.seams import Lessons, Offer, Progress, Promised, Studied
@@ -69,11 +69,15 @@ class Planner:
         self._planned_for = now
         self._restore: list[Callable[[], None]] = []
         self.moves = Moves(Planner, composition, cluster, knowledge.scores, facts) if composition.moving else None
+        self._last_kept: tuple[Mapping[int, Kept], float] = {}, math.inf  # by the last walk
         self.once = False  # made for one plan: nothing need be put back
         self.speeds = speeds_of(self.cluster, self.knowledge.scores)
         self.floor = Floor(self.cluster, self.knowledge, now=self.now, reservations=self.reservations)
         self.queue = Waiters(self.floor, facts)
         self.horizon = Horizon(self.floor)
+        self.horizon.refresh = self._refresh_ends
+        self._began: dict[int, tuple[int, float | None]] = {}  # by running job: since when, and until when if told
+        self._taught = facts.run_times.taught
         self.ever = Ever(self.floor)
         self.ideal: Floor | None = None  # nothing is taken there, ever
         self.offered: dict[tuple[Need, int], tuple[Placement, Offer]] = {}  # last, by kind of job
@@ -96,7 +100,7 @@ class Planner:
         self._still = None
         self.arrive(job, self.queue.leave(job.id).app, progress)
 
-    def started(self, job: Job, placement: Placement, end: float) -> None:
+    def started(self, job: Job, placement: Placement, end: float, soon: float | None = None) -> None:
         """It runs there; most often as we have planned it."""
         if self.moves is not None:
             self.moves.started(job, self.knowledge.apps.get(job.hint.app, job.user), placement, end)
@@ -110,7 +114,7 @@ class Planner:
             if held is not None:
                 self._give_back(job.id)
             self.floor.hold(job, placement)
-            self._holds(job, placement, end)
+            self._holds(job, placement, end, soon)
 
     def ended(self, job: int) -> None:
         """It runs no longer, or waits no longer."""
@@ -153,6 +157,7 @@ class Planner:
         walk = Walk(self)
         made = walk.run()
         self._still = None if made.starts or walk.changes else (walk, made)
+        self._last_kept = made.kept, made.head_start
         self.queue.newcomers.clear()
         return made
 
@@ -162,7 +167,7 @@ class Planner:
             wake_at = min(
                 (group.wake_at(self.now) for group in self.queue.groups.values() if group.refused), default=math.inf
             )
-            return Plan((), (), wake_at, self._walked, self.remembered)
+            return Plan((), (), wake_at, self._walked, self.remembered, *self._last_kept)
         if self._still is None:
             return None
         walk, made = self._still
@@ -171,7 +176,7 @@ class Planner:
         if not all(map(walk.leaves_waiting, self.queue.newcomers)):
             return None
         self.queue.newcomers.clear()
-        return Plan((), made.reserved, made.wake_at, self._walked, self.remembered)
+        return Plan((), made.reserved, made.wake_at, self._walked, self.remembered, made.kept, made.head_start)
 
     def _walked(self) -> Iterator[Decision]:
         """Why all wait, where nobody starts."""
@@ -210,7 +215,7 @@ class Planner:
             self.ideal = self.ideal or self.floor.emptied()
             placer = self.composition.placement
             job = next((g.line[0].job for g in self.queue.groups.values() if g.need is need), None)
-            where = placer.place_kind(need, app, self.ideal) if isinstance(placer, Ranking) else None
+            where = Ranking().place_kind(need, app, self.ideal) if isinstance(placer, Ranking) else None
             if where is None and job is not None:
                 where = placer.place(job, app, self.ideal)
             self._best[kind] = math.inf if where is None else self.speeds.step(app, flat(where, self.cluster))
@@ -224,6 +229,7 @@ class Planner:
         """Planned, and as good as done."""
         self.queue.leave(job.id)
         self.running[job.id] = (job, placement)
+        self._began[job.id] = (math.floor(self.now), None)
         self._forget(job)
 
     def _forget(self, job: Job) -> None:
@@ -250,13 +256,43 @@ class Planner:
 
     # the state's own parts
 
-    def _holds(self, job: Job, placement: Placement, end: float) -> None:
+    def _holds(self, job: Job, placement: Placement, end: float, soon: float | None = None) -> None:
         self.running[job.id] = (job, placement)
-        self.horizon.occupy(job.id, job, placement, end)
+        since = math.floor(self.now) if job.start is None or not job.nodes else job.start
+        app = self.queue.left.get(job.id)
+        self._began[job.id] = (since, soon)
+        soon = self.soon(job, app, placement, since) if soon is None else soon
+        self.horizon.occupy(job.id, job, placement, end, soon, since)
         if job.array_id is not None:
             self.tasks[job.array_id] += 1
 
+    def soon(self, job: Job, app: App | None, placement: Placement, since: float) -> float | None:
+        """When it will probably end there, if it runs since then; None: nobody knows, its limit tells."""
+        app = self.knowledge.apps.get(job.hint.app, job.user) if app is None else app
+        runs = self.facts.run_times.of(job, app.name)
+        if not runs.known:
+            return None
+        width = self.cluster.width
+        gpus = [row * width + slot for row, slots in still_there(placement, self.cluster) for slot in slots]
+        if not gpus or len(gpus) != placement.n_gpus:
+            return since + runs.seconds  # some of its GPUs are not told, or have left the configuration
+        return since + runs.seconds * self.speeds.step(app, tuple(gpus)) / min(app.base.values(), default=1.0)
+
+    def _refresh_ends(self) -> None:
+        """Since those who run began, others have told how long such jobs run."""
+        if self._taught == self.facts.run_times.taught:
+            return
+        self._taught = self.facts.run_times.taught
+        for number, (job, placement) in self.running.items():
+            since, told = self._began.get(number, (None, None))
+            if since is None or told is not None or job.parts or placement.shard:
+                continue
+            soon = self.soon(job, self.queue.left.get(number), placement, since)
+            if soon is not None:
+                self.horizon.probably(placement, soon)
+
     def _give_back(self, job: int) -> None:
+        self._began.pop(job, None)
         ran, placement = self.running.pop(job)
         self.floor.give(ran, placement)
         self.horizon.leave(job, placement)

@@ -21,6 +21,7 @@ from pal_slurm.policy.spans import Gang, best_gang
 from pal_slurm.policy.tables import COST_MASK, NEVER, RANK_SHIFT
 
 Way = tuple[int, int, int, int]
+SPARED = 1 << 60  # in a key: the node is left to another job
 
 
 class Candidate(NamedTuple):
@@ -33,19 +34,22 @@ class Candidate(NamedTuple):
     slots: tuple[tuple[int, ...], ...]
     exact: bool
     partition: str | None
-    price: float = 0.0  # what choosing among nodes goes by
+    price: float  # what the choice goes by: the step time, and what the job leaves others
 
     @property
     def merit(self) -> tuple[float, int, int]:
-        return (self.step, self.tier, self.cost)
+        return (self.price, self.tier, self.cost)
 
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
     """`scores`: tell GPUs apart. `spans`: count the cost of distance."""
 
+    thrifty = False  # whether a faster placement may be passed over for the sake of others
+
     scores: bool = True
     spans: bool = True
+    spares: bool = False  # leave earmarked nodes alone, where it fits elsewhere
 
     def place(self, job: Job, app: App, floor: Floor) -> Placement | None:
         need = floor.needs.of(job)
@@ -76,17 +80,17 @@ class Ranking:
         fewest, most = need.shape.fewest, floor.most()
         ways = [way for way in need.ways if way[1] <= most]
         for area in need.areas:
-            for base, models in self._bases(app, floor):
+            for base, models in self.bases(app, floor):
                 for way in ways:
                     more = 0 if best is None or not fewest else way[0] - len(best.rows)
-                    if more > 0 or (best and more == 0 and way[0] > 1 and best.step <= self._bound(app, floor, base)):
+                    if more > 0 or (best and more == 0 and way[0] > 1 and best.price <= self._bound(app, floor, base)):
                         continue
                     found = self._near(floor, app, area, way, base, models)
                     if found is not None and (best is None or more < 0 or found.merit < best.merit):
                         best = found
         return best
 
-    def _bases(self, app: App, floor: Floor) -> list[tuple[float, Models]]:
+    def bases(self, app: App, floor: Floor) -> list[tuple[float, Models]]:
         """(seconds per step on the slowest model let in, models let in), fastest first.
 
         The equation takes the slowest base and the worst score of a set, whichever GPUs they belong to; so for each
@@ -113,7 +117,7 @@ class Ranking:
             return any_
         groups = [one for one, most in enumerate(floor.cluster.linked_most) if most >= way[1]]
         near = (self._candidate(floor, app, area, way, base, models, one) for one in groups)
-        return min((any_, *(c for c in near if c is not None)), key=lambda c: (c.price, c.merit))
+        return min((any_, *(c for c in near if c is not None)), key=lambda c: c.merit)
 
     def _candidate(
         self, floor: Floor, app: App, area: Area, way: Way, base: float, models: Models, linked: int | None = None
@@ -127,14 +131,17 @@ class Ranking:
             if gang is None:
                 return None
             step = step_time(base, levels[gang.rank], self._comm(app, gang.tier))
-            return Candidate(step, gang.tier, gang.cost, gang.rows, gang.slots, gang.exact, area.partition)
+            return Candidate(step, gang.tier, gang.cost, gang.rows, gang.slots, gang.exact, area.partition, step)
         table = floor.node_table(cls, gpus, models, area.slots, linked)
-        row = int(table.key.argmin())
-        if table.key[row] == NEVER:
+        keys, earmark = table.key, floor.earmark if self.spares else None
+        if earmark is not None and earmark.steers(nodes, gpus):
+            keys = np.where(earmark.mask & (keys != NEVER), keys | SPARED, keys)
+        row = int(keys.argmin())
+        if keys[row] == NEVER:
             return None
         allowed = area.mask is None or area.mask[row]
         if not allowed or not floor.has_room(row, gpus, cpus, mem_mb):
-            keys = np.where(floor.room(area.mask, gpus, cpus, mem_mb), table.key, NEVER)
+            keys = np.where(floor.room(area.mask, gpus, cpus, mem_mb), keys, NEVER)
             row = int(keys.argmin())
             if keys[row] == NEVER:
                 return None

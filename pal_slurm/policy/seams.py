@@ -55,11 +55,11 @@ class Placer(Protocol):
 
 
 class Better(NamedTuple):
-    """A narrower span than the offer's."""
+    """A better start than the one that is offered."""
 
+    slowdown: float  # its step time over the least that there is
+    in_s: float  # when there is room for it by what is known of those who run
     tier: Tier
-    cost: float  # over that of the narrowest span
-    in_s: float  # when there is room for it by what is known of those who run; infinity: nobody can tell
 
 
 Lessons = tuple[tuple[float, ...], ...]  # what a patience has learned: rows of numbers, which only it can read
@@ -69,17 +69,15 @@ class Offer(NamedTuple):
     """The start that a job could have now."""
 
     tier: Tier
-    slowdown: float  # its step time there, over that on median GPUs of the narrowest span that it could have
+    slowdown: float  # its step time there, over the least that there would be if every GPU were free
     waited_s: float  # since it was submitted
     declined_s: float = 0.0  # since it first had an offer and did not take it
-    faster: float = math.inf  # GPUs of the cluster, taken ones too, that are less slow than the offer's slowest
     span_cost: float = 1.0  # what of the slowdown comes from GPUs further apart than that narrowest span
     narrowest: Tier = Tier.GPU  # the span that it would have on an idle cluster
     gpus: int = 1
-    of_limit: float | None = None  # the share of their limits that jobs really run, where somebody has measured it
+    run_s: float = 0.0  # how long the job would run on the best GPUs, at least
     better: tuple[Better, ...] = ()  # narrowest first; only where the patience is one that forecasts
     lessons: Lessons = ()
-    usable: int = 0  # GPUs of the cluster in all, of which `faster` are; 0: nobody has counted
 
 
 class Wait(NamedTuple):
@@ -113,15 +111,15 @@ class Patience(Protocol):
 
 
 class Promised(NamedTuple):
-    """What a job that declines was told once: until then it takes nothing that is not better than this, then this."""
+    """What a job that declines was told: until then it takes nothing that is not better than this."""
 
-    until: float
+    until: float  # it is asked anew then
     badness: float
     reason: Reason
 
     def answers(self, badness: float, now: float) -> bool:
-        """Whether such an offer needs no thought; one that is worse than what it had waited for beside does."""
-        return badness >= self.badness and (now < self.until or badness == self.badness)
+        """Whether such an offer needs no thought: it is no better, and the time is not over."""
+        return badness >= self.badness and now < self.until
 
 
 class Settled(NamedTuple):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from pal_slurm.model import IntArray, Tier, step_time
+from pal_slurm.model import FloatArray, IntArray, Tier, step_time
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.tables import NO_RANK, SetTable
 
@@ -53,6 +53,66 @@ def best_gang(
     taken = tuple(int(rows[i]) for i in sorted(picked))
     exact = choice < len(table.sets)
     return Gang(worst, tier, total, taken, tuple(table.slots(floor, choice, row) for row in taken), exact)
+
+
+def thriftiest_gang(
+    floor: Floor, table: SetTable, rows: IntArray, nodes: int, levels: tuple[float, ...], comm: tuple[float, float],
+    thrift: float,
+) -> tuple[Gang, float] | None:  # fmt: skip
+    """The gang of the lowest price, and that price: the step time, raised by `thrift` x the share of free GPUs left.
+
+    Of equal prices the one under the lowest switch is taken, then the one that costs others least.
+    """
+    rank, cost = table.rank[:, rows], table.cost(floor, rows)
+    left = (floor.n_free[rows] - table.gpus) / np.maximum(floor.cluster.gpus_per_node[rows], 1)
+    best: tuple[float, int, int] | None = None
+    gang: Gang | None = None
+    for height, (tier, among) in enumerate(_under_switches(floor, rows, nodes)):
+        here, span = rank[:, among], comm[0] if tier is Tier.RACK else comm[1]
+        first = _least(here, nodes)
+        if first == NO_RANK:
+            continue
+        for worst in np.unique(here[(here >= first) & (here != NO_RANK)]).tolist():
+            least = step_time(1.0, levels[worst], span)
+            if (best is not None and least > best[0]) or levels[worst] > levels[first] * (1.0 + thrift):
+                break
+            found = _emptiest(here, left[among], cost[:, among], nodes, worst)
+            if found is None:
+                continue
+            share, total, choice, picked = found
+            # Racks come first, one after the other, and are of one height.
+            price = (least * (1.0 + thrift * share), 0 if tier is Tier.RACK else height, total)
+            if best is None or price < best:
+                best, at = price, sorted(int(among[i]) for i in picked)
+                slots = tuple(table.slots(floor, choice, int(rows[i])) for i in at)
+                slowest = int(rank[choice, at].max())
+                gang = Gang(slowest, tier, total, tuple(int(rows[i]) for i in at), slots, choice < len(table.sets))
+    return None if gang is None or best is None else (gang, best[0])
+
+
+def _under_switches(floor: Floor, rows: IntArray, nodes: int) -> list[tuple[Tier, IntArray]]:
+    """Positions of the nodes of each rack, then of each higher switch, then all."""
+    everywhere = np.arange(len(rows))
+    if floor.cluster.one_rack:
+        return [(Tier.RACK, everywhere)]
+    racks = [(Tier.RACK, g) for g in _groups(floor.cluster.rack[rows], nodes)]
+    above = [(Tier.CLUSTER, g) for level in floor.cluster.above for g in _groups(level[rows], nodes)]
+    return [*racks, *above, (Tier.CLUSTER, everywhere)]
+
+
+def _emptiest(
+    rank: IntArray, left: FloatArray, cost: IntArray, nodes: int, worst: int
+) -> tuple[float, int, int, list[int]] | None:
+    """(share left free, cost, slot set, positions) of the m nodes that keep least free, then cost others least."""
+    sets = np.flatnonzero((rank <= worst).sum(axis=1) >= nodes)
+    if not len(sets):
+        return None
+    cheapest = left[None, :] + cost[sets] / (1 << 50)  # the cost breaks ties only
+    picked = np.argsort(np.where(rank[sets] <= worst, cheapest, np.inf), axis=1, kind="stable")[:, :nodes]
+    shares = left[picked].mean(axis=1)
+    totals = np.take_along_axis(cost[sets], picked, axis=1).sum(axis=1)
+    i = int(np.lexsort((totals, shares))[0])
+    return float(shares[i]), int(totals[i]), int(sets[i]), picked[i].tolist()
 
 
 def _under_fewest(

@@ -209,7 +209,7 @@ class SetTable(_Table):
         if len(sets):
             self.worth[:-1] = merit.worth.astype(np.int64)[:, sets].sum(axis=2).T
         self._merit = merit
-        self._gpus = gpus
+        self._gpus = self.gpus = gpus
         self._allowed = allowed
         self._stale: set[int] | None = None  # None: all
 

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from pal_slurm.model import Action, App, Decision, Job, Placement, PoolCost, Reason
 from pal_slurm.policy.agenda import Agenda
+from pal_slurm.policy.earmark import earmark
 from pal_slurm.policy.easy import Easy, limit
 from pal_slurm.policy.firstfit import first_fit
 from pal_slurm.policy.floor import Floor
@@ -37,7 +38,13 @@ class Walk:
         self.planner, self.now, self.facts = planner, planner.now, planner.facts
         self.composition, self.floor = planner.composition, planner.floor
         planner.horizon.begin(self.now)
-        self.easy = Easy(self.floor, planner.horizon, self.now, self.composition.fill.reserve)
+        self.easy = Easy(
+            self.floor,
+            planner.horizon,
+            self.now,
+            self.composition.fill.reserve,
+            self.composition.patience.habits.forecasts,
+        )
         self.offers = Offers(planner, self.easy)
         self.pools = None if planner.pools is None else PoolChoice(planner, planner.pools, planner.options)
         self.changes = self.offers.habits.changes or self.pools is not None
@@ -47,6 +54,11 @@ class Walk:
         self.odd, self.neighbours = OddJobs(self), Neighbours(self)
         placer = self.composition.placement
         self._ranking = placer if isinstance(placer, Ranking) else None  # what one is offered, all of its kind are
+        self._fastest = (
+            Ranking(spares=True)
+            if self._ranking is not None and self._ranking.scores and self._ranking.thrifty
+            else None
+        )
         self._free = self.floor.total()  # at most
         self._at: Key = ()  # whose turn it was last
         self._agenda = Agenda(self.odd.entries())
@@ -58,6 +70,7 @@ class Walk:
     def run(self) -> Plan:
         planner, alone = self.planner, self.facts.alone
         self.odd.expect()
+        self.floor.earmarks(earmark(planner) if self._fastest is not None else None)
         if self._ranking is None or self.facts.rivals is not nobody or self.changes:
             for group in planner.queue.groups.values():
                 group.ask_all()
@@ -115,14 +128,20 @@ class Walk:
         if where is None or (wants and self.easy.held is not None):
             group.ask_all()
             return True
-        slowdown = self.offers.badness(group.need, group.app, where)
+        slowdown = self._least_badness(group, where, self.floor)
         if self.easy.held is not None:
             beyond = self.where(group.need, group.app, self.easy.held)
             if beyond is not None:
-                slowdown = min(slowdown, self.offers.badness(group.need, group.app, beyond))
+                slowdown = min(slowdown, self._least_badness(group, beyond, self.easy.held))
         group.ask_again(self.now, slowdown)
         self._offered[group] = stands
         return True
+
+    def _least_badness(self, group: Group, where: Placement, state: Floor) -> float:
+        """Of what is offered first and of the fastest."""
+        fastest = None if self._fastest is None else self._fastest.place_kind(group.need, group.app, state)
+        offers = (where,) if fastest is None else (where, fastest)
+        return min(self.offers.badness(group.need, group.app, offer) for offer in offers)
 
     def where(self, need: Need, app: App, state: Floor, job: Job | None = None) -> Placement | None:
         if need.gpus > self._free:
@@ -150,7 +169,12 @@ class Walk:
             elif not self._sent_away(job):
                 self._no_room(group, place, state)
             return
-        wait = self.offers.declines(job, need, app, where)
+        wait = self.offers.declines(job, need, app, where, place.key)
+        if wait is not None and self._fastest is not None:
+            # It may decline what keeps nodes whole for others: then it is offered the fastest that is free.
+            fastest = self._fastest.place_kind(need, app, state)
+            if fastest is not None and fastest != where:
+                where, wait = fastest, self.offers.declines(job, need, app, fastest, place.key)
         if wait is None:
             self.start(job, app, where, Action.START, Reason.BEST_SPAN, state, weighed=weighed, kind=group.need)
             return
@@ -202,6 +226,8 @@ class Walk:
     def stands(self, now: float) -> bool:
         """Whether it would end alike now, if nothing but the time is another."""
         reserved = self.easy.reserved
+        if self.easy.by_estimate and reserved:
+            return False  # what is expected changes with time alone
         return not self.easy.cleared and all(r.start >= now + 1.0 for r in reserved)
 
     def leaves_waiting(self, entry: Waiting) -> bool:
@@ -243,6 +269,10 @@ class Walk:
             steps = (theirs if ours is None else ours, theirs)
             decision = Decision(job.id, task, action, why, placement, *steps, 0, slurms, weighed=weighed)
         self.take(job.id if task is None else (job.id, task), job, where)
+        if self.floor.earmark is not None and kind == self.floor.earmark.need:
+            for floor in (self.floor, self.easy.held):
+                if floor is not None:
+                    floor.earmarks(None)
         self.tell(decision)
         if self.facts.alone:
             self.planner.starts(job, where)
@@ -252,7 +282,10 @@ class Walk:
         self._free -= where.n_gpus
         self.easy.started(job, where)
         self._look_again()
-        self.planner.horizon.occupy(who, job, where, self.now + limit(job))
+        app = self.planner.queue.waiting[job.id].app if job.id in self.planner.queue.waiting else None
+        since = math.floor(self.now)  # as Slurm will tell it
+        soon = self.planner.soon(job, app, where, since)
+        self.planner.horizon.occupy(who, job, where, self.now + limit(job), soon, since)
 
     def tell(self, decision: Decision) -> None:
         self.told.setdefault(decision.job, []).append(decision)
@@ -267,7 +300,15 @@ class Walk:
             planner.heads = self.odd.heads()
         self.offers.learn()
         planner.finish()
-        return Plan(tuple(self.starts), tuple(self.easy.reserved), wake_at, self._all, planner.remembered)
+        return Plan(
+            tuple(self.starts),
+            tuple(self.easy.reserved),
+            wake_at,
+            self._all,
+            planner.remembered,
+            self.easy.kept,
+            self.easy.soonest,
+        )
 
     def _all(self) -> Iterator[Decision]:
         rank = -1

@@ -16,7 +16,15 @@ from pal_slurm.errors import BadInput
 from pal_slurm.model import Reason
 from pal_slurm.report.jobs import job_rows
 from pal_slurm.report.life import Life, life_of, life_sentences, of_himself, owner, pause_sentence
-from pal_slurm.report.present import UNSEEN, Present, RunningNow, WaitingNow
+from pal_slurm.report.present import (
+    FORECAST,
+    UNSEEN,
+    Present,
+    RunningNow,
+    StartNow,
+    WaitingNow,
+    forecast_sentences,
+)
 from pal_slurm.report.text import Row, Value, clock, in_utc
 from pal_slurm.report.why import REASONS
 from pal_slurm.store import DecisionRepo, OutcomeRepo, Store, Switches
@@ -92,8 +100,12 @@ class UserAnswers:
         pause = Switches(self.store).paused()
         lines = () if life.empty else tuple(life_sentences(life))
         lines = (pause_sentence(pause), *lines) if pause is not None else lines
-        ahead = _stands(None if "jobs" in private else waits[0], waits[1]) if waits is not None else ()
-        return Answered(lines=(*lines, *ahead), records=msgspec.to_builtins(life.plain(), str_keys=True))
+        start = None if present is None or waits is None else present.forecasts.get(number)
+        ahead = _stands(None if "jobs" in private else waits[0], waits[1], start) if waits is not None else ()
+        if present is not None:
+            ahead = (*ahead, *forecast_sentences(present, number))
+        records = {**life.plain(), **(dict.fromkeys(FORECAST) if present is None else present.forecast(number))}
+        return Answered(lines=(*lines, *ahead), records=msgspec.to_builtins(records, str_keys=True))
 
     def _user(self, number: int, life: Life) -> str:
         """Whose story it is: a job id may come round again, and another's story is not told with it."""
@@ -113,8 +125,8 @@ class UserAnswers:
         got = repo.newest(most) if asker.everything else repo.newest_of(asker.name, most)
         mine = [job.job for job in self._there() if asker.owns(job.user)][-most:]
         decided = DecisionRepo(self.store, self.cluster).of_jobs({*mine, *(outcome.ref.id for outcome in got)})
-        there = None if self.present() is None else {job.job for job in self._there()}
-        return Answered(rows=tuple(job_rows([why for why in decided if asker.owns(why.user)], got, most, there)))
+        rows = job_rows([why for why in decided if asker.owns(why.user)], got, most, self.present())
+        return Answered(rows=tuple(rows))
 
     def _apps(self, asker: Asker) -> Answered:
         """Those that the site described, and those that he ran."""
@@ -126,11 +138,11 @@ class UserAnswers:
         return Answered(rows=tuple(rows[:MOST_ROWS]))
 
 
-def _stands(place: int | None, job: WaitingNow) -> tuple[str, ...]:
+def _stands(place: int | None, job: WaitingNow, start: StartNow | None) -> tuple[str, ...]:
     """Where it is in the queue at this moment; `place`: None where that is private."""
     ahead = "it waits" if place is None else f"{place} {'job is' if place == 1 else 'jobs are'} ahead of it"
     said = REASONS[Reason(job.reason)] if job.reason in set(Reason) else ""
-    until = f"It will probably start at {clock(job.until, '%Y-%m-%d %H:%M')}." if job.until else ""
+    until = f"It will probably start at {clock(job.until, '%Y-%m-%d %H:%M')}." if job.until and start is None else ""
     bound = job.reason in (Reason.HELD, Reason.NOT_ELIGIBLE)  # by more than its lease
     until_then = clock(job.lease, "%H:%M:%S")
     lease = f"Should pald be gone, Slurm starts it after {until_then}." if job.lease and not bound else ""

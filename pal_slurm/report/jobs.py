@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 
 from pal_slurm.model import JobRef, Placement
+from pal_slurm.report.present import FORECAST, Present, StartNow, forecast_words
 from pal_slurm.report.sharing import beside
 from pal_slurm.report.text import Row, Value, shown
 from pal_slurm.report.why import still_true, where
@@ -13,21 +14,23 @@ from pal_slurm.store import JobOutcome, Why
 FIELDS = (
     "job", "task", "user", "name", "state", "app", "class", "gpus", "action", "reason", "where",
     "step_time", "slurm_step_time", "gain", "moves", "beside", "beside_cost", "beside_gain", "beside_gpu_s",
-    "as_pinned", "start", "end", "submit", "decided_at", "actuator",
+    "as_pinned", "start", "end", "submit", "decided_at", "actuator", *FORECAST,
 )  # fmt: skip
 DEFAULT = ("job", "user", "name", "state", "gpus", "where")
 WIDTH = 80  # of a table of these, whatever users call themselves and their jobs
+PENDING = (*DEFAULT[:-1], "expected_start")
 STATES = ("pending", "running", "ended", "gone")
-TIMES = ("start", "end", "submit", "decided_at")
+TIMES = ("start", "end", "submit", "decided_at", *FORECAST)
 
 
 def job_rows(
-    decided: Sequence[Why], got: Sequence[JobOutcome], most: int, there: Collection[int] | None = None
+    decided: Sequence[Why], got: Sequence[JobOutcome], most: int, present: Present | None = None
 ) -> list[dict[str, Value]]:
     """What a job really got stands in the place of what was decided.
 
-    `there`: jobs that pald sees now; one that waited and is not among them is gone. None: nobody tells.
+    `present`: what pald sees now; a job that waited and is not there is gone. None: nobody tells.
     """
+    there = None if present is None else {job.job for job in present.running} | {job.job for job in present.waiting}
     rows: dict[JobRef, dict[str, Value]] = {}
     decided = still_true(decided)
     newest: dict[tuple[int, int | None], int] = {}  # a job that Slurm requeued has another submit time
@@ -41,6 +44,10 @@ def job_rows(
         rows.setdefault(outcome.ref, _blank(outcome)).update(_got(outcome))
     for why in decided:
         rows[why.ref] |= beside(why, got)
+        if present is None or rows[why.ref]["state"] != "pending":
+            rows[why.ref] |= dict.fromkeys(FORECAST)
+        else:
+            rows[why.ref] |= present.forecast(why.ref.id)
     return sorted(rows.values(), key=lambda row: (row["submit"], row["job"], row["task"] or 0), reverse=True)[:most]
 
 
@@ -104,15 +111,24 @@ def chosen(rows: Iterable[Row], user: str, app: str, state: str, since: float | 
     ]
 
 
-def narrow(rows: Sequence[Row]) -> list[Row]:
-    """For a table of DEFAULT: a task as Slurm writes it, and texts cut so that a line fits; a `+` where one is."""
+def narrow(rows: Sequence[Row], columns: Sequence[str] = DEFAULT) -> list[Row]:
+    """For a table of DEFAULT, or of PENDING: a task as Slurm writes it, and texts cut so that a line fits; a `+` where
+    one is."""
     cells: list[dict[str, Value]] = []
     for row in rows:
         job = f"{row['job']}" if row["task"] is None else f"{row['job']}_{row['task']}"
         texts = {name: _cut(shown(row[name]), most) for name, most in (("user", 12), ("name", 20))}
-        cells.append({"job": job, "state": row["state"], "gpus": row["gpus"], "where": row["where"], **texts})
-    wide = sum(max([len(name), *(len(shown(row[name])) for row in cells)]) + 2 for name in DEFAULT[:-1])
+        last = {"where": row["where"], "expected_start": _expected(row)}
+        cells.append({"job": job, "state": row["state"], "gpus": row["gpus"], **last, **texts})
+    wide = sum(max([len(name), *(len(shown(row[name])) for row in cells)]) + 2 for name in columns[:-1])
     return [row | {"where": _cut(shown(row["where"]), max(len("where"), WIDTH - wide))} for row in cells]
+
+
+def _expected(row: Row) -> str | None:
+    expected, early, late, at = (row[name] for name in FORECAST)
+    if not (isinstance(expected, float) and isinstance(early, float) and isinstance(late, float)):
+        return None
+    return forecast_words(StartNow(expected, early, late), at if isinstance(at, float) else expected)
 
 
 def _cut(text: str, most: int) -> str:

@@ -13,6 +13,7 @@ import numpy as np
 
 from pal_slurm.errors import BadInput
 from pal_slurm.model import Apps, Cluster, Decision, Job, Snapshot
+from pal_slurm.report.text import clock
 
 VERSION = 1
 MOST_BYTES = 200_000_000
@@ -59,6 +60,15 @@ class WaitingNow(msgspec.Struct, frozen=True, array_like=True):
     until: float | None  # when it will probably start
 
 
+class StartNow(msgspec.Struct, frozen=True, array_like=True):
+    """When a waiting job will probably start."""
+
+    expected: float
+    early: float
+    late: float
+
+
+FORECAST = ("expected_start", "expected_start_early", "expected_start_late", "forecast_at")
 UNSEEN = ("jobs", "users")  # private until pald has said what slurm.conf keeps private
 
 
@@ -77,6 +87,15 @@ class Present(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[NodeNow, ...] = ()
     running: tuple[RunningNow, ...] = ()
     waiting: tuple[WaitingNow, ...] = ()  # in the order in which they are considered
+    forecasts: dict[int, StartNow] = {}  # by job, of those who wait and for whom anybody can tell
+    forecast_at: float = 0.0  # when they were made: less often than all else
+
+    def forecast(self, job: int) -> dict[str, float | None]:
+        """As JSON tells it."""
+        start = self.forecasts.get(job)
+        if start is None:
+            return dict.fromkeys(FORECAST)
+        return dict(zip(FORECAST, (start.expected, start.early, start.late, self.forecast_at), strict=True))
 
 
 def present_of(
@@ -107,8 +126,27 @@ def own(present: Present, sees: Callable[[str], bool]) -> Present:
     if "jobs" in present.private:
         running = tuple(job for job in present.running if sees(job.user))
         waiting = tuple(job for job in present.waiting if sees(job.user))
-        present = msgspec.structs.replace(present, running=running, waiting=waiting)
+        forecasts = {job.job: present.forecasts[job.job] for job in waiting if job.job in present.forecasts}
+        present = msgspec.structs.replace(present, running=running, waiting=waiting, forecasts=forecasts)
     return msgspec.structs.replace(present, nodes=()) if "nodes" in present.private else present
+
+
+def forecast_words(start: StartNow, now: float) -> str:
+    """`about 14:20 (14:05 to 15:10)`; with the day, where that is another."""
+    today = clock(now, "%Y-%m-%d")
+
+    def at(when: float) -> str:
+        return clock(when, "%H:%M" if clock(when, "%Y-%m-%d") == today else "%Y-%m-%d %H:%M")
+
+    return f"about {at(start.expected)} ({at(start.early)} to {at(start.late)})"
+
+
+def forecast_sentences(present: Present, job: int) -> tuple[str, ...]:
+    """One, or none."""
+    start = present.forecasts.get(job)
+    if start is None:
+        return ()
+    return (f"Expected start {forecast_words(start, present.taken)}, as of {clock(present.forecast_at, '%H:%M:%S')}.",)
 
 
 def nodes_now(cluster: Cluster) -> tuple[NodeNow, ...]:

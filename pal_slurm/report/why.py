@@ -137,6 +137,8 @@ REASONS = {
     Reason.NEUTRAL: "Nothing is known that could tell one free GPU from another, so it is packed.",
     Reason.NOTHING_BETTER: "Nothing is known that could tell one GPU from another, and it runs on one node wherever it "
     "starts; Slurm places it by itself, in its turn.",
+    Reason.OVER_SOON: "Jobs like it are over so soon that better GPUs would save it less than waiting for pald "
+    "costs; Slurm places it by itself, in its turn.",
     Reason.PAST_PLANNED_START: "Jobs that pald does not lease kept it waiting past its planned start; it is released "
     "as it is, so that Slurm's backfill reserves for it.",
     Reason.MAY_PREEMPT: "No GPUs that it may be given are free, and Slurm may start it in the place of jobs of a lower "

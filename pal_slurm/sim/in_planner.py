@@ -2,16 +2,10 @@
 
 from __future__ import annotations
 
-from collections import deque
-from dataclasses import replace
-from statistics import median
-
 from pal_slurm.model import Action, Cluster, Gpus, Job, Knowledge, ScoreTable, flat
 from pal_slurm.policy import Circumstances, Composition, Plan, Planner, Progress
 from pal_slurm.sim.engine import NEVER, Run, Stage
 from pal_slurm.sim.looks import Looks
-
-KEPT, EVERY = 500, 20  # ends that tell what share of their limits jobs use, and how often that is reckoned anew
 
 
 class InPlanner:
@@ -32,8 +26,6 @@ class InPlanner:
         self.name, self.wake_at = name, NEVER
         self.restless = composition.moving is not None and composition.changing and not composition.fill.reserves
         self._cluster, self._looks = cluster, looks
-        self._used: deque[float] | None = deque(maxlen=KEPT) if composition.patience.habits.forecasts else None
-        self._since = 0  # ends since the share was reckoned
         self._runs: dict[int, Run] = {}
         movable = _movable if moves else _bound
         facts = Circumstances(alone=True, movable=movable, move_cost_s=move_cost_s, progress=self._progress)
@@ -46,12 +38,13 @@ class InPlanner:
     def ended(self, run: Run, gpus: Gpus) -> None:
         del self._runs[run.work.id]
         self._planner.ended(run.work.id)
-        if self._used is not None and run.work.limit_s:
-            self._used.append(min((run.end - run.started) / run.work.limit_s, 1.0))
-            self._since += 1
-            if self._since >= EVERY:
-                self._since = 0
-                self._planner.facts = replace(self._planner.facts, of_limit=median(self._used))
+        self._planner.facts.run_times.ended(
+            run.work.user,
+            run.work.app.name,
+            "",
+            run.work.limit_s,
+            (run.attained + run.end - run.started) * min(run.work.app.base.values(), default=1.0) / run.step,
+        )
 
     def learn(self, known: ScoreTable) -> None:
         self._planner.learned(Knowledge(known))

@@ -52,7 +52,8 @@ class Looks:
         view = Snapshot(now, planner.cluster, (), ())
         look = ByValue(
             view, planner.knowledge, planner.composition.placement, self._keys.margin, most, waits,
-            planner.facts.of_limit, planner.floor,
+            planner.facts.run_times, made.kept, made.head_start,
+            planner.floor,
         )  # fmt: skip
         found = list(_within(look.moves(list(movable.values())), movable, planner.cluster, rules))
         jobs = {d.job: planner.running[d.job][0] for d in found}
@@ -61,7 +62,10 @@ class Looks:
         for decision in found:
             assert decision.placement is not None
             job = jobs[decision.job]
-            planner.started(job, decision.placement, now + limit(job))
+            end = runs[job.id].first_start + limit(job) + self._cost_s * runs[job.id].starts
+            ran = runs[job.id].attained_at(now)
+            rest = planner.facts.run_times.of(job, runs[job.id].work.app.name).rest(ran) + self._cost_s
+            planner.started(job, decision.placement, end if end > now else now + limit(job), now + rest)
             self._day.append(_moved(decision, movable[job.id].job, now))
         if found:
             self.wake_at = now  # who waits may start now

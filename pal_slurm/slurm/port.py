@@ -8,7 +8,7 @@ Who writes says for how long he may: that is asked right before each write, and 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -114,6 +114,9 @@ class Slurm(Protocol):
 
     def jobs(self, ids: Sequence[int]) -> dict[int, Job]:
         """These jobs only, as they are now; one that is gone is missing from the answer."""
+
+    def records(self, ids: Iterable[int]) -> Sequence[Job]:
+        """All records of these jobs and arrays, as they are now, also when they have ended."""
 
     def apply(self, edits: Sequence[Edit], left_s: Left = unbounded, series: Series | None = None) -> list[EditResult]:
         """Write, re-read, compare; one result per edit, in order. Those for which no time was left are LATE."""

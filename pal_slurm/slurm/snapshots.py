@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
-from pal_slurm.model import Job, JobState, Reservation, Snapshot
+from pal_slurm.model import Job, JobState, Reservation, Snapshot, over
 from pal_slurm.slurm.nodes import Machine, PartitionRecord, SiteWords, to_cluster, to_reservation
 from pal_slurm.slurm.records import in_whole_nodes
 from pal_slurm.slurm.topology import in_blocks
@@ -34,6 +34,8 @@ def to_snapshot(
         pending=tuple(sorted(pending, key=lambda job: job.order)),
         running=tuple(running),
         reservations=reservations,
+        ended={job.id: job.end for job in jobs if job.state is JobState.OTHER and job.end},
+        over=over(jobs),
         dropped_hints=sum(job.hint.dropped for job in (*pending, *running)),
         unread=tuple(unread),
         too_long=tuple(too_long),

@@ -102,8 +102,17 @@ class OutcomeRepo:
         took = outcomes.c.end - outcomes.c.start
         c = outcomes.c
         mine = (c.cluster == self._cluster, c.start >= start, took >= least_s, c.app != "", c.shared.is_not(True))
+        return self._in_turns(mine, most)
+
+    def lately(self, start: float, most: int) -> list[JobOutcome]:
+        """Runs of known users that began since then and are over: the newest of each user."""
+        c = outcomes.c
+        return self._in_turns((c.cluster == self._cluster, c.start >= start, c.end.is_not(None), c.user != ""), most)
+
+    def _in_turns(self, conditions: Sequence[Any], most: int) -> list[JobOutcome]:
+        """Of each user the newest, of each the one before that, and so on: no user's thousands leave out another's."""
         nth = func.row_number().over(partition_by=outcomes.c.user, order_by=outcomes.c.start.desc()).label("nth")
-        found = select(outcomes, nth).where(*mine).subquery()
+        found = select(outcomes, nth).where(*conditions).subquery()
         with self._store.reading() as db:
             return [_outcome(row) for row in db.execute(select(found).order_by(found.c.nth, found.c.job).limit(most))]
 

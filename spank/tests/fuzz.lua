@@ -85,8 +85,8 @@ local function settings(told)
 	end
 	write("pal_lua.conf", table.concat(made, "\n") .. "\n")
 	local now = os.time()
-	local said = ("%d\nlease %s\npass %s %d %d\nroom gpu A %s\nclass A\npreempt high\nend\n"):format(
-		now + any({ 0, 0, -90 }), any({ "20", "600", "7e3", "-1" }), any({ "all", "some", "x" }), now + 5, now + 9, any({ "3", "x" }))
+	local said = ("%d\nlease %s\npass %s %d %d\nbrief %s -\npreempt high\nend\n"):format(
+		now + any({ 0, 0, -90 }), any({ "20", "600", "7e3", "-1" }), any({ "all", "brief", "x" }), now + 5, now + 9, any({ "1000", "0", "x" }))
 	write("alive", (not told and math.random() < 0.2) and text() or said)
 end
 

@@ -12,7 +12,7 @@ from functools import cache
 from random import Random
 
 from pal_slurm.sim.slurm.asks import ask_of, choose
-from tests.fuzz import dues, hints, movers, paying, sharers
+from tests.fuzz import dues, hints, movers, paying, sharers, waits
 from tests.fuzz.script import Happening, Script, Submission
 from tests.simcluster import Sbatch, nodes
 from tests.slurm.shapes.rows import rows_for
@@ -43,15 +43,18 @@ EDITS = (
 )  # fmt: skip
 
 
+_ABOUT = {7: dues.draw, 23: dues.draw, 15: sharers.draw}  # with troubles
+
+
 def draw(seed: int) -> Script:
-    rng = Random(seed)
-    if seed % 40 == 39:
+    rng, about = Random(seed), seed % 40
+    if about == 39:
         return paying.draw(rng)
-    if seed % 40 in (7, 23):
-        return dues.draw(rng, _where(rng), _happenings)
-    if seed % 40 == 15:
-        return sharers.draw(rng, _where(rng), _happenings)
-    if seed % 40 == 31:
+    if about in _ABOUT:
+        return _ABOUT[about](rng, _where(rng), _happenings)
+    if about in (3, 19, 35):
+        return waits.draw(rng, _where(rng))
+    if about == 31:
         return hints.draw(rng, _where(rng))
     kind = rng.random()
     if kind < 0.003:

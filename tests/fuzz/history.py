@@ -196,6 +196,16 @@ class CycleEnded:
 
 
 @dataclass(frozen=True, slots=True)
+class Declined:
+    """In this cycle a pald kept a job that could start, for a better start, by what it tells its user."""
+
+    at: float
+    job: Name
+    pool: bool  # for another GPU model
+    content_n: int  # events that its snapshot told of
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One row of the ledger when all was over."""
 
@@ -212,7 +222,7 @@ class Step:
 
 Event = (
     Submitted | Updated | Started | Ended | Requeued | Stopped | Signalled | UserDid | NodeSet | Trouble | Asked
-    | CycleEnded
+    | CycleEnded | Declined
 )  # fmt: skip
 
 

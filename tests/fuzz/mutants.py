@@ -109,4 +109,5 @@ from tests.fuzz import (  # noqa: E402, F401
     mutants_of_owing,
     mutants_of_sharing,
     mutants_of_tags,
+    mutants_of_waiting,
 )

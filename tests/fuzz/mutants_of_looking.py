@@ -18,7 +18,7 @@ from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.guard import Permit
 from pal_slurm.model import Job, Lease, Reason, Waits
 from pal_slurm.policy.order.slurm import SlurmOrder
-from pal_slurm.policy.patience.value import Value
+from pal_slurm.policy.patience.earlier_finish import EarlierFinish
 from pal_slurm.policy.seams import Wait
 from pal_slurm.sim.slurm.leasing import Leasing
 from pal_slurm.store import Ledger
@@ -189,7 +189,7 @@ def newest_first() -> Patches:
 
 @mutant("whoever is offered something declines it, for ever")
 def patience_without_end() -> Patches:
-    return [(Value, "waits", lambda self, job, offer: Wait(Reason.BETTER_GPUS_SOON, 1e9))]
+    return [(EarlierFinish, "waits", lambda self, job, offer: Wait(Reason.BETTER_GPUS_SOON, 1e9))]
 
 
 @mutant("every begin time counts as the user's")

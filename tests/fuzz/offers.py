@@ -6,11 +6,12 @@ job that was moved is offered the next of its nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pal_slurm.daemon.round import Round
 from pal_slurm.model import Action, Cluster, Decision, Job, MoveTerms, Placement, Reason
+from pal_slurm.policy import Plan
 
 QUEUE = "queue"
 BLIND = "!"  # behind a node: the offer names slots that may be taken
@@ -29,8 +30,8 @@ class Offers:
         else:
             self.swaps |= {line: int(words[1]), int(words[1]): line}
 
-    def __call__(self, round: Round, planned: Sequence[Decision]) -> list[Decision]:
-        if any(decision.action in (Action.START, Action.PLAIN) for decision in planned):
+    def __call__(self, round: Round, planned: Plan) -> list[Decision]:
+        if any(decision.action in (Action.START, Action.PLAIN) for decision in planned.decisions):
             return []  # those that wait go first
         running = {job.id: job for job in round.view.running}
         jobs = {line: running[number] for line, number in self.numbers.items() if number in running}

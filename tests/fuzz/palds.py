@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from pal_slurm.daemon.between import Meanwhile, next_look, pause_after
 from pal_slurm.errors import PalError
-from pal_slurm.model import FairShares, Intent
+from pal_slurm.model import Action, Decision, FairShares, Intent, Reason
 from pal_slurm.sim.daemon import PULSE_S, SimPald, settings
 from pal_slurm.slurm.commands.shares import fair_shares
 from pal_slurm.slurm.nodes import PLAIN_WORDS, SiteWords
@@ -29,6 +29,7 @@ from tests.fuzz.seen import START, Disk, Looks, Overheard, SeenController, SeenS
 from tests.fuzz.troubles import Armed, Crash, Points
 
 Did = TypeVar("Did")
+BETTER = (Reason.BETTER_GPUS_SOON, Reason.BETTER_SPAN_SOON, Reason.BETTER_POOL_SOON)
 MOST_CYCLES = 1000  # a pald that makes more of them never comes to rest
 # What the judge knows by its own copy (judge/moves.py).
 MOVES = {
@@ -140,6 +141,14 @@ class Palds:
         ledger.write = write  # type: ignore[method-assign]
         points.disturb(handle.pald.pald.store, lambda: handle.writes_ledger)
 
+    def _overhear_declines(self, pald: SimPald, decisions: Sequence[Decision]) -> None:
+        assert isinstance(pald.slurm, SeenSlurm)
+        for decision in decisions:
+            job = self.c.find(decision.job) if decision.reason in BETTER and decision.action is Action.WAIT else None
+            if job is not None and job.pending:
+                name, pool = self.heard.record(job).job, decision.reason is Reason.BETTER_POOL_SOON
+                self.heard.events.append(history.Declined(self.now, name, pool, pald.slurm.looks.content_n))
+
     def kill(self, handle: Handle) -> None:
         """As a power cut: it leaves its lock to the kernel, and everything else as it is."""
         if handle in self.busy:
@@ -169,6 +178,8 @@ class Palds:
         self.heard.events.append(
             CycleEnded(began - START, self.now, handle.name, report.end, report.note, report.leader)
         )
+        if report.end == "ok" and report.leader and not report.shadow and pald.pald.cycle.seen is not None:
+            self._overhear_declines(pald, pald.pald.cycle.seen.decisions)
         if handle.doomed or report.end == "gone":
             self.kill(handle)
             if report.end == "gone":
@@ -176,7 +187,7 @@ class Palds:
             return
         pause = pause_after(pald.pald, report)
         handle.meanwhile = Meanwhile(pald.pald, report, pald.clock)
-        nothing = not self.c.pending and not (self.actuator == "move" and self.c.running)
+        nothing = not self.c.pending and not self.c.running  # of those who run it learns how long they do
         handle.idle = report.end == "ok" and nothing
         handle.due = self.c.now + pause
         handle.most = math.inf if handle.idle else began + max(pause, next_look(report, pald.config.cycle.interval_s))
@@ -230,7 +241,13 @@ class Palds:
             "policy": {"entitlement": s["entitlement"] or "none"},
             "apps": (
                 (hints.APPS if s["hints"] == "forged" else {})
-                | (dues.APPS if s["entitlement"] else sharers.APPS if s["sharing"] == "yes" else {})
+                | (
+                    dues.APPS
+                    if s["entitlement"] or "," in s["models"]
+                    else sharers.APPS
+                    if s["sharing"] == "yes"
+                    else {}
+                )
             ),
             "sharing": {"enabled": s["sharing"] == "yes", "pairs": sharers.PAIRS if s["sharing"] == "yes" else ()},
         }

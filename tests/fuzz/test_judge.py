@@ -23,6 +23,7 @@ ALONE = (
     "itertools",
     "math",
     "re",
+    "statistics",
 )
 
 

@@ -49,8 +49,8 @@ BLOCK = 25
 FAR = T0 + 10**6
 COMPOSITIONS = [
     compose("pal"), compose("packed"), compose("pal", fill="none"), compose("pal", order="fifo", placement="lv"),
-    compose("pal", order="srtf"), compose("pm-first", patience="choosy"), compose("pal", patience="value"),
-    compose("packed", patience="value(7200)"), compose("packed", patience="fixed(300,900)"),
+    compose("pal", order="srtf"), compose("pm-first", patience="earlier-finish"), compose("pal"),
+    compose("packed", patience="earlier-finish"), compose("packed", patience="fixed(300,900)"),
     compose("dally", patience="dally(60,24,2,4)"),
 ]  # fmt: skip
 
@@ -76,7 +76,9 @@ class Day:
         self.composition = COMPOSITIONS[seed % len(COMPOSITIONS)]
         window = Reservation("maint", frozenset({"n1"}), T0 + 3000, T0 + 9000)
         self.windows = (window,) if rng.random() < 0.3 else ()
-        self.facts = Circumstances(alone=rng.random() < 0.3, of_limit=rng.choice((0.3, None)))
+        self.facts = Circumstances(alone=rng.random() < 0.3)
+        for _ in range(rng.choice((0, 40))):
+            self.facts.run_times.ended("u", rng.choice("AB"), "", 1000.0, rng.choice((300.0, 400.0)))
         self.now, self.number = float(T0), 0
         self.waiting: dict[int, Job] = {}
         self.running: dict[int, tuple[Job, Placement, float]] = {}  # and when it really ends
@@ -121,7 +123,9 @@ class Day:
 
     def starts(self, job: Job, where: Placement) -> None:
         end = None if job.time_limit_s is None else int(self.now) + job.time_limit_s
-        ran = replace(job, state=JobState.RUNNING, nodes=where.nodes, gpus=where.gpus, end=end, lease=None)
+        ran = replace(
+            job, state=JobState.RUNNING, nodes=where.nodes, gpus=where.gpus, end=end, lease=None, start=int(self.now)
+        )
         really = self.now + self.rng.uniform(0.1, 1.0) * (job.time_limit_s or 2000)
         self.running[job.id] = (ran, where, really)
         self.waiting.pop(job.id, None)
@@ -306,7 +310,8 @@ class InPlannerTwice(InPlanner):
                 continue
             where = self._planner.running[job.id][1]
             floor.hold(job, where)
-            ran = replace(job, state=JobState.RUNNING, nodes=where.nodes, gpus=where.gpus, lease=None)
+            began = math.floor(run.started)
+            ran = replace(job, state=JobState.RUNNING, nodes=where.nodes, gpus=where.gpus, lease=None, start=began)
             running.append(replace(ran, end=self.ends[job.id]))  # type: ignore[arg-type]  # to the fraction of a second
         free = replace(cluster, gpu_free=floor.free, cpus_free=floor.cpus_free, mem_free_mb=floor.mem_free)
         seen = Snapshot(now, free, tuple(pending), tuple(running))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from collections.abc import Callable, Iterator
@@ -149,21 +150,23 @@ def test_jobs_that_wait_under_a_lease_are_let_go_in_their_order(minicluster: Min
 
 
 @pytest.mark.slurm("26.05", slow=("22.05", "24.11"))
-def test_with_scores_a_job_passes_only_to_gpus_that_are_as_good_as_ours(
-    minicluster: Minicluster, tmp_path: Path
-) -> None:
+def test_jobs_that_are_over_too_soon_pass_once_their_kind_is_known(minicluster: Minicluster, tmp_path: Path) -> None:
+    kind = ("--gres=gpu:1", "--comment=app:resnet")
     with Pald(minicluster, tmp_path, LET_THROUGH) as pald:
         pald.start()
-        pald.scores({"n1:1": 2.0})
-        opened(minicluster, "some")
-        assert "\nroom gpu A 1\n" in said(minicluster)
-        first, second = (minicluster.submit("--gres=gpu:1") for _ in range(2))
-        assert passed(minicluster, first) and not passed(minicluster, second)
-        for job in (first, second):
-            minicluster.wait_state(job, "RUNNING")
-        assert minicluster.gpu_indices(first) == {"n1": "0"}
-        assert minicluster.gpu_indices(second) != {"n1": "1"}
-        assert {i.edit.job for i in pald.ledger()} == {second}
+        pald.scores({"n1:1": 1.3})
+        pald.wait_cycle()
+        wait_for(lambda: "pass" not in said(minicluster), "GPUs differ, and no kind of jobs is known")
+        first = minicluster.submit_many(40, *kind, wrap="sleep 1")
+        assert not passed(minicluster, first[0])
+        opened(minicluster, "brief")
+        assert f"\nbrief {os.getuid()} resnet\n" in said(minicluster)
+        taught = len(pald.ledger())
+        assert passed(minicluster, minicluster.submit(*kind))
+        assert minicluster.client("srun", *kind, "hostname").strip()
+        pald.wait_cycle()
+        assert len(pald.ledger()) == taught
+        assert not passed(minicluster, minicluster.submit("--gres=gpu:1", "--comment=app:bert"))
 
 
 @pytest.mark.slurm(turns=("24.11", "26.05"), slow=("22.05",))
@@ -173,7 +176,7 @@ def test_a_job_that_passed_and_can_not_start_is_taken_up_again(minicluster: Mini
     minicluster.wait_state(blocker, "RUNNING")
     with publication(minicluster) as publish:
         a_lease_ago()
-        publish("pass some TAKEN TILL", "room gpu A 9", "class A")
+        publish("pass brief TAKEN TILL", f"brief {os.getuid()} -")
         job = minicluster.submit("--gres=gpu:1", *LONG)
         assert passed(minicluster, job)
         assert f"b={eligible(minicluster, job)}" in mark_of(minicluster, job)

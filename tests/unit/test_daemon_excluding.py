@@ -97,6 +97,7 @@ def test_a_slow_node_that_is_free_is_taken_when_declining_it_has_cost_as_much_as
 ) -> None:
     """By their limits the others end in time; they are late. Without us it would have started after 100 s."""
     house = new_house(make_house, exclude={"most_wait_s": 120})
+    house.have_run(3600.0)
     fill(house, 100.0, *(10_000.0,) * 5, limit=3)
     job = house.submit("--gres=gpu:2", "-t60")
     house.live(95)

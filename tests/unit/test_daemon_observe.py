@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
 
-from pal_slurm.daemon.observe import FEWEST, Observer
-from pal_slurm.model import App, Apps, Knowledge, homogeneous, neutral_scores
+from pal_slurm.daemon.observe import RECALLED, Observer
+from pal_slurm.model import (
+    App,
+    Apps,
+    Hint,
+    Job,
+    JobState,
+    Knowledge,
+    RunTimes,
+    Snapshot,
+    homogeneous,
+    named,
+    neutral_scores,
+)
 from pal_slurm.report.jobs import job_rows
 from pal_slurm.report.life import life_of, life_sentences
-from pal_slurm.store import DecisionRepo, OutcomeRepo, Store
-from tests.builders import running, scores
+from pal_slurm.store import DecisionRepo, JobOutcome, OutcomeRepo, Store
+from tests.builders import running, scores, snapshot
 from tests.simpald import House
 
 CLUSTER = homogeneous(4, 4)
@@ -20,12 +32,16 @@ KNOWLEDGE = Knowledge(neutral_scores(CLUSTER), Apps())
 JOB = running(7, {"n2": (0, 1)}, submit=500, start=510)
 
 
+def look(at: float, *jobs: Job, ended: Mapping[int, int] | None = None, over: Sequence[Job] = ()) -> Snapshot:
+    return replace(snapshot(*jobs, cluster=CLUSTER, now=at), ended=ended or {}, over=tuple(over))
+
+
 def test_a_job_whose_node_fails_has_no_devices_while_it_completes_and_that_is_its_end(store: Store) -> None:
     """Seen on 26.05: a node stops answering at the launch, and until it is given up the job completes there."""
     outcomes = OutcomeRepo(store, "c")
     observer = Observer(outcomes)
-    assert observer.record_changes((JOB,), CLUSTER, KNOWLEDGE, {}, 511.0) == 1
-    assert observer.record_changes((replace(JOB, gpus=((),)),), CLUSTER, KNOWLEDGE, {}, 531.0) == 1
+    assert observer.record_changes(look(511.0, JOB), KNOWLEDGE, {}) == 1
+    assert observer.record_changes(look(531.0, replace(JOB, gpus=((),))), KNOWLEDGE, {}) == 1
     assert [(o.gpus, o.end) for o in outcomes.of_job(7)] == [(((0, 1),), 531)]
 
 
@@ -33,52 +49,87 @@ def test_a_job_first_seen_without_its_devices_is_written_down_when_they_are_told
     outcomes = OutcomeRepo(store, "c")
     observer = Observer(outcomes)
     several = replace(JOB, nodes=("n2", "n3"), gpus=((0, 1), ()))
-    assert observer.record_changes((several,), CLUSTER, KNOWLEDGE, {}, 511.0) == 0
-    assert observer.record_changes((replace(several, gpus=((0, 1), (2, 3))),), CLUSTER, KNOWLEDGE, {}, 512.0) == 1
+    assert observer.record_changes(look(511.0, several), KNOWLEDGE, {}) == 0
+    assert observer.record_changes(look(512.0, replace(several, gpus=((0, 1), (2, 3)))), KNOWLEDGE, {}) == 1
     assert outcomes.of_job(7)[0].gpus == ((0, 1), (2, 3))
 
 
 def test_who_has_parts_of_gpus_by_shards_of_his_own_is_written_down_as_one_who_shares(store: Store) -> None:
     outcomes = OutcomeRepo(store, "c")
     own = replace(JOB, gpu_job=False, gpus=((),), parts=((1,),))
-    assert Observer(outcomes).record_changes((own,), CLUSTER, KNOWLEDGE, {}, 511.0) == 1
+    assert Observer(outcomes).record_changes(look(511.0, own), KNOWLEDGE, {}) == 1
     assert [(o.gpus, o.shared) for o in outcomes.of_job(7)] == [(((1,),), True)]
 
 
-def test_the_share_of_limits_that_jobs_use_is_the_median_of_those_that_were_seen_to_end(store: Store) -> None:
-    observer = Observer(OutcomeRepo(store, "c"))
-    assert observer.of_limit is None
-    for i in range(FEWEST):
-        ran = replace(JOB, id=100 + i, start=1000, time_limit_s=400)
-        endless = replace(JOB, id=500 + i, start=1000, time_limit_s=None)
-        observer.record_changes((ran, endless), CLUSTER, KNOWLEDGE, {}, 1001.0)
-        assert observer.of_limit is None
-        observer.record_changes((), CLUSTER, KNOWLEDGE, {}, 1100.0 if i % 3 else 9000.0)  # a third to their limits
-    assert observer.of_limit == 0.25
+RUNS = replace(JOB, name="train", time_limit_s=600, hint=Hint("bert"))
+OVER = replace(RUNS, state=JobState.OTHER, gpus=(), end=512)
+AGAIN = replace(RUNS, start=900, restarts=1)
+WAITS = replace(RUNS, state=JobState.PENDING, nodes=(), gpus=(), start=None, restarts=1)
+RATED = Knowledge(
+    scores(A=[[1.0] * 4, [2.0] * 4, [1.0] * 4, [1.0] * 4]), Apps({"bert": App("bert", "A", {"fast": 1.0, "gpu": 3.0})})
+)
+TWICE = (look(520, RUNS), look(610, RUNS), look(700, WAITS), look(910, AGAIN), look(930, AGAIN), look(950))
 
 
-def test_patience_by_value_waits_past_choosys_bound_once_pald_knows_what_share_of_limits_jobs_use(
-    make_house: Callable[..., House],
+@pytest.mark.parametrize(
+    ("looks", "knowledge", "taught"),
+    [
+        ([look(520, RUNS), look(540, RUNS), look(560)], KNOWLEDGE, 30.0),  # it was seen for so long
+        ([look(520, RUNS), look(560, ended={7: 557})], KNOWLEDGE, 47.0),  # Slurm tells
+        ([look(520, RUNS), look(590)], KNOWLEDGE, None),  # nobody looked for too long
+        ([look(520, RUNS), look(590, ended={7: 557})], KNOWLEDGE, 47.0),
+        ([look(520, RUNS), look(560, replace(RUNS, completing=True, end=551)), look(570)], KNOWLEDGE, 41.0),
+        ([look(520, RUNS), look(530, RUNS), look(560)], RATED, 20.0 / 6),  # on its best GPUs
+        (TWICE, KNOWLEDGE, 130.0),
+        ((TWICE[0], look(890, RUNS), *TWICE[3:]), KNOWLEDGE, 410.0),  # it waited between two looks
+        (TWICE[3:], KNOWLEDGE, None),  # nobody saw its first run
+        ((*TWICE[:3], look(710)), KNOWLEDGE, None),  # cancelled as it waited
+        ([look(520, replace(RUNS, user="")), look(560)], KNOWLEDGE, None),  # nobody's
+        ([look(500), look(520, over=[OVER]), look(530, over=[OVER])], KNOWLEDGE, 2.0),  # nobody saw it run
+        ([look(520, over=[OVER]), look(530, over=[OVER])], KNOWLEDGE, None),  # before our time
+        ([look(500), look(511, replace(RUNS, end=None)), look(520, over=[OVER], ended={7: 512})], KNOWLEDGE, 2.0),
+        ([look(500), look(520, over=[replace(OVER, restarts=1)])], KNOWLEDGE, None),  # its last run alone
+        ([look(520, replace(RUNS, gpu_job=False, gpus=((),), parts=((1,),))), look(560)], KNOWLEDGE, None),
+    ],
+)
+def test_a_job_that_ends_teaches_how_long_it_ran_on_the_best_gpus(
+    store: Store, looks: Sequence[Snapshot], knowledge: Knowledge, taught: float | None
 ) -> None:
-    """A GPU is free on each of two nodes; the others for two hours by their limits, which nobody uses up."""
-    table = scores(A=[[1.0] * 4] * 2)
-    knowledge = Knowledge(table, Apps({}, App("?", "A", comm=(1.0, 1.0, 3.0, 3.0))))
-    started = {}
-    for known in (True, False):
-        house = make_house(count=2, knowledge=knowledge, policy={"name": "packed", "patience": "value"})
-        if known:
-            for _ in range(FEWEST // 4):
-                for _ in range(8):
-                    house.submit("--gres=gpu:1", "-t", "2", runs=60.0)
-                house.live(90)
-            assert house.pald.pald.cycle.books.observer.of_limit == pytest.approx(0.5, abs=0.1)
-        for _ in range(2):
-            house.submit("--gres=gpu:3", "-t", "120", runs=6600.0)
-        house.live(30)
-        pair = house.submit("-N1-2", "--gpus=2", "-t", "600", runs=600.0)
-        house.live(3600)
-        started[known] = house.state(pair) != "PENDING"
-    assert started == {True: False, False: True}
+    observer, wanted = Observer(OutcomeRepo(store, "c")), RunTimes()
+    for seen in looks:
+        observer.record_changes(seen, knowledge, {})
+    if taught is not None:
+        wanted.ended("u", "bert", named("train"), 600.0, taught)
+    for job in (WAITS, replace(WAITS, name="other"), replace(WAITS, user="other", time_limit_s=None)):
+        assert observer.run_times.of(job) == wanted.of(job)
+
+
+def test_a_pald_that_starts_learns_from_what_was_written_down(store: Store) -> None:
+    """Of each user the last jobs; who waits or runs is not done; what one user has run leaves out nobody else's."""
+    outcomes = OutcomeRepo(store, "c")
+    written = []
+
+    def wrote(job: int, user: str, start: int, end: int | None, shared: bool = False) -> None:
+        got = JobOutcome(job, 500, start, "A", ("n1",), ((0,),), end=end, user=user, shared=shared, app="bert")
+        written.append(replace(got, limit_s=600, named=named("train")))
+
+    for number in range(RECALLED + 5):
+        wrote(1000 + number, "many", 2000 + number, 2002 + number)
+    wrote(1, "u", 600, 630)
+    wrote(1, "u", 700, 770)  # a job of two runs
+    wrote(2, "u", 800, 899)  # it waits again
+    wrote(3, "u", 900, None)
+    wrote(4, "", 600, 630)
+    wrote(5, "u", 600, 630, shared=True)
+    outcomes.record(written)
+    observer, wanted = Observer(outcomes), RunTimes()
+    observer.record_changes(look(9000, replace(WAITS, id=2), replace(RUNS, id=3, start=900)), KNOWLEDGE, {})
+    wanted.ended("u", "bert", named("train"), 600.0, 100.0)
+    for _ in range(RECALLED):
+        wanted.ended("many", "bert", named("train"), 600.0, 2.0)
+    for user in ("u", "many", "other"):
+        job = replace(WAITS, user=user)
+        assert observer.run_times.of(job).seconds == pytest.approx(wanted.of(job).seconds)
 
 
 def test_what_a_task_of_an_array_got_is_told_under_the_id_that_its_user_knows(

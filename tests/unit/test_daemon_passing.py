@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pwd
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,8 +14,9 @@ import numpy as np
 import pytest
 
 from pal_slurm.config import Config
+from pal_slurm.config.apps import PatternEntry
 from pal_slurm.daemon.leases.alive import Alive
-from pal_slurm.daemon.leases.passing import Known
+from pal_slurm.daemon.leases.passing import FEWEST, MOST_KINDS, MOST_OF_USER, Known
 from pal_slurm.model import (
     Action,
     App,
@@ -23,6 +25,7 @@ from pal_slurm.model import (
     Decision,
     Edit,
     EditResult,
+    Hint,
     Job,
     Knowledge,
     LeaseAgain,
@@ -32,6 +35,7 @@ from pal_slurm.model import (
     Plain,
     Reason,
     Renew,
+    RunTimes,
     Shape,
     Unpin,
     Waits,
@@ -47,17 +51,18 @@ ALL = ["pass all 1000000 1000008"]
 
 
 def known(*jobs: Job, knowledge: Knowledge | None = None, cluster: Cluster = CLUSTER, **more: Any) -> Known:
-    facts: dict[str, Any] = {"composition": compose("pal"), "config": CONFIG} | more
+    facts: dict[str, Any] = {"composition": compose("pal"), "config": CONFIG, "times": RunTimes()} | more
     view = snapshot(*jobs, cluster=cluster)
-    return Known(view, knowledge or Knowledge(neutral_scores(cluster)), facts["composition"], facts["config"])
+    found = knowledge or Knowledge(neutral_scores(cluster))
+    return Known(view, found, facts["composition"], facts["config"], facts["times"])
 
 
 def done(edit: Edit, outcome: Outcome = Outcome.DONE) -> EditResult:
     return EditResult(edit, outcome)
 
 
-def lines(k: Known, *results: EditResult, **expected: Placement) -> list[str]:
-    return list(k.lines(results, NOW + 0.1, {int(name[1:]): where for name, where in expected.items()}))
+def lines(k: Known, *results: EditResult) -> list[str]:
+    return list(k.lines(results, NOW + 0.1))
 
 
 def test_with_no_scores_all_jobs_pass_while_nobody_is_leased() -> None:
@@ -124,15 +129,24 @@ def test_jobs_are_let_go_in_their_order_until_one_stays() -> None:
     assert [d.action for d in held_back] == [Action.START, Action.WAIT, Action.WAIT, Action.WAIT]
 
 
-def test_arrays_and_jobs_that_are_not_ours_are_left_as_planned() -> None:
-    array = leased(1, array_id=1, array_tasks=(0, 1))
+def test_an_array_is_let_go_as_a_whole_and_jobs_that_are_not_ours_are_left_as_planned() -> None:
+    array = leased(1, array_id=1, array_tasks=(0, 1, 2))
     theirs = leased(2, lease=None, eligible=NOW - 5)
+    there = Placement(("n1",), ((0,),), True)
     decisions = [
         Decision(2, None, Action.LEAVE, Reason.FOREIGN),
+        Decision(1, 0, Action.START, Reason.BEST_SPAN, there),
+        Decision(1, 1, Action.START, Reason.BEST_SPAN, there),
         Decision(1, None, Action.WAIT, Reason.NO_ROOM),
         Decision(3, None, Action.WAIT, Reason.NO_ROOM),
     ]
-    assert known(theirs, array, leased(3)).ahead(decisions, {}) == tuple(decisions)
+    told = known(theirs, array, leased(3)).ahead(decisions, {})
+    assert [(d.job, d.task, d.action) for d in told] == [
+        (2, None, Action.LEAVE),
+        (1, None, Action.PLAIN),
+        (3, None, Action.PLAIN),
+    ]
+    assert known(theirs, array).ahead(decisions[:-1], {array.key: NOW + 5.0}) == tuple(decisions[:-1])
 
 
 def test_a_lease_that_ran_out_is_not_taken_up_again_for_nothing() -> None:
@@ -143,34 +157,96 @@ def test_a_lease_that_ran_out_is_not_taken_up_again_for_nothing() -> None:
     assert known(ran_out, wide, knowledge=Knowledge(scores(A=[[1.0, 1.5, 1, 1]] * 2))).worth_leasing(both) == both
 
 
-def test_so_many_pass_as_slurm_would_take_good_gpus_one_after_the_other() -> None:
-    a = [[1.0, 1.01, 1.0, 1.2], [1.0, 1.0, 1.0, 1.0]]
-    assert lines(known(knowledge=Knowledge(scores(A=a)))) == ["pass some 1000000 1000008", "room gpu A 3", "class A"]
+SLOW = Knowledge(scores(A=[[0.9, 1.0, 1.0, 1.5]] * 2, B=[[1.0] * 4] * 2))
+ME = pwd.getpwuid(os.getuid()).pw_name
+UID = os.getuid()
 
 
-def test_what_is_taken_or_about_to_be_is_not_counted() -> None:
-    a = [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 2.0]]
-    free = CLUSTER.gpu_free.copy()
-    free[0, 0] = False
-    k = known(leased(5), knowledge=Knowledge(scores(A=a)), cluster=replace(CLUSTER, gpu_free=free))
-    pin = done(Pin(5, nodes=("n1",), slots=(1,)))
-    assert lines(k, pin)[1] == "room gpu A 5"
-    assert lines(k, pin, j9=Placement(("n2",), ((0, 1),), True))[1] == "room gpu A 3"
+def ended(*kinds: tuple[str, str, float], many: int = FEWEST) -> RunTimes:
+    """Of each user and application so many jobs have run for so long."""
+    times = RunTimes()
+    for _ in range(many):
+        for user, app, ran_s in kinds:
+            times.ended(user, app, "", None, ran_s)
+    return times
 
 
-def test_a_class_without_spread_passes_where_it_takes_nothing_that_another_class_needs() -> None:
-    a = [[1.0, 1.0, 0.9, 1.0], [1.0, 1.0, 1.0, 1.0]]
-    b = [[1.0] * 4] * 2
-    apps = Apps({"bert": App("bert", "B"), "bad\nname": App("bad", "B"), "known": App("known", "A")})
-    told = lines(known(knowledge=Knowledge(scores(A=a, B=b), apps)))
-    assert told == ["pass some 1000000 1000008", "room gpu B 2", "app bert B", "class A"]
+BRIEF = ["pass brief 1000000 1000008"]
 
 
-def test_with_scores_nobody_passes_while_anybody_waits() -> None:
-    a = [[1.0, 1.0, 1.0, 2.0]] * 2
-    theirs = leased(3, lease=None, eligible=NOW - 5, why=Waits.ROOM)
-    assert lines(known(theirs, knowledge=Knowledge(scores(A=a)))) == []
-    assert len(lines(known(knowledge=Knowledge(scores(A=a))))) == 3
+@pytest.mark.parametrize(
+    ("times", "knowledge", "told"),
+    [
+        (ended((ME, "bert", 1.0)), SLOW, [*BRIEF, f"brief {UID} bert"]),
+        (ended((ME, "?", 1.0)), SLOW, [*BRIEF, f"brief {UID} -"]),
+        (
+            ended((ME, "bert", 1.0), (ME, "?", 1.0), (ME, "?", 1.0)),
+            SLOW,
+            [*BRIEF, f"brief {UID} -", f"brief {UID} bert"],
+        ),
+        (ended((ME, "bert", 3.0)), SLOW, [*BRIEF, f"brief {UID} bert"]),  # the worst GPU costs it 1.8 s, any GPU 0.6
+        (ended((ME, "bert", 4.0)), SLOW, []),
+        (ended((ME, "bert", 20.0)), Knowledge(scores(A=[[1.0, 1.07, 1.07, 1.07]] * 2)), []),  # any GPU costs it 1.2 s
+        (ended((ME, "bert", 5.0)), Knowledge(scores(A=[[1.0, 1.0, 1.0, 1.3]] * 2)), [*BRIEF, f"brief {UID} bert"]),
+        (ended((ME, "bert", 1.0)), Knowledge(scores(A=[[0.1, 1.0, 1.0, 1.5]] * 2)), []),
+        (ended(*[(ME, "bert", ran_s) for ran_s in (0.5, 0.5, 0.5, 3600.0)]), SLOW, []),  # nobody knows
+        (ended((ME, "bert", 1.0), many=FEWEST - 1), SLOW, []),
+        (ended(("nobody of this host", "bert", 1.0)), SLOW, []),
+        (ended((ME, "ber t", 1.0), (ME, "x\npass all 1 9", 1.0)), SLOW, []),
+        (  # it is of class B, for which all GPUs are alike
+            ended((ME, "tiny", 250.0)),
+            replace(SLOW, apps=Apps({"tiny": App("tiny", "B")})),
+            [*BRIEF, f"brief {UID} tiny"],
+        ),
+        (  # a model that is twice as slow
+            ended((ME, "tiny", 1.0)),
+            replace(SLOW, apps=Apps({"tiny": App("tiny", "B", {"gpu": 2.0, "other": 1.0})})),
+            [*BRIEF, f"brief {UID} tiny"],
+        ),
+        (
+            ended(*[(ME, f"a{n}", 1.0) for n in range(MOST_OF_USER + 9)]),
+            SLOW,
+            [*BRIEF, *[f"brief {UID} a{n}" for n in range(MOST_OF_USER)]],
+        ),
+    ],
+)
+def test_kinds_of_jobs_pass_that_would_gain_less_than_a_lease_costs(
+    times: RunTimes, knowledge: Knowledge, told: list[str]
+) -> None:
+    assert lines(known(knowledge=knowledge, times=times)) == told
+    assert lines(known(leased(1), knowledge=knowledge, times=times)) == [], "one waits under a lease"
+
+
+def test_where_patterns_name_applications_who_names_none_is_of_no_kind() -> None:
+    config = Config(actuator="pin", patterns=(PatternEntry("bert", job_name="train-*"),))
+    times = ended((ME, "?", 1.0), (ME, "bert", 1.0))
+    assert lines(known(knowledge=SLOW, times=times, config=config)) == [*BRIEF, f"brief {UID} bert"]
+
+
+def test_what_is_said_of_kinds_is_never_more_than_job_submit_lua_reads(tmp_path: Path) -> None:
+    long = max(pwd.getpwall(), key=lambda user: user.pw_uid).pw_name
+    users = {user.pw_name for user in pwd.getpwall()} | {long}
+    times = ended(*[(user, f"{n:064}", 1.0) for n in range(MOST_OF_USER + 1) for user in users])
+    said = lines(known(knowledge=SLOW, times=times))
+    assert len(said) == 1 + min(MOST_KINDS, MOST_OF_USER * len(users))
+    alive = Alive(tmp_path / "alive")
+    alive.beat(12, said)
+    assert alive.path is not None and said[-1] in told(alive.path)
+
+
+def test_jobs_that_are_over_soon_are_let_go_in_their_order_until_one_stays() -> None:
+    times = ended(("u", "bert", 1.0), ("u", "long", 3600.0))
+    bert, long = Hint("bert"), Hint("long")
+    jobs = [leased(1, hint=bert), leased(2, hint=bert), leased(3, hint=long), leased(4, hint=bert)]
+    decisions = [Decision(j.id, None, Action.WAIT, Reason.NO_ROOM, rank=i) for i, j in enumerate(jobs)]
+    said = known(*jobs, knowledge=SLOW, times=times).ahead(decisions, {})
+    assert [(d.action, d.reason) for d in said] == [(Action.PLAIN, Reason.OVER_SOON)] * 2 + [
+        (Action.WAIT, Reason.NO_ROOM)
+    ] * 2
+    off = Config(actuator="pin", lease=msgspec.structs.replace(CONFIG.lease, let_through=False))
+    assert known(*jobs, knowledge=SLOW, times=times, config=off).ahead(decisions, {}) == tuple(decisions)
+    ran_out = [replace(job, eligible=NOW - 5) for job in jobs]
+    assert known(*ran_out, knowledge=SLOW, times=times).worth_leasing(frozenset((1, 2, 3, 4))) == {3}
 
 
 def test_what_an_earlier_pald_let_pass_is_shut_too(tmp_path: Path) -> None:
@@ -237,7 +313,7 @@ def test_the_file_is_written_in_place_and_its_version_last(tmp_path: Path, monke
 
     monkeypatch.setattr(os, "pwrite", written)
     monkeypatch.setattr(os, "ftruncate", cut)
-    alive.beat(13, [*ALL, "class A"])
+    alive.beat(13, [*ALL, "brief 7 a"])
     whole.append(path.read_text())
     alive.shut()
     whole.append(path.read_text())
@@ -247,7 +323,7 @@ def test_the_file_is_written_in_place_and_its_version_last(tmp_path: Path, monke
 
 def test_more_than_job_submit_lua_reads_is_not_written(tmp_path: Path) -> None:
     alive = Alive(tmp_path / "alive")
-    alive.beat(12, [*ALL, *(f"app {'x' * 60}{n} B" for n in range(500))])
+    alive.beat(12, [*ALL, *(f"brief 7 {'x' * 60}{n}" for n in range(500))])
     assert alive.path is not None and told(alive.path) == "12\nend\n"
 
 

@@ -35,12 +35,13 @@ from pal_slurm.policy.memory import Memory, memory_of
 from pal_slurm.policy.seams import entitlements
 from pal_slurm.report.why import sentences, why_of
 from pal_slurm.sim.clusters import parse_cluster
-from tests.builders import NOW, leased, running, snapshot
+from tests.builders import NOW, leased, running, snapshot, usual
 
 SLOW, FAST = "n1", "n2"
 CLUSTER = parse_cluster("slow:1x2+fast:1x2")
 APPS = Apps({name: App(name, "A", {"slow": slow, "fast": 1.0}) for name, slow in (("fussy", 10.0), ("easy", 1.1))})
 KNOWS = Knowledge(neutral_scores(CLUSTER), APPS, PoolRules("ok"))
+HALF = usual(0.5)  # of their limits
 TREE = FairShares({"big": 0.75, "small": 0.25})
 
 
@@ -52,7 +53,7 @@ def asks(number: int, account: str = "", app: str | None = "easy", gpus: int = 1
 def owed(name: str, *jobs: Job, fair: FairShares = TREE, knows: Knowledge = KNOWS) -> DueNow:
     entitlement = entitlements.get(name)
     assert entitlement is not None
-    return due_now(entitlement, snapshot(*jobs, cluster=CLUSTER), knows, fair, None)
+    return due_now(entitlement, snapshot(*jobs, cluster=CLUSTER), knows, fair, HALF)
 
 
 def done(due: DueNow, *jobs: Job) -> float:
@@ -83,7 +84,8 @@ def test_a_job_with_a_deadline_is_owed_what_it_needs_to_be_in_time() -> None:
     jobs = [asks(n, "big", "fussy") for n in range(1, 9)]
     soon = replace(jobs[7], time_limit_s=7200)  # half of it is an hour of work
     due = owed("gavel/cost-slo", *jobs[:7], soon, fair=FairShares(deadlines={8: NOW + 4000.0}))
-    assert due.rates[soon.key] == pytest.approx(3600 / 4000, rel=1e-3)
+    assert HALF.of(soon).seconds == pytest.approx(3600, rel=0.01)
+    assert due.rates[soon.key] == pytest.approx(HALF.of(soon).seconds / 4000, rel=1e-3)
 
 
 def test_a_dear_model_is_owed_to_those_only_who_make_the_most_of_it() -> None:

@@ -27,6 +27,7 @@ from pal_slurm.model import (
     Reason,
     Request,
     Reservation,
+    RunTimes,
     Shape,
     Snapshot,
     Waits,
@@ -37,9 +38,10 @@ from pal_slurm.model import (
 from pal_slurm.policy.exclusion import Exclusion, ExclusionRules, exclusions
 from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.slurm.excluded import ours_of, own_of, with_ours
-from tests.builders import NOW, running, scores, snapshot, waiting
+from tests.builders import NOW, running, scores, snapshot, usual, waiting
 
 RULES = ExclusionRules(worse=0.1, most_wait_s=300.0)
+WHOLE = usual(1.0)  # of their limits
 SLOW = [[1.5] * 4] * 2 + [[1.0] * 4] * 4  # n1 and n2
 KNOWN = Knowledge(scores(A=SLOW))
 
@@ -63,8 +65,8 @@ def site(*ends: int, others: tuple[Job, ...] = ()) -> Snapshot:
     return snapshot(*others, *held, cluster=full(homogeneous(6, 4), *held))
 
 
-def kept_off(wants: Job, *ends: int, known: Knowledge = KNOWN, rules: ExclusionRules = RULES) -> Exclusion | None:
-    found = exclusions(site(*(ends or (100,) * 6), others=(wants,)), known, rules, lambda _: False)
+def kept_off(wants: Job, *ends: int, known: Knowledge = KNOWN, times: RunTimes = WHOLE) -> Exclusion | None:
+    found = exclusions(site(*(ends or (100,) * 6), others=(wants,)), known, RULES, times, lambda _: False)
     return found[0] if found else None
 
 
@@ -101,21 +103,20 @@ def test_at_least_half_of_what_it_may_have_and_twice_what_it_needs_stays_open() 
 def test_nodes_that_are_down_are_none_that_are_left() -> None:
     view = site(*(100,) * 6, others=(job(shape=Shape(2, 2, gpus_per_node=1)),))
     ok = np.array([True, True, True, True, False, False])
-    assert exclusions(view, KNOWN, RULES, lambda _: False)
+    assert exclusions(view, KNOWN, RULES, WHOLE, lambda _: False)
     down = replace(view, cluster=replace(view.cluster, node_ok=ok))
-    assert exclusions(down, KNOWN, RULES, lambda _: False) == []
+    assert exclusions(down, KNOWN, RULES, WHOLE, lambda _: False) == []
 
 
 def test_a_slow_node_is_declined_for_no_longer_than_it_would_cost() -> None:
-    """150 s at most for a job of 300 s that would take half as long again; and never over most_wait_s."""
+    """Half of the run time for a job that would take half as long again; and never over most_wait_s."""
     short = job(time_limit_s=300)
-    assert kept_off(short, 10, 10, 160, 160, 160, 160) is not None
-    assert kept_off(short, 10, 10, 170, 170, 170, 170) is None
-    assert kept_off(job(time_limit_s=None), 10, 10, *(310,) * 4) is not None
-    assert kept_off(job(time_limit_s=None), 10, 10, *(311,) * 4) is None
-    half = replace(RULES, of_limit=0.5)
-    assert kept_off(short, 10, 10, *(85,) * 4, rules=half) is not None
-    assert kept_off(short, 10, 10, *(86,) * 4, rules=half) is None
+    for times in (WHOLE, usual(0.5), RunTimes()):
+        most_s = int(times.of(short, KNOWN.apps.default.name).at_least / 2)
+        assert kept_off(short, 10, 10, *(10 + most_s,) * 4, times=times) is not None
+        assert kept_off(short, 10, 10, *(11 + most_s,) * 4, times=times) is None
+    assert kept_off(job(time_limit_s=7200), 10, 10, *(310,) * 4) is not None
+    assert kept_off(job(time_limit_s=7200), 10, 10, *(311,) * 4) is None
 
 
 def test_it_declines_where_it_could_start_now_and_a_slow_node_has_room_whatever_else_looks_free() -> None:
@@ -123,7 +124,7 @@ def test_it_declines_where_it_could_start_now_and_a_slow_node_has_room_whatever_
 
     def found(*busy: Job) -> Exclusion:
         view = snapshot(job(), *busy, cluster=full(homogeneous(6, 4), *busy))
-        [one] = exclusions(view, KNOWN, RULES, lambda _: False)
+        [one] = exclusions(view, KNOWN, RULES, WHOLE, lambda _: False)
         return one
 
     assert found(*held).declines and found(*held).wait_s == 300.0
@@ -150,7 +151,7 @@ def test_nobody_is_driven_to_a_model_that_bills_more(rules: PoolRules, facts: di
     """One old node excludes its user himself: fewer than half are old."""
     wants = job(excluded_nodes="n1", **{"hint": Hint("x"), **facts})
     known = Knowledge(neutral_scores(CHEAP_AND_DEAR), SPEEDS, rules)
-    found = exclusions(snapshot(wants, cluster=CHEAP_AND_DEAR), known, RULES, lambda _: False)
+    found = exclusions(snapshot(wants, cluster=CHEAP_AND_DEAR), known, RULES, WHOLE, lambda _: False)
     assert [len(one.nodes) for one in found] == ([shut] if shut else [])
 
 
@@ -160,12 +161,13 @@ def test_several_nodes_of_one_rack_are_not_driven_out_of_it() -> None:
 
     def shut(nodes: int) -> list[Exclusion]:
         wants = job(shape=Shape(nodes, nodes, gpus_per_node=1))
-        return exclusions(snapshot(wants, cluster=racks), one_slow_each, RULES, lambda _: False)
+        return exclusions(snapshot(wants, cluster=racks), one_slow_each, RULES, WHOLE, lambda _: False)
 
     assert len(shut(2)) == 1
     few = Knowledge(scores(A=[[1.5] * 4, [1.5] * 4, [1.0] * 4, [1.5] * 4, [1.0] * 4, [1.0] * 4]))
     assert (
-        exclusions(snapshot(job(shape=Shape(2, 2, gpus_per_node=1)), cluster=racks), few, RULES, lambda _: False) == []
+        exclusions(snapshot(job(shape=Shape(2, 2, gpus_per_node=1)), cluster=racks), few, RULES, WHOLE, lambda _: False)
+        == []
     )
 
 

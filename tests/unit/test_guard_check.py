@@ -222,6 +222,10 @@ def test_array_tasks_start_once_each_and_within_the_limit_of_the_array() -> None
     assert cause(pin(places[0], 10, 9), array) is Cause.NO_SUCH_TASK
     assert cause(pin(places[0], 10), array) is Cause.NO_SUCH_TASK
     assert cause(pin(ON_ONE, 1, 4)) is Cause.NO_SUCH_TASK
+    whole = Decision(10, None, Action.PLAIN, Reason.OVER_SOON)
+    for both, wanted in (((whole, decisions[0]), [None, Cause.TWICE]), ((decisions[0], whole), [None, Cause.TWICE])):
+        verdicts = [v.reason if isinstance(v, Refusal) else None for v in check(both, snapshot, RULES)]
+        assert verdicts == wanted
 
 
 def test_the_last_task_that_was_let_go_counts_although_it_has_the_arrays_own_record() -> None:

@@ -35,6 +35,7 @@ from pal_slurm.model import (
     Placement,
     Reason,
     Request,
+    RunTimes,
     ScoreTable,
     Shape,
     Snapshot,
@@ -45,6 +46,7 @@ from pal_slurm.policy import Floor, compose
 from pal_slurm.policy.moving.value import ByValue, ForRoom, MayMove, rest_of
 from pal_slurm.slurm.port import Passes
 from pal_slurm.store.samples import JobSample
+from tests.builders import usual
 
 NOW = 1_800_000_000.0
 HOUR = 3600
@@ -229,10 +231,10 @@ def test_free_gpus_that_the_head_has_no_use_for_serve_those_who_run() -> None:
 
 
 def test_a_job_is_not_taken_to_run_for_longer_than_jobs_use_of_their_limits() -> None:
-    job = replace(running(1, "n1", (0,)), start=int(NOW) - HOUR, end=int(NOW) + 3 * HOUR)  # a limit of four hours
-    assert rest_of(job, NOW) == HOUR  # as long as it ran
-    assert rest_of(job, NOW, 0.4) == pytest.approx(0.6 * HOUR)
-    assert rest_of(job, NOW, 0.2) == HOUR  # it has outlived most, and nobody knows for how long
+    job = replace(running(1, "n1", (0,)), start=int(NOW) - HOUR, end=int(NOW) + 3 * HOUR, time_limit_s=4 * HOUR)
+    for of_limit, rest in ((None, HOUR), (0.4, 0.6 * HOUR), (0.2, HOUR)):  # who has outlived most goes on as long again
+        times = usual(of_limit) if of_limit else RunTimes()
+        assert rest_of(job, App("", "A"), NOW, times) == pytest.approx(rest, rel=0.05)
 
 
 def test_planning_for_two_thousand_movable_jobs_is_quick() -> None:
@@ -377,12 +379,12 @@ def test_what_a_user_may_not_have_any_more_keeps_no_other_one_from_moving(used: 
     round.view, round.knowledge = view, Knowledge(replace(table, score=values, bins=bins), APPS)
     moves = MoveRules(first_s=0.0, last_s=0.0, share=0.5, of_user={"x": used})
     rules = Rules(disable_job_shrink=True, moves=moves)
-    found = proposals(round, [], compose("pal"), Config(), rules, Costs(MovesSection()))
+    found = proposals(round, [], compose("pal"), Config(), rules, Costs(MovesSection()), RunTimes())
     assert len(found) == 2 * pairs + (2 if pairs < 4 else 0)
     begun = [v.decision.job for v in check(found, view, rules) if isinstance(v, Permit)]
     assert len(begun) == len(found) and ({90, 91} <= set(begun)) == (pairs < 4)
     mixed = replace(view, running=(few[1], *many, few[0]))  # the first exchange is one of x with one of y
     round.view = mixed
-    found = proposals(round, [], compose("pal"), Config(), rules, Costs(MovesSection()))
+    found = proposals(round, [], compose("pal"), Config(), rules, Costs(MovesSection()), RunTimes())
     assert {91} < {d.job for d in found} and len({d.job for d in found}) == len(found)
     assert all(isinstance(verdict, Permit) for verdict in check(found, mixed, rules))

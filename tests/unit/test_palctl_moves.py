@@ -163,6 +163,7 @@ def slow_first_node() -> Knowledge:
 def test_what_if_names_the_gpus_that_a_job_on_slow_ones_would_be_moved_to(make_house: Make, actuator: str) -> None:
     keys = {**QUICK_MOVES, "actuator": "shadow"}
     house = make_house(release="26.05", knowledge=slow_first_node(), **keys)
+    house.have_run(50_000.0)
     job = house.submit("--gres=gpu:2", "--comment=pal:move", runs=50_000.0)
     silent = house.submit("--gres=gpu:2", runs=50_000.0)
     house.live(30)
@@ -185,6 +186,7 @@ def test_what_if_names_the_gpus_that_a_job_on_slow_ones_would_be_moved_to(make_h
 )
 def test_a_job_outside_the_canary_is_not_moved(make_house: Make, canary: dict[str, object], moves: bool) -> None:
     house = make_house(release="26.05", knowledge=slow_first_node(), **{**QUICK_MOVES, "actuator": "shadow"})
+    house.have_run(50_000.0)
     job = house.submit("--gres=gpu:2", "--comment=pal:move", runs=50_000.0)
     house.live(30)
     (found,) = would(house, actuator="move", canary=CanarySection(**canary)).values()  # type: ignore[arg-type]
@@ -215,6 +217,7 @@ def test_what_if_names_the_moves_that_pald_makes_and_writes_nothing(make_house: 
     scores = ScoreTable(("A", "B"), score, (score > 1.0).astype(np.int16), np.ones(score.shape, dtype=np.bool_))
     known = Knowledge(scores, Apps({"net": App("net", "B")}))
     house = make_house(release="26.05", knowledge=known, **{**QUICK_MOVES, **keys, "actuator": "shadow"})
+    house.have_run(50_000.0)
     job = house.submit("--gres=gpu:2", "--comment=pal:move", "-J", "wrap1", runs=50_000.0)
     house.live(30)
     lock = {"leader": {"lock_file": str(house.home / "pald.lock")}}

@@ -7,6 +7,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pytest
 from click.testing import CliRunner, Result
@@ -35,7 +36,7 @@ from pal_slurm.model import (
     read_hint,
 )
 from pal_slurm.report.jobs import job_rows
-from pal_slurm.report.present import Present, to_bytes
+from pal_slurm.report.present import FORECAST, Present, StartNow, WaitingNow, forecast_words, to_bytes
 from pal_slurm.report.why import sentences, why_of
 from pal_slurm.store import DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store, Why
 from tests.builders import snapshot, waiting
@@ -260,7 +261,26 @@ def test_palctl_jobs_is_asked_for_some_of_them(store: Store, site: Path) -> None
     assert asked("--since", "2026-01-01T00:00") == {30, 31, 32, 33}
     assert "none of the jobs that are known" in run(site, "jobs", "--user", "nobody").output
     # what pald saw a moment ago tells who left the queue without a start
-    seen = Present(cluster="cluster1", taken=now, actuator="pin", policy="pal", ended=now + 1.0)
+    page = f"page: {{view_file: {site.parent}/now.json}}\n"
+    waits_now = WaitingNow(33, None, 0, "bob", "", "A", 2, ("gpu",), now - 600, "wait", "no-room", "", None, None)
+    seen = Present(
+        cluster="cluster1", taken=now, actuator="pin", policy="pal", ended=now + 1.0, waiting=(waits_now,),
+        forecasts={33: StartNow(now + 600.0, now + 60.0, now + 1200.0)}, forecast_at=now - 5.0,
+    )  # fmt: skip
+    (site.parent / "now.json").write_bytes(to_bytes(seen))
+    before = site.read_text()
+    site.write_text(before + page)
+    # when it will probably start
+    about = forecast_words(seen.forecasts[33], now)
+    table = run(site, "jobs", "--state", "pending").output.splitlines()
+    assert table[0].split()[-1] == "EXPECTED_START" and table[1].endswith(about) and about.startswith("about ")
+    assert any(f"Expected start {about}, as of " in line for line in run(site, "why", "33").output.splitlines())
+    told = json.loads(run(site, "why", "33", "--json").output)
+    row = next(row for row in json.loads(run(site, "jobs", "--json").output) if row["job"] == 33)
+    for record in (told, row):
+        assert [record[name] for name in FORECAST] == [now + 600, now + 60, now + 1200, now - 5]
+    site.write_text(before)
+    seen = msgspec.structs.replace(seen, waiting=(), forecasts={})
     (site.parent / "now.json").write_bytes(to_bytes(seen))
     with site.open("a") as config:
         config.write(f"page: {{view_file: {site.parent}/now.json}}\n")

@@ -114,7 +114,7 @@ def test_the_plan_declines_a_rack_until_the_timer_and_another_job_takes_what_it_
         assert memory == made.memory
         assert {d.job: d.action for d in made.decisions} == {1: action, 2: Action.START}
     assert memory.lessons == ((RACK, 2.0, 1_000_000 + 6.0 * LEASE, 6.0),) and memory.learner == "dally"
-    other = plan(Snapshot(2e6, cluster, ()), known, compose("pal", patience="value"), memory=memory)
+    other = plan(Snapshot(2e6, cluster, ()), known, compose("pal"), memory=memory)
     assert other.memory.lessons == ()  # another patience can't read them
 
 

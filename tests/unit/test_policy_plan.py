@@ -32,7 +32,7 @@ from pal_slurm.policy.line import Group, InLine
 from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
 from pal_slurm.policy.seams import Fill
 from pal_slurm.policy.walk import Walk
-from tests.builders import NOW, leased, running, snapshot
+from tests.builders import NOW, leased, running, scores, snapshot, usual
 
 PAL = compose("pal")
 
@@ -325,8 +325,14 @@ def test_kinds_that_decline_are_not_asked_anew_for_every_start_of_every_other(mo
         return candidate(walk, group)
 
     monkeypatch.setattr(Walk, "_candidate", counted)
-    choosy = compose("pal", patience="choosy")  # `value` waits for nothing where most GPUs are slow
-    result = plan(snapshot(*queue, cluster=cluster), knowledge, choosy, memory=Memory(begun=0.0))
+    facts = Circumstances(run_times=usual(0.9))
+    held = [
+        running(5000 + n, {f"n{1 + 2 * n}": (0,)}, NOW + 400, start=NOW - 500, time_limit_s=900) for n in range(125)
+    ]
+    free = np.ones((250, 8), dtype=np.bool_)
+    free[::2, 0] = False
+    cluster = replace(cluster, gpu_free=free)
+    result = plan(snapshot(*queue, *held, cluster=cluster), knowledge, compose("pal"), facts, Memory(begun=0.0))
     starts = sum(d.action is Action.START for d in result.decisions)
     declined = sum(d.reason is Reason.BETTER_GPUS_SOON for d in result.decisions)
     assert starts > 20 and declined > 20
@@ -428,3 +434,46 @@ def test_more_reservations_than_one_can_be_kept() -> None:
         (2, NOW + 900, ("n2",)),
         (3, NOW + 600 + 3600, ("n1",)),
     ]
+
+
+def test_a_running_job_that_does_not_tell_its_gpus_keeps_nobody_from_being_planned() -> None:
+    """Seen on 26.05 of jobs that complete."""
+    ends = replace(running(9, {"n1": (0,)}), gpus=((),), completing=True)
+    result = made(homogeneous(2, 4), [waiting(1)], [ends])
+    assert [(d.job, d.action) for d in result.decisions] == [(1, Action.START)]
+
+
+# A GPU of n4 is the best for anybody; a job of four GPUs waits, and each node has one or two GPUs that are taken.
+SCATTERED = [("n1", (0, 1)), ("n2", (0, 1)), ("n3", (0, 1)), ("n4", (3,))]
+FULL = [("n1", (0, 1, 2)), ("n2", (0, 1, 2, 3)), ("n3", (0, 1, 2, 3)), ("n4", (2, 3))]
+
+
+@pytest.mark.parametrize(
+    ("wide", "taken", "small", "there"),
+    [
+        (None, SCATTERED, waiting(2), "n4"),
+        (waiting(3, 4), SCATTERED, waiting(2), "n1"),  # it is behind the small one,
+        (waiting(1, 4), SCATTERED, waiting(2), "n2"),  # or ahead: room on n1 is reserved for it
+        (waiting(3, 4, lease=None, eligible=NOW - 5), SCATTERED, waiting(2), "n1"),  # and Slurm's own
+        (waiting(3, 4), SCATTERED, waiting(2, array_id=2, array_tasks=(5,)), "n1"),
+        (waiting(3, 4), SCATTERED, waiting(2, 3), "n4"),  # it fits nowhere else
+        (waiting(3, 4), FULL, waiting(2), "n4"),  # so few are free that it could not start anyway
+        (waiting(3, 4), [("n1", (0,)), ("n2", (0,)), ("n3", (0,))], waiting(2), "n1"),  # it fits now, on n4
+        (waiting(3, 1), SCATTERED, waiting(2), "n4"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("patience", ["", "none"])
+def test_small_jobs_leave_the_node_alone_that_a_wide_one_will_have_first(
+    wide: Job | None, taken: list[tuple[str, tuple[int, ...]]], small: Job, there: str, patience: str
+) -> None:
+    cluster = homogeneous(4, 4)
+    table = scores(A=[[1.2] * 4, [1.4] * 4, [1.4] * 4, [0.8, 0.8, 0.8, 0.8]])
+    busy = [running(20 + i, {node: slots}, NOW + 600) for i, (node, slots) in enumerate(taken)]
+    free = cluster.gpu_free.copy()
+    for node, slots in taken:
+        free[cluster.node_index[node], list(slots)] = False
+    queue = [small] if wide is None else sorted((wide, small), key=lambda job: job.id)
+    look = snapshot(*queue, *busy, cluster=replace(cluster, gpu_free=free))
+    made_of_it = plan(look, Knowledge(table), compose("pal", patience=patience))
+    started = [d for d in made_of_it.decisions if d.job == small.id and d.placement is not None]
+    assert [d.placement.nodes for d in started if d.placement] == [(there,)]

@@ -4,19 +4,36 @@ from __future__ import annotations
 
 import stat
 import time
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+import numpy as np
 import pytest
+from msgspec.structs import replace as replace_struct
 
 from pal_slurm.daemon.beside.showing import Showing, ShownBeside
 from pal_slurm.daemon.outcome import CycleReport
 from pal_slurm.daemon.round import Round
 from pal_slurm.errors import BadInput
-from pal_slurm.model import Action, App, Apps, Decision, Hint, Knowledge, Reason, homogeneous, neutral_scores
-from pal_slurm.report.present import NodeNow, from_bytes, present_of, to_bytes
+from pal_slurm.model import (
+    Action,
+    App,
+    Apps,
+    Cluster,
+    Decision,
+    Hint,
+    Job,
+    Knowledge,
+    Reason,
+    Waits,
+    homogeneous,
+    neutral_scores,
+)
+from pal_slurm.report.present import NodeNow, Present, from_bytes, own, present_of, to_bytes
 from pal_slurm.slurm.port import Passes
 from tests.builders import NOW, leased, running, snapshot, waiting
+from tests.simpald import House
 
 APPS = Apps({"resnet": App("resnet", "B")})
 CLUSTER = homogeneous(2, 4)
@@ -73,8 +90,8 @@ class Shown:
         return begun
 
 
-def a_round() -> Round:
-    made = Round(CycleReport(), 1, 0.0, Passes(0, 0, 0, 0, 0), snapshot(leased(7), cluster=CLUSTER))
+def a_round(*jobs: Job, cluster: Cluster = CLUSTER) -> Round:
+    made = Round(CycleReport(), 1, 0.0, Passes(0, 0, 0, 0, 0), snapshot(*(jobs or (leased(7),)), cluster=cluster))
     made.knowledge = Knowledge(neutral_scores(CLUSTER), APPS)
     return made
 
@@ -89,6 +106,40 @@ def test_pald_writes_it_for_its_group_and_not_in_every_cycle(tmp_path: Path) -> 
     assert not shown.cycle(a_round(), report, 100.5)
     assert shown.cycle(a_round(), report, 110.0)
     assert [path.name for path in tmp_path.iterdir()] == ["now.json"]
+
+
+def test_when_waiting_jobs_will_probably_start_is_worked_out_twice_a_minute(tmp_path: Path) -> None:
+    runs = running(1, {"n1": (0, 1, 2, 3), "n2": (0, 1, 2, 3)}, end=NOW + 900, user="alice", start=NOW - 100)
+    jobs = (runs, leased(7, 4, user="alice"), leased(8, 4, user="bob"), leased(9, 1, why=Waits.HELD, user="bob"))
+    shown, file, full = Shown(tmp_path), tmp_path / "now.json", np.zeros((2, 4), dtype=np.bool_)
+    made = a_round(*jobs, cluster=replace(CLUSTER, gpu_free=full))
+    made.run_times.ended("alice", "", "", None, 400.0)
+
+    def looks(now: float) -> Present:
+        assert shown.cycle(made, CycleReport(leader=True), now)
+        return from_bytes(file.read_bytes())
+
+    first = looks(100.0)
+    assert first.forecasts.keys() == {7, 8} and first.forecast_at == NOW
+    for start in first.forecasts.values():
+        assert NOW < start.early <= start.expected <= NOW + 910 and start.expected <= start.late
+    # a user to whom other users' jobs are private is told of none of theirs
+    mine = own(replace_struct(first, private=("jobs",)), lambda user: user == "alice")
+    assert mine.forecasts.keys() == {7}
+    made.snapshot = replace(made.snapshot, taken=NOW + 10, pending=made.snapshot.pending[1:])
+    assert set(looks(110.0).forecasts) == {8} and looks(120.0).forecast_at == NOW
+    assert looks(170.0).forecast_at == NOW + 10
+
+
+def test_a_forecast_that_fails_costs_nobody_the_rest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("pal_slurm.daemon.beside.showing.start_forecasts", fails)
+    shown = Shown(tmp_path)
+    assert shown.cycle(a_round(), CycleReport(leader=True), 100.0)
+    present = from_bytes((tmp_path / "now.json").read_bytes())
+    assert len(present.waiting) == 1 and not present.forecasts
 
 
 def test_a_cycle_that_saw_nothing_leaves_what_was_seen_and_says_so(tmp_path: Path) -> None:
@@ -114,3 +165,25 @@ def test_nobody_is_led_to_write_elsewhere_by_a_link(tmp_path: Path) -> None:
     Shown(tmp_path).cycle(a_round(), CycleReport(), 1.0)
     assert target.read_text() == "mine"
     assert not (tmp_path / "now.json").is_symlink()
+
+
+def test_a_forecast_goes_by_how_long_jobs_were_seen_to_run(make_house: Callable[..., House]) -> None:
+    """Their limit is two hours, and each ends after ten minutes: the first that waits starts when this one ends."""
+    house = make_house(count=1)
+    for _ in range(12):
+        house.submit("--gres=gpu:4", "-t", "120", runs=600.0)
+    house.live(8 * 605)
+    waits = [job for job in range(1, 13) if house.state(job) == "PENDING"]
+    pald = house.pald.pald
+    beside = ShownBeside("c", "pin", "pal", 5.0, (), ())
+    assert pald.state.showing.begin_when_due(pald.cycle.seen, CycleReport(leader=True), beside, 1.0)
+    pald.state.showing.beside.wait()
+    present, started = pald.state.showing.present, {}
+    house.live(6 * 605)
+    assert present is not None and len(waits) >= 3 and set(waits) == present.forecasts.keys()
+    for number, start in present.forecasts.items():
+        started[number] = house.job(number).started
+        assert start.early - 30 <= started[number] <= start.late + 30
+        assert start.expected == pytest.approx(started[number], abs=0.2 * (started[number] - present.taken) + 60)
+        lease = next(job.lease for job in present.waiting if job.job == number)
+        assert lease is not None and (number == waits[0] or started[number] > lease + 60)

@@ -41,7 +41,7 @@ from pal_slurm.model import (
 )
 from pal_slurm.report.answering import Answered, Asker, Question, UserAnswers
 from pal_slurm.report.pace import BURST, CHEAP_S, MOST_KNOWN, AskPace
-from pal_slurm.report.present import Present, present_of
+from pal_slurm.report.present import FORECAST, Present, StartNow, present_of
 from pal_slurm.report.why import why_of
 from pal_slurm.store import AppRepo, DecisionRepo, JobOutcome, Ledger, OutcomeRepo, Store
 from tests.builders import NOW, leased, running, snapshot
@@ -85,6 +85,8 @@ def answers(sqlite_store: Store) -> UserAnswers:
     AppRepo(sqlite_store).set([App("resnet", "A"), App("site-app", "B")], "admin", NOW)
     AppRepo(sqlite_store).set([App("bobs-secret", "C")], "measured", NOW)
     present = present_of(seen, decided, KNOWN.apps, cluster="c", actuator="pin", policy="pal")
+    starts = {job: StartNow(NOW + 100.0 * job, NOW + 60.0, NOW + 5000.0) for job in (3, 4)}
+    present = msgspec.structs.replace(present, forecasts=starts, forecast_at=NOW - 9.0)
     return UserAnswers(sqlite_store, "c", rows_of(sqlite_store), lambda: present)
 
 
@@ -97,8 +99,15 @@ def test_alice_is_told_all_of_her_own_jobs(answers: UserAnswers) -> None:
     assert any("pinned to n1:g0,g1" in line for line in runs.lines)
     assert any(line.startswith("It got n1:g0,g1; started") for line in runs.lines)
     assert "  Job 4 asks for 2 GPUs and runs resnet, class A." in waits.lines
-    assert waits.lines[-1].startswith("Now: 1 job is ahead of it. It would fit, but would delay a job that is ahead")
+    assert waits.lines[-2].startswith("Now: 1 job is ahead of it. It would fit, but would delay a job that is ahead")
+    at = [time.strftime("%H:%M", time.localtime(NOW + after)) for after in (400, 60, 5000)]
+    as_of = time.strftime("%H:%M:%S", time.localtime(NOW - 9))
+    assert waits.lines[-1] == f"Expected start about {at[0]} ({at[1]} to {at[2]}), as of {as_of}."
     assert waits.records["decisions"]
+    assert [waits.records[name] for name in FORECAST] == [NOW + 400, NOW + 60, NOW + 5000, NOW - 9]
+    assert [runs.records[name] for name in FORECAST] == [None] * 4
+    rows = {row["job"]: row for row in answers.to(Question("jobs"), ALICE).rows}
+    assert rows[4]["expected_start"] == NOW + 400 and rows[1]["expected_start"] is None and rows.keys() == {1, 4}
 
 
 def test_of_bob_s_jobs_alice_is_told_what_she_is_told_of_none(answers: UserAnswers) -> None:

@@ -50,7 +50,7 @@ from pal_slurm.model import (
     homogeneous,
     predict,
 )
-from pal_slurm.report.present import Present, present_of, to_bytes
+from pal_slurm.report.present import Present, StartNow, present_of, to_bytes
 from pal_slurm.report.why import why_of
 from pal_slurm.store import AppRepo, DecisionRepo, JobOutcome, Leadership, Ledger, OutcomeRepo, Store, open_store
 from tests.builders import snapshot
@@ -222,7 +222,10 @@ def replace_present(present: Present, now: float) -> Present:
     import msgspec
 
     said = f"{len(present.waiting)} pending, {len(present.waiting)} leased"
-    return msgspec.structs.replace(present, ended=now, sentence=said, interval_s=5.0)
+    forecasts = {job.job: StartNow(now + 900.0, now + 600.0, now + 1800.0) for job in present.waiting[:500]}
+    return msgspec.structs.replace(
+        present, ended=now, sentence=said, interval_s=5.0, forecasts=forecasts, forecast_at=now - 10.0
+    )
 
 
 def free_port() -> int:

@@ -178,6 +178,12 @@ def test_a_user_sees_his_own_jobs_in_full_and_others_as_before(behind: LivePage)
     assert "Placements weighed" not in others and "bob" not in others
     queue = behind.get("/queue", alice).text
     assert queue.count('user/alice">alice</a>') == 7 and "bob" not in queue  # six rows, and the way to her own page
+    waits, theirs = behind.get("/job/1000", alice).text, behind.get("/job/1001", alice).text
+    assert re.search(
+        r"Start: expected start about [-0-9: ]+ \([-0-9: ]+ to [-0-9: ]+\), without pald at .*forecast of", waits
+    )
+    assert "expected start" not in theirs and "forecast of" not in theirs and "Start: probably" in theirs
+    assert queue.count("expected start about") == 6 and "probably" in queue
     assert behind.get("/user/alice", alice).status == 200
     assert behind.get("/user/bob", alice).status == 403
     assert "bob" in behind.get("/queue", ("X-Remote-User", "root")).text

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection
-from contextlib import suppress
-
 import click
 
 from pal_slurm.cli.context import Palctl, choose, output_options, pass_palctl, print_rows
 from pal_slurm.cli.numbers import Whole
 from pal_slurm.cli.periods import since_option
-from pal_slurm.errors import BadInput
+from pal_slurm.cli.present_now import present_now
 
 MOST_READ = 10_000  # decisions, and starts, that a filter is held against
-FRESH_S = 60.0
 
 
 @click.command(name="jobs", short_help="What was decided about each job, and what it got.")
@@ -36,13 +31,16 @@ def command(
     WHERE: the nodes and GPUs that it got, or is to get. Of --output, gain: how much longer a step would take where
     Slurm itself would have put the job (0.2 is 20 %); moves: how it was said that the job may be moved while it runs
     (asked, site, requeue), or why it may not; beside, beside_cost, beside_gain and beside_gpu_s: of jobs that were put
-    on the GPU of another. A filter is held against the newest 10,000 decisions and starts.
+    on the GPU of another. With --state pending EXPECTED_START, in the place of WHERE: about when the job starts, and
+    between which times with nine chances of ten; a dash where nobody can tell. A filter is held against the newest
+    10,000 decisions and starts.
     """
-    from pal_slurm.report.jobs import DEFAULT, FIELDS, TIMES, chosen, job_rows, narrow
+    from pal_slurm.report.jobs import DEFAULT, FIELDS, PENDING, TIMES, chosen, job_rows, narrow
     from pal_slurm.report.text import Row, clock
     from pal_slurm.store import DecisionRepo, OutcomeRepo
 
-    columns = choose(fields, FIELDS, FIELDS if as_json else DEFAULT)
+    usual = PENDING if state == "pending" else DEFAULT
+    columns = choose(fields, FIELDS, FIELDS if as_json else usual)
     read = MOST_READ if user or app or state or since is not None else most
     rows: list[Row]
     if palctl.asks_pald:
@@ -51,22 +49,10 @@ def command(
     else:
         decided = DecisionRepo(palctl.store, palctl.cluster).newest(read)
         got = OutcomeRepo(palctl.store, palctl.cluster).newest(read)
-        rows, empty = list(job_rows(decided, got, 2 * read, _there(palctl))), "pald has seen no GPU job yet"
+        rows, empty = list(job_rows(decided, got, 2 * read, present_now(palctl))), "pald has seen no GPU job yet"
     found = chosen(rows, user, app, state or "", since)[:most]
     if rows and not found:
         empty = "none of the jobs that are known is such a one"
     if not as_json:
-        found = narrow(found) if not fields else [{**row, **{t: clock(row[t]) for t in TIMES}} for row in found]  # type: ignore[arg-type]
+        found = narrow(found, usual) if not fields else [{**row, **{t: clock(row[t]) for t in TIMES}} for row in found]  # type: ignore[arg-type]
     print_rows(found, columns, as_json=as_json, empty=empty)
-
-
-def _there(palctl: Palctl) -> Collection[int] | None:
-    """Jobs that pald saw a moment ago; None: it writes nothing down, or is silent."""
-    from pal_slurm.report.present import from_bytes
-
-    path = palctl.config.page.view(palctl.config.cycle.alive_file)
-    with suppress(OSError, BadInput):
-        seen = from_bytes(path.read_bytes()) if path is not None else None
-        if seen is not None and seen.cluster == palctl.cluster and time.time() - seen.ended < FRESH_S:
-            return {job.job for job in seen.running} | {job.job for job in seen.waiting}
-    return None

@@ -7,6 +7,7 @@ import re
 import click
 
 from pal_slurm.cli.context import Palctl, pass_palctl
+from pal_slurm.cli.present_now import present_now
 from pal_slurm.cli.say import say
 from pal_slurm.errors import BadInput
 
@@ -19,6 +20,7 @@ def command(palctl: Palctl, job: str, as_json: bool) -> None:
     """Why a job got the GPUs that it got, or still waits. JOBID is as squeue writes it: 17, an array's task 17_3."""
     from pal_slurm.daemon.pausing import paused
     from pal_slurm.report.life import life_of, life_sentences, pause_sentence
+    from pal_slurm.report.present import FORECAST, forecast_sentences
     from pal_slurm.report.text import as_json as to_json
     from pal_slurm.store import Switches
 
@@ -35,10 +37,14 @@ def command(palctl: Palctl, job: str, as_json: bool) -> None:
     told = [pause_sentence(pause)] if pause else []
     if life.empty:
         raise BadInput(" ".join([f"nothing is known of job {job}: pald has not seen it, or it was long ago.", *told]))
+    seen = present_now(palctl)
     if as_json:
-        click.echo(to_json(life.plain()))
+        click.echo(
+            to_json({**life.plain(), **(dict.fromkeys(FORECAST) if seen is None else seen.forecast(int(match[1])))})
+        )
         return
-    for sentence in (*told, *life_sentences(life)):
+    expected = () if seen is None else forecast_sentences(seen, int(match[1]))
+    for sentence in (*told, *life_sentences(life), *expected):
         click.echo(sentence)
 
 

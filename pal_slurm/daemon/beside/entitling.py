@@ -17,7 +17,7 @@ from pal_slurm.daemon.beside.thread import Beside
 from pal_slurm.daemon.faults import Faults
 from pal_slurm.daemon.round import Round
 from pal_slurm.errors import BadInput, SlurmUnavailable
-from pal_slurm.model import NO_SHARES, FairShares, Job, JobRef
+from pal_slurm.model import NO_SHARES, FairShares, Job, JobRef, RunTimes
 from pal_slurm.policy.entitlement.debts import Debts, could_start
 from pal_slurm.policy.entitlement.due_now import due_now
 from pal_slurm.policy.entitlement.precedence import DueNow
@@ -51,7 +51,7 @@ class Entitling:
         self.beside = Beside("entitling", self.faults)
 
     def due(
-        self, entitlement: Entitlement | None, round: Round, of_limit: float | None, now: float, debts: Debts
+        self, entitlement: Entitlement | None, round: Round, run_times: RunTimes, now: float, debts: Debts
     ) -> DueNow | None:
         """As far as it is known by now; None: nobody is owed anything. `now`: on the monotonic clock."""
         if entitlement is None:
@@ -66,7 +66,7 @@ class Entitling:
         stale = now - self._asked >= (ASK_AGAIN_S if self.untold else ASK_EVERY_S)
         if (stale or who != self._who) and now >= self._not_before and not self.beside.busy:
             self._who, self._asked = who, now if stale else self._asked
-            self.beside.begin(lambda: self._find(entitlement, round, of_limit, now, stale))
+            self.beside.begin(lambda: self._find(entitlement, round, run_times, now, stale))
         round.due = replace(self.found, fair=self.fair).at(round.view, debts)
         return round.due
 
@@ -100,13 +100,13 @@ class Entitling:
             log.warning("%s", said or "policy.entitlement: Slurm tells the weights of accounts again")
         self.fair, self.untold = told, said
 
-    def _find(self, entitlement: Entitlement, round: Round, of_limit: float | None, now: float, stale: bool) -> None:
+    def _find(self, entitlement: Entitlement, round: Round, run_times: RunTimes, now: float, stale: bool) -> None:
         if stale:
             self._ask(round.now)
         begun, trouble = self.cpu(), ""
         try:
             fair = wished(self.fair, (*round.view.pending, *round.view.running))
-            self.found = due_now(entitlement, round.view, round.knowledge, fair, of_limit)
+            self.found = due_now(entitlement, round.view, round.knowledge, fair, run_times)
             trouble = self.found.note
         except (NoAnswer, BadInput) as none:
             self.unanswered += 1

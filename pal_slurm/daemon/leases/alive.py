@@ -3,10 +3,8 @@
     1763456789 0f3a9b21             the time of the cycle: leases are given while this is fresh; the version of the rest
     preempt high,urgent             QOS that may preempt: a lease would hurt their jobs
     lease 20                        seconds that a new job waits for us, where pal_lua.conf does not say (between.py)
-    pass all 1763456788 1763456797  or `pass some`, or no such line: passing.py; from when it is, until when it holds
-    room gpu A 12                   pass some: single GPUs of a partition that Slurm itself gives well to class A
-    app resnet B                    pass some: applications by class, where it is not the one of the first `class` line
-    class A                         pass some: what an unknown application is taken for
+    pass all 1763456788 1763456797  or `pass brief`, or no such line: passing.py; from when it is, until when it holds
+    brief 1004 resnet               pass brief: such jobs of this UID may; `-`: those that name no application
     end                             without this line, or a version, only the time counts
 
 A pald that gives no leases writes `exclude 1763456789`: for the dead man's timer, which looks at the file's own time.

@@ -29,11 +29,26 @@ ASKED_AT_ONCE = 200  # jobs that the ledger is asked for in one cycle
 
 def told(snapshot: Snapshot, entries: Entries, ledger: Ledger) -> Snapshot:
     """The same queue; leases whose begin time somebody has moved say so."""
+    snapshot = _gone(snapshot, entries)
     jobs = [job for job in snapshot.pending if job.lease is not None and job.eligible is not None]
     _ask([job for job in jobs if entries[job.key].of(job.eligible).whose is None], snapshot.taken, entries, ledger)
     # Once it has come, what the mark says counts again.
     still = (job for job in jobs if (job.eligible or 0) > snapshot.taken)
     return _moved(snapshot, {job.id for job in still if entries[job.key].whose is Whose.THEIRS})
+
+
+def _gone(snapshot: Snapshot, entries: Entries) -> Snapshot:
+    """Arrays that we let go: where as many tasks run as may at once, Slurm tells no begin time of those that wait."""
+    at = {
+        job.id: let_go_at
+        for job in snapshot.pending
+        if job.array_tasks and job.eligible is None and not job.dependency and job.lease is not None
+        if (let_go_at := entries[job.key].let_go_at) is not None
+    }
+    if not at:
+        return snapshot
+    pending = (replace(job, eligible=at[job.id]) if job.id in at else job for job in snapshot.pending)
+    return replace(snapshot, pending=tuple(pending))
 
 
 def _ask(jobs: list[Job], now: float, entries: Entries, ledger: Ledger) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -13,14 +14,15 @@ from pal_slurm.daemon.moves.costs import Costs
 from pal_slurm.daemon.round import Round
 from pal_slurm.guard import MoveRules, Rules
 from pal_slurm.guard.running import movable, ring_of, unleased
-from pal_slurm.model import Action, Decision, Job, Reason, Snapshot
+from pal_slurm.model import Action, Decision, Job, Reason, RunTimes, Snapshot
 from pal_slurm.policy import Composition
 from pal_slurm.policy.floor import Floor
-from pal_slurm.policy.moving.value import ByValue, ForRoom, MayMove
+from pal_slurm.policy.moving.value import ByValue, ForRoom, Kept, MayMove
 
 WAITING = (Reason.NO_ROOM, Reason.BEHIND_HEAD)
 MOST_TOLD = 20
 CROWD = (*WAITING, Reason.BETTER_POOL_SOON)
+NOTHING_KEPT: Mapping[int, Kept] = {}
 
 
 def proposals(
@@ -30,9 +32,14 @@ def proposals(
     config: Config,
     rules: Rules,
     costs: Costs,
-    of_limit: float | None = None,
+    run_times: RunTimes,
+    kept: Mapping[int, Kept] = NOTHING_KEPT,
+    head_start: float = math.inf,
 ) -> list[Decision]:
-    """`decisions`: of this cycle's plan, about those that wait. `of_limit`: what jobs really use of their limits."""
+    """`decisions`: of this cycle's plan, about those that wait. `run_times`: how long jobs run.
+
+    `kept`, `head_start`: what those who run beyond the first reservation's start may have, and that start.
+    """
     if rules.moves is None:
         return []
     room = min(rules.moves.at_once - rules.moves.on_way, rules.moves.per_cluster - rules.moves.of_cluster)
@@ -43,8 +50,8 @@ def proposals(
         return []  # those that wait go first
     number: Callable[[Decision], int] = lambda d: d.rank  # noqa: E731
     waiting = {job.id: job for job in round.view.pending}
-    kept = sorted((d for d in decisions if d.action is Action.WAIT and d.reason in WAITING), key=number)
-    heads = tuple(ForRoom(waiting[d.job], d.until) for d in kept[:1] if d.job in waiting)
+    full = sorted((d for d in decisions if d.action is Action.WAIT and d.reason in WAITING), key=number)
+    heads = tuple(ForRoom(waiting[d.job], d.until) for d in full[:1] if d.job in waiting)
     if not heads:
         where = {name for job in jobs for name in job.nodes}
         theirs = (job for job in unleased(round.view, where) if job.gpu_job)
@@ -54,7 +61,8 @@ def proposals(
 
     def look(those: Sequence[Job], most: int, heads: tuple[ForRoom, ...]) -> list[Decision]:
         seek = ByValue(
-            round.view.awake, round.knowledge, composition.placement, margin, most, heads, of_limit, crowded=crowded
+            round.view.awake, round.knowledge, composition.placement, margin, most, heads, run_times, kept, head_start,
+            crowded=crowded,
         )  # fmt: skip
         return seek.moves(
             [MayMove(job, costs.of(job, round.view.cluster), idle_s=job.consent.ahead_s) for job in those]

@@ -51,7 +51,8 @@ def what_if(pald: Pald, proven: frozenset[tuple[str, str]] = frozenset()) -> lis
     moving = replace(cycle.rules, moves=rules_of_moves(as_if_on(config), week, round.now, pald.caps, proven))
     made, costs = list(plan.decisions), Costs.learned(config.moves, week)
     seen = cycle.movers.for_movers(round)
-    made += proposals(seen, made, cycle.composition, config, moving, costs, cycle.books.observer.of_limit)
+    times = cycle.books.observer.run_times
+    made += proposals(seen, made, cycle.composition, config, moving, costs, times, plan.kept, plan.head_start)
     wanted = [d for d in made if d.action in OF_RUNNING]
     proposed = {d.job: d for d in cycle.past.may_move(wanted, round.snapshot, moving)}
     verdicts = {v.decision.job: v for v in check(list(proposed.values()), seen.view, moving, seen.coming)}

@@ -13,9 +13,7 @@ def queue(asked: Visit) -> PageView:
     every = asked.sight.present.waiting
     pages = paged(asked, len(every), EACH)
     some = every[pages.first_row : pages.first_row + EACH]
-    rows = [
-        waiting_row(place, job, asked.viewer, asked.sight.now) for place, job in enumerate(some, pages.first_row + 1)
-    ]
+    rows = [waiting_row(place, job, asked.sight, asked.viewer) for place, job in enumerate(some, pages.first_row + 1)]
     return PageView("queue.html", {"rows": rows, "pages": pages})
 
 

@@ -28,7 +28,7 @@ def user(asked: Visit) -> PageView:
             "user": name,
             "running": [running_row(job, sight, asked.viewer) for job in running[:MOST]],
             "more_running": max(0, len(running) - MOST),
-            "waiting": [waiting_row(place, job, asked.viewer, asked.sight.now) for place, job in waiting[:MOST]],
+            "waiting": [waiting_row(place, job, asked.sight, asked.viewer) for place, job in waiting[:MOST]],
             "more_waiting": max(0, len(waiting) - MOST),
             "gpus": sum(job.n_gpus for job in running),
             "past": [past_row(outcome) for outcome in past],

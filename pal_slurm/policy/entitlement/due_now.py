@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from pal_slurm.model import FairShares, FloatArray, Job, JobRef, Knowledge, Snapshot
+from pal_slurm.model import FairShares, FloatArray, Job, JobRef, Knowledge, RunTimes, Snapshot
 from pal_slurm.policy.entitlement.debts import Person, could_start, person
 from pal_slurm.policy.entitlement.division import Division, Shares
 from pal_slurm.policy.entitlement.precedence import LEAST, MOST_ROWS, DueNow, entity_of, tasks_of, width
 from pal_slurm.policy.entitlement.water_filling import Entities
 from pal_slurm.policy.needs import Need, Needs
-from pal_slurm.policy.patience.choosy import SHARE
 from pal_slurm.policy.pools.billing import weight
-from pal_slurm.policy.pools.choice import UNKNOWN_S, PoolMap
+from pal_slurm.policy.pools.choice import PoolMap
 
 if TYPE_CHECKING:
     from pal_slurm.policy.seams import Entitlement
@@ -32,7 +31,7 @@ CHEAPEST = 0.01  # of the dearest price: no GPU is for nothing
 
 
 def due_now(
-    entitlement: Entitlement, seen: Snapshot, knowledge: Knowledge, fair: FairShares, of_limit: float | None
+    entitlement: Entitlement, seen: Snapshot, knowledge: Knowledge, fair: FairShares, run_times: RunTimes
 ) -> DueNow:
     """NoAnswer, BadInput: there is no such division."""
     cluster, now = seen.cluster, seen.taken
@@ -53,9 +52,10 @@ def due_now(
         return DueNow(entitlement.name, tuple(pools.kinds), fair=fair)
     jobs = [job for job, n, _ in rows for _ in range(n)]
     by_pool = np.array([rates for _, n, rates in rows for _ in range(n)])
+    rest_s = [_rest_s(job, knowledge.apps.get(job.hint.app, job.user).name, now, run_times) for job in jobs]
     left_s = np.array([fair.deadlines.get(job.id, math.inf) - now for job in jobs])
     prices, gpus_of_kind = _prices(seen, knowledge, pools), np.array(pools.gpus_of_kind)
-    division = _division(jobs, by_pool, gpus_of_kind, prices, left_s, fair, now, of_limit)
+    division = _division(jobs, by_pool, gpus_of_kind, prices, left_s, fair, now, rest_s)
     names = sorted({entity_of(job) for job in jobs})
     of_account = {entity_of(job): fair.of_account(job) for job in jobs}
     division = replace(division, entity=np.array([names.index(entity_of(job)) for job in jobs]))
@@ -79,14 +79,14 @@ def due_now(
 
 def _division(
     jobs: list[Job], by_pool: FloatArray, gpus: FloatArray, prices: FloatArray, left_s: FloatArray, fair: FairShares,
-    now: float, of_limit: float | None,
+    now: float, rest_s: list[float],
 ) -> Division:  # fmt: skip
     return Division(
         by_pool,
         gpus,
         np.array([float(width(job)) for job in jobs]),
         np.array([fair.of_account(job) * fair.inside(job) for job in jobs]),
-        steps=np.array([_rest_s(job, now, of_limit) for job in jobs]),
+        steps=np.array(rest_s),
         age_s=np.array([max(0.0, now - job.submit) for job in jobs]),
         isolated_s=np.array([_ran_s(job, now) for job in jobs]),
         left_s=left_s,
@@ -154,10 +154,9 @@ def _ran_s(job: Job, now: float) -> float:
     return 0.0 if job.pending or job.start is None else max(0.0, now - job.start)
 
 
-def _rest_s(job: Job, now: float, of_limit: float | None) -> float:
-    """Of work on its best GPUs, as far as its limit tells; who has run longer than that goes on for a minute."""
-    whole = (job.time_limit_s or UNKNOWN_S) * (SHARE if of_limit is None else of_limit)
-    return max(60.0, whole - _ran_s(job, now))
+def _rest_s(job: Job, app: str, now: float, run_times: RunTimes) -> float:
+    """Of work on its best GPUs; who is nearly done counts as a minute."""
+    return max(60.0, run_times.of(job, app).rest(_ran_s(job, now)))
 
 
 def _prices(seen: Snapshot, knowledge: Knowledge, pools: PoolMap) -> FloatArray:

@@ -4,4 +4,5 @@ from __future__ import annotations
 
 from pal_slurm.policy.seams import Fill, fills
 
-fills.register("easy", lambda _: Fill("easy", reserve=1, strict=False))
+EASY = Fill("easy", reserve=1, strict=False)
+fills.register("easy", lambda _: EASY)

@@ -71,6 +71,10 @@ class _Alike:
         for gain in (quicker, quickens):
             self._both[(gain < -MOST_SLOWER_MODEL) | ((gain < -MOST_SLOWER) & ~own)] = -np.inf
         self._both[np.arange(len(worst)), worst] = -np.inf
+        # Who may run beyond the start of the first job that waits takes no GPUs that are kept for it.
+        late, kept = np.array([s.late for s in alike]), np.array([s.on_kept for s in alike])
+        there, here = late[worst][:, None] & kept, kept[worst][:, None] & late
+        self._both[there | here], self._goes[there], self._comes[here] = -np.inf, -np.inf, -np.inf
         asked = np.array([bool(s.job.consent.signal) for s in alike])  # who is asked first may not go
         self._goes[(quicker < -MOST_SLOWER) | asked[worst][:, None]] = -np.inf
         self._comes[(quickens < -MOST_SLOWER) | asked] = -np.inf

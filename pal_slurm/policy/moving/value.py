@@ -9,7 +9,7 @@ unknown: a job that has run for long is taken to run for as long again, but not 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,6 +26,7 @@ from pal_slurm.model import (
     MoveTerms,
     Placement,
     Reason,
+    RunTimes,
     Snapshot,
     flat,
     speeds_of,
@@ -36,6 +37,8 @@ from pal_slurm.policy.moving.models import Between
 from pal_slurm.policy.moving.rooms import Rooms
 from pal_slurm.policy.needs import Need
 from pal_slurm.policy.seams import Placer, movings
+
+Kept = tuple[int, int, int]
 
 MOST_S = 7_200.0  # beyond that nobody knows what will be
 LEAST_S = 1_800.0
@@ -76,6 +79,8 @@ class RunsNow:
     model: int
     now: Factors
     rest_s: float
+    late: bool = False  # it may run beyond the start of the first job for which GPUs are kept
+    on_kept: bool = False  # of these it has some
 
     @property
     def job(self) -> Job:
@@ -94,17 +99,11 @@ class RunsNow:
         return self.rest_s * (1.0 - slower * score * min(self.app.comm) / (self.now.worst_score * self.now.comm))
 
 
-def rest_of(job: Job, now: float, of_limit: float | None = None) -> float:
-    """The time over which a gain counts. `of_limit`: the share of their limits that jobs really run, if it is known."""
-    ran = now - (job.start or now)
-    rest = min(MOST_S, max(LEAST_S, ran))
-    if job.end is None:
-        return rest
-    rest = min(rest, max(0.0, job.end - now))
-    if of_limit is not None and job.start is not None:
-        usual = of_limit * (job.end - job.start) - ran
-        rest = min(rest, usual if usual > 0 else ran)
-    return rest
+def rest_of(job: Job, app: App, now: float, run_times: RunTimes) -> float:
+    """The time over which a gain counts."""
+    ran = 0.0 if job.start is None else now - job.start
+    rest = min(MOST_S, run_times.of(job, app.name).rest(ran))
+    return rest if job.end is None else min(rest, max(0.0, job.end - now))
 
 
 @dataclass
@@ -117,7 +116,9 @@ class ByValue:
     margin: float  # gain over cost, at least
     most: int  # moves
     waits: Sequence[ForRoom] = ()  # whose turn it is, in their order
-    of_limit: float | None = None
+    run_times: RunTimes = field(default_factory=RunTimes)
+    kept: Mapping[int, Kept] = field(default_factory=dict)  # all that they may have of these nodes: GPUs, CPUs, MB
+    head_start: float = -np.inf  # when the first job that waits takes the rest of them
     floor: Floor | None = None  # what is free, where somebody keeps that; it is as it was after the look
     crowded: bool = False  # jobs wait: what is free of another GPU model is not for those who run
     found: list[Decision] = field(default_factory=list)
@@ -128,13 +129,16 @@ class ByValue:
         self.between = Between(cluster, self.speeds)
         made = self.floor or Floor(cluster, self.knowledge, now=view.taken, reservations=view.reservations)
         self.on, restore = made, made.saved()
+        self._kept_now = dict(self.kept)
         self._free: dict[tuple[str, int], FloatArray] = {}  # by class and model: what is free, best first
         try:
             standing = [s for mover in movers if (s := self._standing(mover)) is not None]
             self._make_room(standing)
             self._to_free_gpus(self._left(standing))
+            self._keep({})
             self._exchange(self._left(standing))
         finally:
+            self._keep({})
             restore()
         return self.found
 
@@ -150,10 +154,28 @@ class ByValue:
         app = mover.app or self.knowledge.apps.get(job.hint.app, job.user)
         gpus = flat(Placement(job.nodes, job.gpus, exact=False), cluster)
         models = {int(cluster.gpu_model.reshape(-1)[g]) for g in gpus}
+        on_kept = not self.kept.keys().isdisjoint(cluster.node_index[name] for name in job.nodes)
         now = self.speeds.factors(app, gpus)
         if len(models) > 1 or now.step_time <= 0:
             return None
-        return RunsNow(mover, app, need, gpus, models.pop(), now, rest_of(job, self.view.taken, self.of_limit))
+        return RunsNow(
+            mover,
+            app,
+            need,
+            gpus,
+            models.pop(),
+            now,
+            rest_of(job, app, self.view.taken, self.run_times),
+            self._late(mover, app),
+            on_kept,
+        )
+
+    def _late(self, mover: MayMove, app: App) -> bool:
+        now = self.view.taken
+        left = self.run_times.of(mover.job, app.name).at_most - (
+            0.0 if mover.job.start is None else now - mover.job.start
+        )
+        return left <= 0 or now + mover.cost_s + left > self.head_start
 
     def _propose(self, s: RunsNow, where: Placement, gain: float, reason: Reason, **terms: int) -> None:
         step = self.speeds.step(s.app, flat(where, self.view.cluster))
@@ -187,6 +209,7 @@ class ByValue:
         for hope, s in sorted(hopes, key=lambda pair: -pair[0]):
             if len(self.found) >= self.most or hope <= 0:
                 return
+            self._keep(self._kept_now if s.late else {})
             where = self._elsewhere(s)
             there = () if where is None else flat(where, self.view.cluster)
             if where is None or not self.between.may_go(s, there, own=self.crowded):
@@ -194,7 +217,27 @@ class ByValue:
             gain = s.gain(self.between.step(s, there))
             if gain > self.margin * s.mover.to_free_s:
                 self.on.hold(s.job, where)
+                self._uses(where, s)
                 self._propose(s, where, gain, Reason.BETTER_GPUS)
+
+    # what is kept for a job that waits
+
+    def _keep(self, kept: dict[int, Kept]) -> None:
+        """Places are looked for beside this from now on."""
+        if self.on.kept is not kept:
+            self.on.kept = kept
+            self.on.found.clear()
+            self.on.unfit.clear()
+
+    def _uses(self, where: Placement, s: RunsNow) -> None:
+        """It stays beyond that start: there is less beside what is kept."""
+        if not s.late:
+            return
+        for name, slots in zip(where.nodes, where.gpus, strict=True):
+            row = self.view.cluster.node_index[name]
+            if row in self._kept_now:
+                gpus, cpus, mem_mb = self._kept_now[row]
+                self._kept_now[row] = (gpus - len(slots), cpus, mem_mb)
 
     def _hope(self, s: RunsNow) -> float:
         """GPU seconds that it could win at most, what that must pay for taken off."""

@@ -1,10 +1,11 @@
-"""`thrift`: as `lv`, but a job on one node pays for the GPUs that it leaves over there.
+"""`thrift`: as `lv`, but a job pays for the GPUs that it leaves over on its nodes.
 
 `lv` takes the fastest GPU wherever it is, half a percent faster on an empty node before the last one of a full node.
 Each such choice is right for its job; together they leave no node whole, so later jobs of several GPUs wait longer or
 are spread over nodes, which costs them far more (docs/results.md has the figures). So a node counts as slower by
-`THRIFT` times the share of its GPUs that would stay free, and by `OF_RACK` times the share of its rack's that are free
-now: a rack with room for several nodes is left to jobs that need them. A GPU that is slower by more is still avoided.
+`THRIFT` times the share of its GPUs that would stay free (for a job on several nodes, the mean of theirs), and a single
+node by `OF_RACK` times the share of its rack's that are free now: a rack with room for several nodes is left to jobs
+that need them. A GPU that is slower by more is still avoided.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from pal_slurm.policy.needs import Area
 from pal_slurm.policy.rackroom import dearer_racks
 from pal_slurm.policy.ranking import Candidate, Ranking, Way
 from pal_slurm.policy.seams import placements
+from pal_slurm.policy.spans import thriftiest_gang
 from pal_slurm.policy.tables import COST_MASK, RANK_SHIFT, Number
 
-THRIFT = 0.1
+THRIFT = 0.15
 OF_RACK = 0.1
+SPARED = 1e6  # times as dear where the node is left to a job that waits for it (earmark.py)
 TIE = 1e-9  # lets what `lv` breaks ties by decide where thrift sees none
 
 
@@ -32,18 +35,35 @@ def _price(level: Number, left: Number, tie: Number) -> Number:
 
 @dataclass(frozen=True, slots=True)
 class Thrift(Ranking):
-    """The same search; only the choice among single nodes differs."""
+    """The same search, by another price."""
+
+    thrifty = True
 
     def _candidate(
         self, floor: Floor, app: App, area: Area, way: Way, base: float, models: Models, linked: int | None = None
     ) -> Candidate | None:
         nodes, gpus, cpus, mem_mb = way
         if nodes > 1:
-            return Ranking._candidate(self, floor, app, area, way, base, models)
+            rows = floor.room(area.mask, gpus, cpus, mem_mb).nonzero()[0]
+            if len(rows) < nodes:
+                return None
+            sets = floor.set_table(app.cls, gpus, rows, models, area.slots)
+            levels = floor.merit(app.cls).levels
+            comm = (self._comm(app, Tier.RACK), self._comm(app, Tier.CLUSTER))
+            found = thriftiest_gang(floor, sets, rows, nodes, levels, comm, THRIFT)
+            if found is None:
+                return None
+            gang, of_gang = found
+            step = step_time(base, levels[gang.rank], self._comm(app, gang.tier))
+            return Candidate(
+                step, gang.tier, gang.cost, gang.rows, gang.slots, gang.exact, area.partition, base * of_gang
+            )
         table = floor.node_table(app.cls, gpus, models, area.slots, linked)
         price = table.price(floor, _price)
         if not floor.cluster.one_rack:
             price = price * dearer_racks(floor, OF_RACK)
+        if (earmark := floor.earmark) is not None and earmark.steers(nodes, gpus):
+            price = np.where(earmark.mask, price * SPARED, price)
         row = int(price.argmin())
         allowed = area.mask is None or area.mask[row]
         if not allowed or not floor.has_room(row, gpus, cpus, mem_mb):
@@ -54,9 +74,9 @@ class Thrift(Ranking):
         key = int(table.key[row])
         tier = Tier.GPU if gpus == 1 else Tier.NODE
         slots = table.slots(floor, row)
-        comm = self._comm_inside(app, floor, row, slots)
-        step = step_time(base, floor.merit(app.cls).levels[key >> RANK_SHIFT], comm)
-        dear = step_time(base, float(price[row]), comm)
+        inside = self._comm_inside(app, floor, row, slots)
+        step = step_time(base, floor.merit(app.cls).levels[key >> RANK_SHIFT], inside)
+        dear = step_time(base, float(price[row]), inside)
         return Candidate(step, tier, key & COST_MASK, (row,), (slots,), area.slots, area.partition, dear)
 
 

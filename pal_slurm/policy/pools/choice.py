@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pal_slurm.model import TOLD, App, BoolArray, Cluster, Job, PoolCost, Trust, comm_of, step_time
+from pal_slurm.model import TOLD, App, BoolArray, Cluster, FloatArray, Job, PoolCost, Trust, comm_of, step_time
 from pal_slurm.policy.needs import Need, Needs
-from pal_slurm.policy.patience.choosy import MOST_OF_WAIT, SHARE
 from pal_slurm.policy.pools.pricing import CROWD, NEARLY, shadow_prices
 
 if TYPE_CHECKING:
     from pal_slurm.policy.planner import Planner
 
 MOST_KINDS = 256  # of speeds: the rest of a mixture is small
-UNKNOWN_S = 3600.0  # of a job without a limit
+USUAL_S = 3600.0  # of a job on its best GPUs, where none waits that tells
+MOST = 2.0  # a job waits for another pool that many times what it can gain there, whatever is forecast
 LEAST_OWED = 0.01  # of all that a job is owed: less is none
 
 
@@ -67,6 +67,7 @@ class PoolMap:
         self._pool: dict[tuple[str, int], int] = {}
         self.names: list[str] = []
         self.gpus: list[int] = []
+        self.masks: list[BoolArray] = []
         found: dict[bytes, int] = {}
         for name, part in {**cluster.partitions, "": np.ones(cluster.n_nodes, dtype=np.bool_)}.items():
             for kind, nodes in enumerate(self._nodes):
@@ -77,6 +78,7 @@ class PoolMap:
                     found[mask.tobytes()] = len(self.names)
                     self.names.append(f"{name}/{self.kinds[kind]}" if name else self.kinds[kind])
                     self.gpus.append(int(usable[mask].sum()))
+                    self.masks.append(mask)
                 self._pool[name, kind] = found[mask.tobytes()]
 
     def options(self, need: Need, app: App, needs: Needs) -> tuple[PoolOption, ...]:
@@ -128,6 +130,7 @@ class PoolChoice:
         self._planner, self._pools, self._options = planner, pools, options
         self._prices: Sequence[float] | None = None
         self._ahead = [0] * len(pools.names)
+        self._sorted: dict[int, FloatArray] = {}
         self.soonest = math.inf  # when the first of those who wait gives in
 
     def of(self, need: Need, app: App) -> tuple[PoolOption, ...]:
@@ -150,7 +153,9 @@ class PoolChoice:
         elif (until := self._waits_for_its_own(job, options, owed, gpus, fits)) is not None:
             return PoolTaken(None, until, ())
         best = min(option.step for option in options)
-        runs_s = self._runs_s(job)
+        runs_s = self._runs_s(job, app)
+        likely_s = self._planner.facts.run_times.of(job, app.name).seconds  # where little is known the mean is long
+        alone = [likely_s * option.step / best for option in options]
         runs = [runs_s * option.step / best * (1.0 + self._prices[option.pool]) for option in options]
         free, now = _look(options, runs, fits)
         if now is None:
@@ -158,14 +163,16 @@ class PoolChoice:
         waits = [self._wait(o, gpus) if there is False else 0.0 for o, there in zip(options, free, strict=True)]
         costs = [run + wait for run, wait in zip(runs, waits, strict=True)]
         weighed = tuple(self._told(*row, best) for row in zip(options, costs, waits, free, strict=True))
-        wanted = min((i for i, there in enumerate(free) if there is not None), key=costs.__getitem__)
+        # Waiting must pay for the job itself: only where it would be done sooner than where it can start now.
+        worth = [i for i, there in enumerate(free) if there or (there is False and waits[i] + alone[i] < alone[now])]
+        wanted = min(worth, key=costs.__getitem__)
         near = [i for i, there in enumerate(free) if there and costs[i] <= costs[wanted] * (1 + NEARLY)]
         if near:
             return PoolTaken(options[self._of_equals(options, near)].need, math.inf, weighed)
         doubt = max(options[now].trust.doubt, options[wanted].trust.doubt)  # nobody waits for what may be no better
         if costs[now] <= costs[wanted] * (1 + NEARLY) * (1 + doubt):
             return PoolTaken(options[now].need, math.inf, weighed)
-        until = self._declines(job, options[wanted].pool, gpus)
+        until = self._declines(job, options[wanted].pool, gpus, MOST * (alone[now] - alone[wanted]))
         return PoolTaken(options[now].need if until is None else None, until or math.inf, weighed)
 
     def _owed(self, job: Job, options: Sequence[PoolOption]) -> tuple[PoolOption, ...]:
@@ -185,12 +192,14 @@ class PoolChoice:
         """Until when it leaves to others what it is not owed: none of its own has room, and some other has."""
         if not owed or not any(fits(option.need) for option in options if option not in owed):
             return None
-        return self._declines(job, owed[0].pool, gpus)
+        return self._declines(job, owed[0].pool, gpus, self._planner.knowledge.pools.wait_s)
 
-    def _declines(self, job: Job, pool: int, gpus: int) -> float | None:
+    def _declines(self, job: Job, pool: int, gpus: int, most_s: float) -> float | None:
         """It waits for that pool until then; None: it may not, or not any more."""
         planner = self._planner
-        since, until = self._until(job)
+        since = planner.declines_since(job)
+        since = planner.now if since is None else since
+        until = since + most_s
         if until <= planner.now or planner.facts.rivals(job, since):
             return None
         planner.declining[job.key] = since
@@ -200,7 +209,20 @@ class PoolChoice:
 
     def _wait(self, option: PoolOption, gpus: int) -> float:
         """Until so many of its GPUs are given back, behind those who wait for them already."""
-        return (self._ahead[option.pool] + gpus) / max(1, self._pools.gpus[option.pool]) * self._usual_s
+        times = self._times(option.pool)
+        if not len(times):
+            return math.inf
+        rounds, last = divmod(self._ahead[option.pool] + gpus - 1, len(times))
+        return float(times[last]) - self._planner.now + rounds * self._usual_s
+
+    def _times(self, pool: int) -> FloatArray:
+        """When each of its GPUs will probably be free, the first one first."""
+        if pool not in self._sorted:
+            at = self._planner.horizon.expected()[self._pools.masks[pool]]
+            at = at[np.isfinite(at)]
+            at.sort()
+            self._sorted[pool] = at
+        return self._sorted[pool]
 
     def _told(self, o: PoolOption, cost: float, wait: float, free: bool | None, best: float) -> PoolCost:
         assert self._prices is not None
@@ -215,18 +237,9 @@ class PoolChoice:
         mild = [i for i in near if options[i].step <= fastest * (1 + NEARLY)]
         return min(mild, key=lambda i: (prices[options[i].pool], options[i].step))
 
-    def _until(self, job: Job) -> tuple[float, float]:
-        """Since when it declines what is free, and until when at most."""
-        planner = self._planner
-        since = planner.declines_since(job)
-        since = planner.now if since is None else since
-        most_s = max(planner.knowledge.pools.wait_s, MOST_OF_WAIT * (since - job.submit))
-        return since, since + (most_s if job.time_limit_s is None else min(most_s, SHARE * job.time_limit_s))
-
-    def _runs_s(self, job: Job) -> float:
-        """On its best GPUs, as far as its limit tells."""
-        of_limit = self._planner.facts.of_limit
-        return (job.time_limit_s or UNKNOWN_S) * (SHARE if of_limit is None else of_limit)
+    def _runs_s(self, job: Job, app: App) -> float:
+        """On its best GPUs."""
+        return self._planner.facts.run_times.of(job, app.name).mean
 
     def _price(self) -> list[float]:
         """Of a GPU's second in each pool, in seconds of those who wait."""
@@ -238,7 +251,7 @@ class PoolChoice:
             rates = self._rates(group.need, group.app)
             if rates is not None:
                 kinds[rates] += len(group.line) * group.gpus
-                work_s += self._runs_s(group.line[0].job) * len(group.line)
+                work_s += self._runs_s(group.line[0].job, group.app) * len(group.line)
                 many += len(group.line)
         for entry in planner.queue.odd.values():
             tasks = len(entry.place.job.array_tasks) or 1
@@ -252,7 +265,7 @@ class PoolChoice:
             rates = None if need is None else self._rates(need, self._app_of(job))
             if rates is not None:
                 kinds[rates] += where.n_gpus
-        self._usual_s = work_s / many if many else UNKNOWN_S * SHARE
+        self._usual_s = work_s / many if many else USUAL_S
         gpus = np.array(self._pools.gpus, dtype=float)
         total = max(1.0, float(planner.floor.usable.sum()))
         crowd = CROWD * max(0, waiting - 1) / total

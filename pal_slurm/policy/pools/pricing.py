@@ -20,7 +20,7 @@ from pal_slurm.model import BoolArray, FloatArray
 from pal_slurm.policy.solving import INFINITY, Columns, LinearProgram, NoAnswer, Optimum, packed
 
 CROWD = 100.0  # times its share of the GPUs a waiting job makes a second dearer: it and all behind it wait for it
-NEARLY = 0.2  # dearer than the cheapest, and still taken
+NEARLY = 0.1  # dearer than the cheapest, and still taken
 MIXTURE = 400  # arrivals whose kinds are the mixture
 AGAIN = 50  # arrivals after which prices are made anew; sooner while few have come
 USUAL_S = 4 * 3600.0  # of work on the best GPUs that a job is taken to have,

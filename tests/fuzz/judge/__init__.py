@@ -7,7 +7,21 @@ It shares no code with pald: it reads what Slurm, users and the disk saw, and kn
 from __future__ import annotations
 
 from tests.fuzz.history import History
-from tests.fuzz.judge import edits, hints, ledger, load, moves, order, owed, paying, places, sharing, starts, words
+from tests.fuzz.judge import (
+    edits,
+    hints,
+    ledger,
+    load,
+    moves,
+    order,
+    owed,
+    paying,
+    places,
+    sharing,
+    starts,
+    waiting,
+    words,
+)
 from tests.fuzz.judge.facts import Facts, Verdict
 
 __all__ = ["Facts", "Verdict", "judge"]
@@ -25,6 +39,7 @@ RULES = (
     *hints.RULES,
     *owed.RULES,
     *sharing.RULES,
+    *waiting.RULES,
 )
 
 

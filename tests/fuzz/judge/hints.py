@@ -13,10 +13,13 @@ from tests.fuzz.judge.facts import Facts, Verdict
 SPEEDS = {"u1": (1.3, 1.0, 1.1, 0.95), "u2": (1.0, 1.3, 0.95, 1.1), "u3": (1.0, 1.0, 1.0, 1.0)}  # of slots, by user
 HOSTILE = ("u8", "u9")
 MUCH = 1.2
+SOONER_S = 2.0
 
 
 def nobody_is_slowed_by_a_forged_tag(facts: Facts) -> Iterator[Verdict]:
     for name, start, was in _honest(facts):
+        if start.at < was.at - SOONER_S:
+            continue  # by other run times of his jobs it came sooner, to what was free then
         now, then = _speed(facts, name, start), _speed(facts, name, was)
         if now > MUCH * then:
             said = f"on a GPU of {now:.2f}, and of {then:.2f} where no tag is forged"

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from tests.fuzz.history import Ended, Event, Name, Record, Requeued, Started, Stopped, Submitted, Updated, UserDid
+from tests.fuzz.history import (
+    Declined,
+    Ended,
+    Event,
+    Name,
+    Record,
+    Requeued,
+    Started,
+    Stopped,
+    Submitted,
+    Updated,
+    UserDid,
+)
 from tests.fuzz.judge.facts import ADMIN, Facts, Verdict, changed
 
 CALM_S = 30.0
@@ -86,11 +98,17 @@ def alike_in_order(facts: Facts) -> Iterator[Verdict]:
     # A tag is worth what its user's jobs have shown: one of another user may take what a job declines.
     whose = facts.history.users if facts.history.setting["hints"] == "forged" else dict.fromkeys(options, "")
     starts = [(name, start) for name, start in facts.first_start.items() if name[1] is None]
+    declined: dict[Name, float] = {}
+    for event in facts.events:
+        if isinstance(event, Declined):
+            declined.setdefault(event.job, event.at)
     for name, start in starts:
         came = facts.place[id(submitted[name[0]])]  # lines of a script need not be in order of time
         for later, its in starts:
             same = options[name[0]] == options[later[0]] and whose[name[0]] == whose[later[0]]
             after = facts.place[id(submitted[later[0]])] > came
+            if name in declined and declined[name] <= its.at:
+                continue  # whether it may is waiting.py's matter
             if same and after and "-d" not in options[name[0]] and its.at < start.at - OVERTAKES_S:
                 said = f"job {later[0]}, which asks for the same, started {start.at - its.at:.0f} s sooner"
                 yield Verdict("P5", "overtaken", start.at, name, said)

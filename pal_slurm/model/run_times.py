@@ -1,0 +1,209 @@
+"""How long jobs run: the one estimate. In: jobs that have ended. Out: for any job the time that it will probably run.
+
+A job is like those of its user, application and name; less is known of it from those of its user and application, from
+those of its user, and from all. Each of these groups knows two things, how long its jobs run and which share of their
+limit, and tells whichever spreads less. Few jobs tell little: a group of n jobs counts n to `WEIGHT` against the more
+general one, and where nothing has ended the time is short, so that nobody waits for a gain that nobody has seen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from hashlib import sha256
+from statistics import median, median_low
+from typing import NamedTuple
+
+from pal_slurm.model.job import Job
+
+PRIOR_S = 60.0
+PRIOR_DOUBT = 2.0
+LIMIT_DOUBT = 1.0  # of the share of its limit that a job runs, where few have told
+KNOWN = 1.8  # a smaller doubt is one that ended jobs have told
+LEAST_DOUBT = 0.1
+LEAST_S = 0.5  # Slurm tells whole seconds
+WEIGHT = 3.0  # ended jobs that the more general estimate counts as
+MOST = 200.0  # ended jobs that a group remembers
+MOST_USERS = 20_000
+MOST_KINDS = 1_000  # applications and names of one user; those that have not been seen for longest go first
+MOST_MADE = 100_000  # estimates that are kept until the next job ends
+
+Group = tuple[str, ...]
+
+
+@lru_cache(maxsize=65_536)
+def named(name: str) -> str:
+    """What a job's name comes to: the same for repeated jobs, and as short for a long one."""
+    return sha256(name.encode("utf-8", "replace")).hexdigest()[:16] if name else ""
+
+
+class RunTime(NamedTuple):
+    """A distribution: the logarithm of the time is normal."""
+
+    seconds: float  # the median
+    doubt: float  # the standard deviation of the logarithm
+
+    @property
+    def known(self) -> bool:
+        """Jobs like it have ended: it is more than the prior."""
+        return self.doubt < KNOWN
+
+    @property
+    def at_least(self) -> float:
+        """It runs for longer with five chances of six."""
+        return self.seconds * math.exp(-self.doubt)
+
+    @property
+    def at_most(self) -> float:
+        """It runs for less with five chances of six."""
+        return self.seconds * math.exp(self.doubt)
+
+    @property
+    def mean(self) -> float:
+        return self.seconds * math.exp(self.doubt**2 / 2)
+
+    def rest(self, ran_s: float) -> float:
+        """What is left after it has run so long: one that has outrun its estimate goes on for as long again."""
+        return self.seconds - ran_s if ran_s < self.seconds else max(ran_s, LEAST_S)
+
+
+@dataclass(slots=True)
+class _Logs:
+    """Mean and variance of logarithms; old ones fade."""
+
+    n: float = 0.0
+    mean: float = 0.0
+    squares: float = 0.0
+
+    def add(self, value: float) -> None:
+        if self.n >= MOST:
+            self.squares *= (MOST - 1) / self.n
+            self.n = MOST - 1
+        self.n += 1
+        off = value - self.mean
+        self.mean += off / self.n
+        self.squares += off * (value - self.mean)
+
+    @property
+    def variance(self) -> float:
+        return self.squares / self.n if self.n else 0.0
+
+    def doubtful(self, prior: float) -> float:
+        """The same where few tell little: one value more, off by that much."""
+        return (self.squares + prior**2) / (self.n + 1)
+
+
+@dataclass(slots=True)
+class _Kind:
+    ran: _Logs = field(default_factory=_Logs)
+    of_limit: _Logs = field(default_factory=_Logs)
+
+    def tells(self, limit_s: float | None) -> tuple[float, float, float]:
+        """How many, the mean and the variance of the logarithm of the time."""
+        share = self.of_limit
+        if limit_s and share.n > self.ran.n / 2 and share.doubtful(LIMIT_DOUBT) < self.ran.doubtful(PRIOR_DOUBT):
+            return share.n, share.mean + math.log(limit_s), share.variance
+        return self.ran.n, self.ran.mean, self.ran.variance
+
+
+@dataclass(slots=True)
+class _User:
+    every: _Kind = field(default_factory=_Kind)
+    kinds: dict[Group, _Kind] = field(default_factory=dict)  # (app,) and (app, name); what ended last stands last
+
+    def group(self, group: Group) -> _Kind:
+        """To be taught."""
+        kind = self.kinds.pop(group, None) or _Kind()
+        if len(self.kinds) >= MOST_KINDS:
+            del self.kinds[next(iter(self.kinds))]
+        self.kinds[group] = kind
+        return kind
+
+
+class RunTimes:
+    """Of one cluster. A name is what `named` makes of it."""
+
+    def __init__(self) -> None:
+        self._users: dict[str, _User] = {}
+        self._everybody: _Kind | None = None
+        self._made: dict[tuple[Group, float | None], RunTime] = {}
+        self.taught = 0  # jobs that have ended
+
+    def ended(self, user: str, app: str, name: str, limit_s: float | None, ran_s: float) -> None:
+        """A job ran for so long, or would have on the best GPUs."""
+        ran_s = max(ran_s, LEAST_S)
+        theirs = self._users.pop(user, None) or _User()
+        if len(self._users) >= MOST_USERS:
+            del self._users[next(iter(self._users))]
+        self._users[user] = theirs
+        for kind in (theirs.every, theirs.group((app, name)), theirs.group((app,))):
+            kind.ran.add(math.log(ran_s))
+            if limit_s:
+                kind.of_limit.add(math.log(min(ran_s / limit_s, 1.0)))
+        self._everybody = None
+        self._made.clear()
+        self.taught += 1
+
+    def of(self, job: Job, app: str = "") -> RunTime:
+        """`app`: where the job itself does not say it."""
+        limit_s = None if job.time_limit_s is None else float(job.time_limit_s)
+        return self.like(job.user, job.hint.app or app, named(job.name), limit_s)
+
+    def like(self, user: str, app: str, name: str | None, limit_s: float | None) -> RunTime:
+        """`name`: None: of whatever name."""
+        key = ((user, app) if name is None else (user, app, name), limit_s)
+        made = self._made.get(key)
+        if made is None:
+            if len(self._made) >= MOST_MADE:
+                self._made.clear()
+            made = self._made[key] = self._like(user, app, name, limit_s)
+        return made
+
+    def kinds(self, fewest: int, most_s: float) -> Iterator[tuple[str, str, float]]:
+        """User, application and how many of its jobs are remembered, where so many have ended and most ran so long."""
+        most = math.log(most_s)
+        for user, theirs in list(self._users.items()):
+            for group, kind in list(theirs.kinds.items()):
+                if len(group) == 1 and kind.ran.n >= fewest and kind.ran.mean < most:
+                    yield user, group[0], kind.ran.n
+
+    def _like(self, user: str, app: str, name: str | None, limit_s: float | None) -> RunTime:
+        mean, variance = math.log(PRIOR_S), PRIOR_DOUBT**2
+        for kind in self._groups(user, app, name):
+            n, theirs, spread = kind.tells(limit_s)
+            part = n / (n + WEIGHT)
+            variance = part * spread + (1 - part) * variance + part * (1 - part) * (theirs - mean) ** 2
+            mean = part * theirs + (1 - part) * mean
+        seconds = math.exp(mean)
+        return RunTime(min(seconds, limit_s) if limit_s else seconds, max(math.sqrt(variance), LEAST_DOUBT))
+
+    def _groups(self, user: str, app: str, name: str | None) -> Iterator[_Kind]:
+        """From the most general to the job's own."""
+        everybody = self._everybody  # start forecasts are made in another thread
+        if everybody is None:
+            everybody = self._everybody = _votes(list(self._users.values()))
+        yield everybody
+        if (theirs := self._users.get(user)) is None:
+            return
+        yield theirs.every
+        for group in ((app,), (app, name or "")) if name is not None else ((app,),):
+            if (kind := theirs.kinds.get(group)) is None:
+                return
+            yield kind
+
+
+def _votes(users: list[_User]) -> _Kind:
+    """One user counts as one ended job, and few who differ from the others move nothing; the guess has a vote too."""
+    return _Kind(
+        _voted([u.every.ran for u in users], math.log(PRIOR_S)),
+        _voted([u.every.of_limit for u in users if u.every.of_limit.n]),
+    )
+
+
+def _voted(votes: list[_Logs], *guess: float) -> _Logs:
+    if not votes:
+        return _Logs()
+    mean = median_low([*(vote.mean for vote in votes), *guess])
+    return _Logs(len(votes), mean, len(votes) * median([vote.variance + (vote.mean - mean) ** 2 for vote in votes]))
