@@ -46,9 +46,8 @@ def same(one: Earmark | None, other: Earmark | None) -> bool:
 
 def earmark(planner: Planner) -> Earmark | None:
     """For this plan."""
-    ours = ((g.need, g.line[0].key) for g in planner.queue.groups.values() if len(g.refused) < len(g.line))
     best: tuple[Key, Need, BoolArray] | None = None
-    for need, key in (*ours, *_odd(planner)):
+    for need, key in (*_ours(planner), *_odd(planner)):
         nodes, gpus = need.ways[0][:2] if need.ways else (0, 0)
         if gpus < 2 or (best is not None and key >= best[0]):
             continue
@@ -56,6 +55,17 @@ def earmark(planner: Planner) -> Earmark | None:
         if rows is not None:
             best = (key, need, rows)
     return None if best is None else _nearest(planner, *best[1:])
+
+
+def _ours(planner: Planner) -> Iterator[tuple[Need, Key]]:
+    """The first of each kind that does not decline what it was offered."""
+    promised, now = planner.promised, planner.now
+    for group in planner.queue.groups.values():
+        for place in group.line:
+            promise = promised.get(place.job.key)
+            if promise is None or promise.until <= now:
+                yield group.need, place.key
+                break
 
 
 def _odd(planner: Planner) -> Iterator[tuple[Need, Key]]:
