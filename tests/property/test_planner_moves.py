@@ -33,10 +33,19 @@ from pal_slurm.model import (
 from pal_slurm.policy import Circumstances, Plan, Planner, Progress, compose, plan
 from pal_slurm.policy.memory import Memory, memory_of
 from pal_slurm.policy.moving.pools import Pools
+from pal_slurm.policy.pools import where as pool_match
 from pal_slurm.sim.clusters import parse_cluster
 
 T0 = 1_000_000
 DAYS, BLOCK = 150, 25
+
+
+@pytest.fixture(autouse=True)
+def _time_to_solve(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A solver that runs out of time answers otherwise on a busy machine."""
+    monkeypatch.setattr(pool_match, "SOLVE_S", 600.0)
+
+
 ALIKE = ("4x1", "3x2", "2x4")
 MIXED = ("fast:1x2+slow:2x2", "fast:2x1+slow:3x1", "fast:1x4+mid:1x4+slow:1x4")
 WAYS = [

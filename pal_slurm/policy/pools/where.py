@@ -30,6 +30,7 @@ HELD = 1000.0  # that who may not be moved stays
 GAP = 1e-3  # of the best plan
 MANY = 32  # newcomers at once: one by one they cost more than a program for all, whose rest cycles find
 NOT_THERE = -1e9
+SOLVE_S = 1.0  # for one plan
 
 
 class ClaimFields(NamedTuple):
@@ -96,7 +97,7 @@ def assign(
     now: float,
     move_cost_s: float,
     prices: Sequence[float] = (),
-    most_s: float = 1.0,
+    most_s: float | None = None,
 ) -> list[int]:
     """A pool for each claim, -1: none. `prices`: which pools are wanted more than which; none: nobody knows."""
     if not claims:
@@ -108,7 +109,7 @@ def assign(
     return found
 
 
-def best(worth: FloatArray, sizes: IntArray, gpus: Sequence[int], now: IntArray, most_s: float = 1.0) -> Match:
+def best(worth: FloatArray, sizes: IntArray, gpus: Sequence[int], now: IntArray, most_s: float | None = None) -> Match:
     """The pools of the highest summed worth, `worth` being (jobs, pools) per GPU; `now`: where they run, or -1."""
     alike = bool((sizes == sizes[0]).all())
     found, proven = now, True
@@ -119,7 +120,7 @@ def best(worth: FloatArray, sizes: IntArray, gpus: Sequence[int], now: IntArray,
     return Match(found, proven)
 
 
-def _whole(worth: FloatArray, sizes: IntArray, gpus: FloatArray, now: IntArray, most_s: float) -> Match:
+def _whole(worth: FloatArray, sizes: IntArray, gpus: FloatArray, now: IntArray, most_s: float | None) -> Match:
     """Of equal rows it counts how many go where: fewer unknowns, and none that differ by name only."""
     rows = np.column_stack((worth, sizes, now)).round(9)
     _, first, of, count = np.unique(rows, axis=0, return_index=True, return_inverse=True, return_counts=True)
@@ -133,7 +134,7 @@ def _whole(worth: FloatArray, sizes: IntArray, gpus: FloatArray, now: IntArray, 
     stay = np.where(now[first][kind] == pool, count[kind], 0).astype(float)
     program.begin(stay)
     try:
-        answer = program.solve(most_s)
+        answer = program.solve(SOLVE_S if most_s is None else most_s)
         found, proven = answer.columns, answer.proven
     except NoAnswer:
         found, proven = stay, False
