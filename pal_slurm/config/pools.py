@@ -26,7 +26,14 @@ class PoolsSection(Section, frozen=True):
         why("What a GPU of each model counts for; a weight in its partition's TRESBillingWeights wins over it."),
     ] = msgspec.field(default_factory=dict)
     wait_s: Annotated[
-        float, why("Most that a job waits for a better model while another is free for it.", "s", ge=0, le=604_800)
+        float,
+        why(
+            "Most that a job waits for a model that it is owed, or on which it first ran (pal:same), while another is "
+            "free. For a faster one it waits only while it would itself be done sooner.",
+            "s",
+            ge=0,
+            le=604_800,
+        ),
     ] = 1800.0
 
     def rules(self) -> PoolRules:

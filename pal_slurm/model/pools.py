@@ -18,7 +18,7 @@ class PoolRules:
     billing: Mapping[str, float] = field(
         default_factory=dict
     )  # what a GPU of a model counts for, where Slurm does not say
-    wait_s: float = 1800.0  # most that a job waits for a better pool while another is free
+    wait_s: float = 1800.0  # most that a job waits for a pool that it is owed, or had, while another is free
 
 
 NO_RULES = PoolRules(dearer="ok")

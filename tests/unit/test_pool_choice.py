@@ -33,13 +33,15 @@ from pal_slurm.policy import Circumstances, compose, plan
 from pal_slurm.policy.plan import NOTHING_SPECIAL
 from pal_slurm.report.why import sentences, why_of
 from pal_slurm.sim.clusters import parse_cluster
-from tests.builders import NOW, leased, running, snapshot
+from tests.builders import NOW, leased, running, snapshot, usual
 
 SLOW, FAST = "n1", "n2"
 CLUSTER = parse_cluster("slow:1x2+fast:1x2")
 FUSSY, EASY = App("fussy", "A", {"slow": 10.0, "fast": 1.0}), App("easy", "A", {"slow": 1.1, "fast": 1.0})
 APPS = Apps({"fussy": FUSSY, "easy": EASY})
 HOUR_S = 3600
+HALF = Circumstances(run_times=usual(0.5))  # jobs run half of their limits
+UNKNOWN = NOTHING_SPECIAL
 
 
 def knows(rules: PoolRules | None = None, cluster: Cluster = CLUSTER) -> Knowledge:
@@ -53,7 +55,7 @@ def asks(number: int, app: str | None, gpus: int = 1, /, **facts: Any) -> Job:
 
 def decided(
     *jobs: Job, cluster: Cluster = CLUSTER, rules: PoolRules | None = None, now: float = NOW,
-    facts: Circumstances = NOTHING_SPECIAL, policy: str = "pal",
+    facts: Circumstances = HALF, policy: str = "pal",
 ) -> Mapping[int, Decision]:  # fmt: skip
     busy = cluster.gpu_free.copy()
     for job in jobs:
@@ -102,7 +104,7 @@ def test_why_names_the_pools_with_rates_as_doubtful_as_they_are_and_the_price() 
     busy = CLUSTER.gpu_free.copy()
     busy[CLUSTER.node_index[FAST], :2] = False
     seen = snapshot(taken, job, cluster=replace(CLUSTER, gpu_free=busy))
-    waits = plan(seen, known, compose("pal")).decisions[0]
+    waits = plan(seen, known, compose("pal"), HALF).decisions[0]
     assert waits.reason is Reason.BETTER_POOL_SOON
     told = " ".join(sentences(why_of(waits, job, seen, known, "pin")))
     assert "Pool gpu/slow: 4 s/step, rate 0.25 +-12% (learned from its own jobs); free; a second there" in told
@@ -110,22 +112,25 @@ def test_why_names_the_pools_with_rates_as_doubtful_as_they_are_and_the_price() 
     assert "on a GPU model that costs it, and those who wait with it, more than the wait for another" in told
 
 
-def test_it_waits_for_so_long_as_the_site_says_and_then_takes_what_there_is() -> None:
-    new = asks(1, "fussy")
-    assert decided(BUSY, new, rules=PoolRules("ok", wait_s=600.0))[1].until == new.submit + 600.0
-    none = decided(BUSY, asks(1, "fussy"), rules=PoolRules("ok", wait_s=0.0))
-    assert nodes(none) == {1: SLOW}
-    long_ago = asks(1, "fussy", submit=NOW - 10 * HOUR_S)  # a tenth of its wait in the queue counts too
-    assert decided(BUSY, long_ago, rules=PoolRules("ok", wait_s=0.0))[1].action is Action.START
+def test_it_waits_while_it_would_be_done_sooner_and_at_most_twice_what_it_gains() -> None:
+    for limit_s, waits in ((HOUR_S, True), (HOUR_S // 10, False)):
+        made = decided(BUSY, asks(1, "fussy", time_limit_s=limit_s))[1]
+        assert (made.action is Action.WAIT) == waits
+    gain_s = 50 * HOUR_S * (10.0 - 1.0)
+    made = decided(BUSY, asks(1, "fussy", submit=int(NOW)))[1]
+    assert made.until is not None and made.until - NOW == pytest.approx(2 * gain_s, rel=0.1)
 
 
-def test_a_short_job_waits_for_no_more_than_half_of_its_limit() -> None:
-    made = decided(BUSY, asks(1, "fussy", time_limit_s=600))[1]
-    assert made.action is Action.START or (made.until is not None and made.until <= NOW + 300)
+def test_of_whose_run_time_nothing_is_known_waits_for_no_pool() -> None:
+    assert nodes(decided(BUSY, asks(1, "fussy"), facts=UNKNOWN)) == {1: SLOW}
+
+
+def test_a_faster_model_is_worth_no_wait_to_a_job_that_is_soon_over() -> None:
+    assert nodes(decided(BUSY, asks(1, "fussy", time_limit_s=600))) == {1: SLOW}
 
 
 def test_it_does_not_wait_where_somebody_who_asks_nobody_would_take_what_it_leaves() -> None:
-    rivals = Circumstances(rivals=lambda job, since: True)
+    rivals = replace(HALF, rivals=lambda job, since: True)
     assert nodes(decided(BUSY, asks(1, "fussy"), facts=rivals)) == {1: SLOW}
 
 
