@@ -25,7 +25,7 @@ MOST_ROWS = 10_000
 PLACES = (
     "cycle", "deciding", "undoing", "excluding", "moving", "observing", "learning", "forgetting", "resuming",
     "entitling", "limits", "reasons", "rows", "qos", "figures", "sentence", "bell", "alive", "status", "showing",
-    "users", "reload", "settings", "end",
+    "users", "reload", "settings", "forecast", "end",
 )  # fmt: skip
 
 

@@ -6,6 +6,7 @@ us for too long.
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -53,9 +54,24 @@ class OddJobs:
 
     def _late(self, job: Job, head: Head) -> Reason | None:
         """Why a head is not to wait for us any longer: Slurm's own queue and backfill shall reserve for it."""
+        if self._served(job, head):
+            return None
         if self._now > head.until:
             return Reason.PAST_PLANNED_START
         return Reason.OVERTAKEN if self._walk.facts.rivals(job, head.since) else None
+
+    def _served(self, job: Job, head: Head) -> bool:
+        """A task of this array has started since: the next one is a new head."""
+        return job.array_id is not None and self._last_start.get(job.array_id, -math.inf) > head.since
+
+    @cached_property
+    def _last_start(self) -> dict[int | None, float]:
+        """By array, of its running tasks."""
+        last: dict[int | None, float] = {}
+        for job, _ in self._planner.running.values():
+            if job.array_id is not None and job.start is not None:
+                last[job.array_id] = max(float(job.start), last.get(job.array_id, -math.inf))
+        return last
 
     def expect(self) -> None:
         """Pinned jobs: Slurm may be starting them at this moment."""
@@ -233,5 +249,6 @@ class OddJobs:
         for reserved in self._walk.easy.reserved:
             job = planner.queue.waiting[reserved.job].place.job
             if job.lease is not None and (job.eligible is None or job.eligible > now):
-                heads[job.key] = planner.heads.get(job.key) or head_from(reserved.start, now)
+                head = planner.heads.get(job.key)
+                heads[job.key] = head_from(reserved.start, now) if head is None or self._served(job, head) else head
         return heads
