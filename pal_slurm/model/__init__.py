@@ -31,7 +31,7 @@ from pal_slurm.model.partition import ANYBODY, PartitionRule
 from pal_slurm.model.placement import Action, Alongside, Decision, MoveTerms, Placement, PoolCost, Reason
 from pal_slurm.model.pools import NO_RULES, Dearer, PoolRules
 from pal_slurm.model.run import PastRun, RunEnd
-from pal_slurm.model.run_times import RunTime, RunTimes, named
+from pal_slurm.model.run_times import RunEstimate, RunTimes, named
 from pal_slurm.model.scores import Ranked, ScoreTable, bins_with_neutral, neutral_scores
 from pal_slurm.model.shares import NO_SHARES, Due, FairShares
 from pal_slurm.model.sharing import (
@@ -68,7 +68,8 @@ __all__ = [
     "Intent", "Job", "JobKind", "JobRef", "JobState", "Knowledge", "KnownPairs", "Lease", "LeaseAgain", "Move",
     "MoveTerms", "NotBegun", "OfRunning", "OperationKind", "Outcome", "PairsByUser", "PairsOfUser", "PartitionRule",
     "PastRun", "Pin", "Placement", "Plain", "PoolCost", "PoolRules", "Ranked", "RatedApp", "Reason", "Renew", "Renice",
-    "Request", "Requeue", "Reservation", "RunEnd", "RunTime", "RunTimes", "ScoreTable", "Shape", "Sharers", "Sharing",
+    "Request", "Requeue", "Reservation", "RunEnd", "RunEstimate", "RunTimes", "ScoreTable", "Shape", "Sharers",
+    "Sharing",
     "Snapshot", "Speeds", "Tier", "Trust", "Unpin", "Waits", "Warn", "base_of", "bins_with_neutral", "comm_of",
     "consent_of", "factors", "fence_of", "flat", "homogeneous", "minds_links", "named", "neutral_scores", "over",
     "placement_of", "predict", "read_hint", "shared_comm", "speeds_of", "step_time", "until",

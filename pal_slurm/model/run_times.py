@@ -39,7 +39,7 @@ def named(name: str) -> str:
     return sha256(name.encode("utf-8", "replace")).hexdigest()[:16] if name else ""
 
 
-class RunTime(NamedTuple):
+class RunEstimate(NamedTuple):
     """A distribution: the logarithm of the time is normal."""
 
     seconds: float  # the median
@@ -96,7 +96,7 @@ class _Logs:
 
 
 @dataclass(slots=True)
-class _Kind:
+class _Ended:
     ran: _Logs = field(default_factory=_Logs)
     of_limit: _Logs = field(default_factory=_Logs)
 
@@ -110,12 +110,12 @@ class _Kind:
 
 @dataclass(slots=True)
 class _User:
-    every: _Kind = field(default_factory=_Kind)
-    kinds: dict[Group, _Kind] = field(default_factory=dict)  # (app,) and (app, name); what ended last stands last
+    every: _Ended = field(default_factory=_Ended)
+    kinds: dict[Group, _Ended] = field(default_factory=dict)  # (app,) and (app, name); what ended last stands last
 
-    def group(self, group: Group) -> _Kind:
+    def group(self, group: Group) -> _Ended:
         """To be taught."""
-        kind = self.kinds.pop(group, None) or _Kind()
+        kind = self.kinds.pop(group, None) or _Ended()
         if len(self.kinds) >= MOST_KINDS:
             del self.kinds[next(iter(self.kinds))]
         self.kinds[group] = kind
@@ -127,8 +127,8 @@ class RunTimes:
 
     def __init__(self) -> None:
         self._users: dict[str, _User] = {}
-        self._everybody: _Kind | None = None
-        self._made: dict[tuple[Group, float | None], RunTime] = {}
+        self._everybody: _Ended | None = None
+        self._made: dict[tuple[Group, float | None], RunEstimate] = {}
         self.taught = 0  # jobs that have ended
 
     def ended(self, user: str, app: str, name: str, limit_s: float | None, ran_s: float) -> None:
@@ -146,12 +146,12 @@ class RunTimes:
         self._made.clear()
         self.taught += 1
 
-    def of(self, job: Job, app: str = "") -> RunTime:
+    def of(self, job: Job, app: str = "") -> RunEstimate:
         """`app`: where the job itself does not say it."""
         limit_s = None if job.time_limit_s is None else float(job.time_limit_s)
         return self.like(job.user, job.hint.app or app, named(job.name), limit_s)
 
-    def like(self, user: str, app: str, name: str | None, limit_s: float | None) -> RunTime:
+    def like(self, user: str, app: str, name: str | None, limit_s: float | None) -> RunEstimate:
         """`name`: None: of whatever name."""
         key = ((user, app) if name is None else (user, app, name), limit_s)
         made = self._made.get(key)
@@ -169,7 +169,7 @@ class RunTimes:
                 if len(group) == 1 and kind.ran.n >= fewest and kind.ran.mean < most:
                     yield user, group[0], kind.ran.n
 
-    def _like(self, user: str, app: str, name: str | None, limit_s: float | None) -> RunTime:
+    def _like(self, user: str, app: str, name: str | None, limit_s: float | None) -> RunEstimate:
         mean, variance = math.log(PRIOR_S), PRIOR_DOUBT**2
         for kind in self._groups(user, app, name):
             n, theirs, spread = kind.tells(limit_s)
@@ -177,9 +177,9 @@ class RunTimes:
             variance = part * spread + (1 - part) * variance + part * (1 - part) * (theirs - mean) ** 2
             mean = part * theirs + (1 - part) * mean
         seconds = math.exp(mean)
-        return RunTime(min(seconds, limit_s) if limit_s else seconds, max(math.sqrt(variance), LEAST_DOUBT))
+        return RunEstimate(min(seconds, limit_s) if limit_s else seconds, max(math.sqrt(variance), LEAST_DOUBT))
 
-    def _groups(self, user: str, app: str, name: str | None) -> Iterator[_Kind]:
+    def _groups(self, user: str, app: str, name: str | None) -> Iterator[_Ended]:
         """From the most general to the job's own."""
         everybody = self._everybody  # start forecasts are made in another thread
         if everybody is None:
@@ -194,9 +194,9 @@ class RunTimes:
             yield kind
 
 
-def _votes(users: list[_User]) -> _Kind:
+def _votes(users: list[_User]) -> _Ended:
     """One user counts as one ended job, and few who differ from the others move nothing; the guess has a vote too."""
-    return _Kind(
+    return _Ended(
         _voted([u.every.ran for u in users], math.log(PRIOR_S)),
         _voted([u.every.of_limit for u in users if u.every.of_limit.n]),
     )

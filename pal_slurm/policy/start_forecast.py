@@ -29,7 +29,7 @@ from pal_slurm.model import (
     Job,
     Knowledge,
     Placement,
-    RunTime,
+    RunEstimate,
     RunTimes,
     Snapshot,
     flat,
@@ -93,7 +93,7 @@ def start_forecasts(
     return told
 
 
-class _Kind:
+class _WaitingKind:
     """Waiting jobs that are alike: where the first of them does not fit none does."""
 
     def __init__(self, job: Job, app: App) -> None:
@@ -102,16 +102,16 @@ class _Kind:
         self.places: list[tuple[int, int]] = []  # in the order, and the job's id
         self.ready = -math.inf  # its user's own begin time
         self.declines: float | None = None  # until then at most
-        self.run_time = RunTime(0.0, 0.0)
+        self.run_time = RunEstimate(0.0, 0.0)
 
 
-class _Run(NamedTuple):
+class _RunningJob(NamedTuple):
     """A running job."""
 
     array: int | None
     spots: tuple[tuple[int, tuple[int, ...]], ...]  # rows and slots
     ran_s: float
-    run_time: RunTime
+    run_time: RunEstimate
     ended: float  # the share of jobs like it that have ended by then
     limit_at: float
 
@@ -141,7 +141,7 @@ class _Site:
         """How much longer it runs there than on the GPUs that run times are told for."""
         return self._speeds.step(app, gpus) / min(app.base.values(), default=1.0)
 
-    def _running(self, job: Job) -> Iterator[_Run]:
+    def _running(self, job: Job) -> Iterator[_RunningJob]:
         where = Placement(job.nodes, job.holds, False)
         spots = tuple((row, slots) for row, slots in still_there(where, self.cluster) if slots)
         if not spots:
@@ -149,14 +149,14 @@ class _Site:
         app = self.ahead.knowledge.apps.get(job.hint.app, job.user)
         time, ran_s = self.ahead.run_times.of(job, app.name), max(self.now - (job.start or self.now), 0.0)
         if len(spots) == len(job.nodes):
-            time = RunTime(time.seconds * self.slow(app, flat(where, self.cluster)), time.doubt)
+            time = RunEstimate(time.seconds * self.slow(app, flat(where, self.cluster)), time.doubt)
         ended = NORMAL.cdf(math.log(ran_s / time.seconds) / time.doubt) if ran_s else 0.0
         until = math.inf if job.end is None else max(float(job.end), self.now + 1.0)
-        yield _Run(job.array_id, spots, ran_s, time, ended, until)
+        yield _RunningJob(job.array_id, spots, ran_s, time, ended, until)
 
-    def _waiting(self) -> list[_Kind]:
+    def _waiting(self) -> list[_WaitingKind]:
         """The first ones of the order that may start at all."""
-        kinds: dict[tuple[object, ...], _Kind] = {}
+        kinds: dict[tuple[object, ...], _WaitingKind] = {}
         jobs, place = {job.id: job for job in self.snapshot.pending if job.gpu_job}, 0
         for number in self.ahead.order:
             job = jobs.get(number)
@@ -170,7 +170,7 @@ class _Site:
             same = (id(self.need(job, self.now)), limit(job), job.user, job.name, id(app), number if own else None)
             kind = kinds.get(same)
             if kind is None:
-                kind = kinds[same] = _Kind(job, app)
+                kind = kinds[same] = _WaitingKind(job, app)
                 kind.ready, kind.declines = ready, self.ahead.declining.get(number)
                 kind.run_time = self.ahead.run_times.of(job, app.name)
             self.jobs.append(number)
@@ -232,13 +232,13 @@ class _Play:
                 return None
             self._advance()
 
-    def _ready_at(self, kind: _Kind) -> float:
+    def _ready_at(self, kind: _WaitingKind) -> float:
         """Who waits for better GPUs takes some between now and the end of its patience."""
         if kind.declines is None:
             return kind.ready
         return self.now + float(self._rng.random()) * max(kind.declines - self.now, 0.0)
 
-    def _ends_at(self, run: _Run) -> float:
+    def _ends_at(self, run: _RunningJob) -> float:
         if run.ended < OUTRUN:
             chance = run.ended + (1.0 - run.ended) * float(self._rng.uniform(1e-6, 1.0 - 1e-6))
             lasts = run.run_time.seconds * math.exp(run.run_time.doubt * NORMAL.inv_cdf(chance))
@@ -273,7 +273,7 @@ class _Play:
             if self._next[i] < len(kind.places) and self._ready[i] <= self.now
         ]
         heapify(agenda)
-        room = _Room(self)
+        room = _Moment(self)
         heads: Counter[tuple[str, ...]] = Counter()
         while agenda:
             _, i = heappop(agenda)
@@ -285,7 +285,7 @@ class _Play:
             if spots is None:
                 if heads[kind.job.partitions] < fill.reserve:
                     heads[kind.job.partitions] += 1
-                    kept = room.reserve(need)
+                    kept = room.keep(need)
                     if fill.strict and kept:
                         break
                 continue
@@ -297,7 +297,7 @@ class _Play:
                 heappush(agenda, (kind.places[self._next[i]][0], i))
         return started
 
-    def _start(self, kind: _Kind, job: int, rows: list[int], gpus: int) -> None:
+    def _start(self, kind: _WaitingKind, job: int, rows: list[int], gpus: int) -> None:
         self.starts.setdefault(job, self.now)
         site = self.site
         slots = [tuple(np.flatnonzero(self.limit_at[row] == FREE)[:gpus].tolist()) for row in rows]
@@ -314,7 +314,7 @@ class _Play:
         heappush(self._ends, (end, next(self._number), array, tuple(zip(rows, slots, strict=True))))
 
 
-class _Room:
+class _Moment:
     """What is free at one moment, and what is kept for those who head the queue."""
 
     def __init__(self, play: _Play) -> None:
@@ -345,7 +345,7 @@ class _Room:
             self._held[rows] -= gpus if self._now + limit_s > self._soonest else 0
             np.minimum(self._held, self._free, out=self._held)
 
-    def reserve(self, need: Need) -> bool:
+    def keep(self, need: Need) -> bool:
         """The earliest start that time limits promise; where they promise none, nodes that nobody else may have."""
         best: tuple[float, IntArray, int] | None = None
         at = np.sort(self._play.limit_at, axis=1)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import pal_slurm.daemon.cycle as cycle
-from pal_slurm.model import Reason, RunTime, RunTimes
+from pal_slurm.model import Reason, RunEstimate, RunTimes
 from pal_slurm.policy.easy import Easy
 from pal_slurm.policy.patience.earlier_finish import EarlierFinish
 from pal_slurm.policy.pools.choice import PoolChoice
@@ -19,7 +19,7 @@ HOUR_S = 3600.0
 
 @mutant("every job is taken to run for an hour")
 def always_an_hour() -> Patches:
-    return [(RunTimes, "of", lambda self, job, app="": RunTime(HOUR_S, 0.1))]
+    return [(RunTimes, "of", lambda self, job, app="": RunEstimate(HOUR_S, 0.1))]
 
 
 @mutant("an offer is declined without a forecast: whoever gains by better GPUs waits a minute for them")

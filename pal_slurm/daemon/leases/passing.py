@@ -38,7 +38,7 @@ from pal_slurm.model import (
     Knowledge,
     Outcome,
     Reason,
-    RunTime,
+    RunEstimate,
     RunTimes,
     Snapshot,
     base_of,
@@ -59,7 +59,7 @@ SETTLED_S = 2.0  # job_submit.lua believes only in a snapshot that is so much yo
 _STARTS = (EditKind.PIN, EditKind.PLAIN)
 
 
-class Spread(NamedTuple):
+class StepSpread(NamedTuple):
     """Step times on the GPUs that can be used, over the step time on the best model."""
 
     best: float
@@ -84,7 +84,7 @@ class Known:
     composition: Composition
     config: Config
     run_times: RunTimes = field(default_factory=RunTimes)
-    _spreads: dict[tuple[str, tuple[tuple[str, float], ...]], Spread] = field(default_factory=dict, init=False)
+    _spreads: dict[tuple[str, tuple[tuple[str, float], ...]], StepSpread] = field(default_factory=dict, init=False)
     alike: bool = field(init=False)  # nothing tells one GPU from another, and the order is Slurm's own
 
     def __post_init__(self) -> None:
@@ -128,7 +128,7 @@ class Known:
         app = self.knowledge.apps.get(job.hint.app, job.user)
         return self._on and self._is_brief(app, self.run_times.of(job, app.name))
 
-    def _is_brief(self, app: App, runs: RunTime) -> bool:
+    def _is_brief(self, app: App, runs: RunEstimate) -> bool:
         """Even a long one loses little by a GPU as they are on average, and a usual one by the worst."""
         if runs.seconds > MOST_RUN_S or not self._usable.any():
             return False
@@ -136,13 +136,13 @@ class Known:
         usual_s, worst_s = runs.at_most * (spread.mean - spread.best), runs.seconds * (spread.worst - spread.best)
         return usual_s < DELAY_S and worst_s < 2 * DELAY_S
 
-    def _spread(self, app: App) -> Spread:
+    def _spread(self, app: App) -> StepSpread:
         key = app.cls, tuple(sorted(app.base.items()))
         if key not in self._spreads:
             cluster, usable, scores = self.view.cluster, self._usable, self.knowledge.scores
             bases = np.array([base_of(app, model) for model in cluster.models]) / min(app.base.values(), default=1.0)
             steps = (scores.as_bins[scores.index(app.cls)] * bases[cluster.gpu_model])[usable]
-            self._spreads[key] = Spread(float(steps.min()), float(steps.mean()), float(steps.max()))
+            self._spreads[key] = StepSpread(float(steps.min()), float(steps.mean()), float(steps.max()))
         return self._spreads[key]
 
     def worth_leasing(self, lapsed: frozenset[int]) -> frozenset[int]:
