@@ -40,6 +40,11 @@ class Candidate(NamedTuple):
     def merit(self) -> tuple[float, int, int]:
         return (self.price, self.tier, self.cost)
 
+    def better(self, other: Candidate) -> bool:
+        """More GPUs than another placement takes are for speed only: they never spare a node for other jobs."""
+        more = sum(map(len, self.slots)) > sum(map(len, other.slots))
+        return self.merit < other.merit and (not more or self.step < other.step)
+
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
@@ -86,7 +91,7 @@ class Ranking:
                     if more > 0 or (best and more == 0 and way[0] > 1 and best.price <= self._bound(app, floor, base)):
                         continue
                     found = self._near(floor, app, area, way, base, models)
-                    if found is not None and (best is None or more < 0 or found.merit < best.merit):
+                    if found is not None and (best is None or more < 0 or found.better(best)):
                         best = found
         return best
 

@@ -10,6 +10,7 @@ import pytest
 
 from pal_slurm.model import App, Cluster, Job, Knowledge, Placement, ScoreTable, Shape, homogeneous
 from pal_slurm.policy import Floor, placements
+from pal_slurm.policy.earmark import Earmark
 from pal_slurm.policy.firstfit import first_fit
 from tests.builders import scores, waiting
 
@@ -172,6 +173,42 @@ def test_a_total_that_slurm_would_put_on_one_node_is_not_spread_for_faster_gpus(
     assert where(place(replace(two, partitions=("left", "right")), app, floor)) == {"n3": (0, 1)}
     floor.take(job(), Placement(("n3",), ((1,),), True))
     assert where(place(replace(two, partitions=("left",)), app, floor)) == {"n1": (0,), "n2": (0,)}
+
+
+@pytest.mark.parametrize("placement", ["lv", "thrift", "pm-first", "packed"])
+@pytest.mark.parametrize(
+    ("racks", "cpus", "taken", "earmarked", "gets"),
+    [
+        ((0, 0, 0), (3, 3, 3), (0, 0, 0), (), 1),
+        ((0, 1, 2), (3, 3, 3), (0, 0, 0), (), 1),
+        ((0, 0, 0), (3, 1, 1), (0, 3, 3), (), 1),  # two nodes would keep the third whole
+        ((0, 0, 0), (3, 3, 3), (0, 0, 0), (0, 1, 2), 1),
+        ((0, 0, 0), (3, 1, 1), (0, 3, 3), (0,), 1),
+        ((0, 0, 0), (3, 1, 1), (4, 0, 3), (), 2),  # no node has CPUs for both tasks
+    ],
+)
+def test_tasks_that_can_share_a_gpu_do_not_take_one_on_each_of_two_nodes_to_spare_others(
+    placement: str,
+    racks: tuple[int, ...],
+    cpus: tuple[int, ...],
+    taken: tuple[int, ...],
+    earmarked: tuple[int, ...],
+    gets: int,
+) -> None:
+    """`--gres=gpu:1 -n2`: Slurm gives two nodes, and so two GPUs, only where no single node has the CPUs."""
+    cluster = replace(homogeneous(3, 4), rack=np.array(racks), cpus_free=np.array(cpus))
+    floor = Floor(cluster, table(A=[[1.0, 1.02, 1.04, 1.06]] * 3, C=[[1.0] * 4] * 3))
+    for name, number in zip(cluster.node_names, taken, strict=True):
+        if number:
+            floor.take(job(number, cpus=0), Placement((name,), (tuple(range(number)),), True))
+    if earmarked:
+        wide = floor.needs.of(waiting(shape=Shape(gpus_per_node=4, min_nodes=3, max_nodes=3)))
+        assert wide is not None
+        floor.earmarks(Earmark(wide, earmarked, np.isin(np.arange(3), earmarked), 4))
+    asked = waiting(shape=Shape(gpus_per_node=1, cpus=2, max_nodes=2))
+    for cls in "AC":
+        app = App(cls, cls, comm=(1.0, 1.0, 1.0, 1.0))
+        assert len(where(placements.get(placement).place(asked, app, floor))) == gets
 
 
 @pytest.mark.parametrize("features", ["[a|b]", "a*2", "(a&b)|c", "a&b|c", "!a"])
