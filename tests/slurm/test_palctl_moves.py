@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.slurm.history import jobs_ran
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Pald
 from tests.slurm.test_pal_run import line
@@ -19,6 +20,7 @@ def beside_the_good_gpus(minicluster: Minicluster, pald: Pald, words: str, log: 
     """A job that may be moved, on slow GPUs; another holds the good ones. In: its command, and the log of its steps."""
     assert pald.once() == 0
     pald.scores({f"n5:{slot}": 1.0 for slot in (1, 3)}, others=1.6)
+    jobs_ran(pald, 3500, "resnet", limit_s=3600)
     pald.start()
     first = minicluster.submit("--gres=gpu:4", "--comment=app:resnet", "-w", "n5")
     minicluster.wait_state(first, "RUNNING")

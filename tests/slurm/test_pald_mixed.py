@@ -11,6 +11,7 @@ import pytest
 
 from pal_slurm.model import Job
 from tests.slurm.backends import backend_of
+from tests.slurm.history import jobs_ran
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Pald
 from tests.slurm.test_pald_moves import MOVES, arrived, counting, logs
@@ -162,6 +163,8 @@ def test_a_job_waits_for_the_model_that_is_worth_it_and_why_names_pools_rates_an
     mixed.reset()
     with Pald(mixed, tmp_path, SETTINGS | {"pools.dearer": "ok"}) as pald:
         assert pald.once() == 0
+        jobs_ran(pald, 600)
+        jobs_ran(pald, 9 * 3600, "fast", limit_s=36_000)
         pald.start()
         takes = [mixed.submit("--gres=gpu:4", "-C", "h100") for _ in range(2)]
         for job in takes:

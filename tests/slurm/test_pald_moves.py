@@ -10,6 +10,7 @@ import pytest
 
 from pal_slurm.model import Ending, Move
 from pal_slurm.store import MoveRepo, open_store
+from tests.slurm.history import jobs_ran
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Pald
 
@@ -129,6 +130,7 @@ def test_a_job_that_saves_and_requeues_itself_when_it_is_asked_to_is_pinned_anew
     with Pald(minicluster, tmp_path, MOVES) as pald, minicluster.leases():
         assert pald.once() == 0
         pald.scores({f"n5:{slot}": 1.0 for slot in (1, 3)}, others=1.6)
+        jobs_ran(pald, 3500, "resnet", limit_s=3600)  # else nothing says that it is worth a minute of saving
         pald.start()
         first = minicluster.submit("--gres=gpu:4", "--comment=app:resnet", "-w", "n5")
         minicluster.wait_state(first, "RUNNING")

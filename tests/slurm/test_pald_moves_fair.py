@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from pal_slurm.model import EditKind, Ending
+from tests.slurm.history import jobs_ran
 from tests.slurm.minicluster import Minicluster, wait_for
 from tests.slurm.pald import Pald
 from tests.slurm.test_pald_moves import MOVES, moves
@@ -81,6 +82,7 @@ def test_nobody_waits_for_a_mover_that_never_answers_and_its_user_is_not_asked_a
     with Pald(cluster, tmp_path, FAIR | {"moves.margin": 1}) as pald, cluster.leases():
         assert pald.once() == 0
         pald.scores({f"n2:{slot}": 1.0 for slot in range(4)}, others=1.6)
+        jobs_ran(pald, 3500, user="alice", limit_s=3600)
         fills = [
             cluster.submit("--gres=gpu:4", "-t", "60", "-w", "n2", user="alice"),
             cluster.submit("--gres=gpu:2", "-t", "60", "-w", "n1", user="alice"),
