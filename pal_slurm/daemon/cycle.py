@@ -240,7 +240,8 @@ class Cycle:
 
     def _planned(self, round: Round) -> tuple[Known, Plan, Snapshot]:
         """For those that are not undone just now, by all that is known of them; and what there is without promises."""
-        whole = self.past.met.kept(round.without(self.movers.in_hand()), round.fates)
+        movers = self.movers.in_hand()
+        whole = self.past.met.kept(round.without(movers), round.fates, movers)
         round.view = view = self.movers.kept(whole)
         passing = Known(view, round.knowledge, self.composition, self.config, self.books.observer.run_times)
         ran_out = passing.worth_leasing(lapsed(view, self.entries, self.books.ledger))

@@ -30,6 +30,7 @@ from pal_slurm.daemon.round import Wish
 from pal_slurm.guard import Rules
 from pal_slurm.model import (
     NOT_SENT,
+    SHARED_LIMITS,
     Decision,
     EditKind,
     Exclude,
@@ -41,7 +42,6 @@ from pal_slurm.model import (
     Pin,
     Snapshot,
     Unpin,
-    Waits,
 )
 from pal_slurm.policy.turn import Turn, turn_of
 from pal_slurm.slurm.port import Passes
@@ -209,6 +209,8 @@ class Past:
     def _later(self, job: Job, now: int, leases: LeaseRules, undone: Mapping[JobRef, int]) -> int:
         """The end of a new lease for a job whose pin is taken back: growing patience."""
         wait = min(leases.most_s // 2, 5 * 2 ** min(undone.get(job.key, 0), 20))
+        if job.why in SHARED_LIMITS:
+            wait = 0  # when it is tried again limits_met.py says
         self.entries[job.key].held_back = float(now + wait)
         return int(now + wait + leases.least_s)
 
@@ -224,7 +226,7 @@ def would_be_passed(job: Job, waiting: Iterable[Job]) -> bool:
 
     Whom a limit of his own keeps waits for that, with a lease or without.
     """
-    if job.why is Waits.THEIR_LIMIT:
+    if job.why in SHARED_LIMITS:
         return False
     behind = (j for j in waiting if j.order > job.order)
     return any(not set(j.partitions).isdisjoint(job.partitions) for j in behind)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from pal_slurm.model import (
+    SHARED_LIMITS,
     Cluster,
     EditKind,
     Exclude,
@@ -141,7 +142,7 @@ def judge_exclusion(intent: Intent, edit: Exclude, job: Job) -> Transition:
         return Transition(intent, Fate.NEVER_WAS, job)
     if job.required_nodes:
         return Transition(intent, Fate.UNDO, job, "somebody named its nodes")
-    if job.why in NOT_OURS or job.why in BAD or job.why is Waits.THEIR_LIMIT:
+    if job.why in NOT_OURS or job.why in BAD or job.why in SHARED_LIMITS:
         return Transition(intent, Fate.UNDO, job, job.reason)
     return Transition(intent, Fate.WAITING if settled(intent) else Fate.STANDS, job)
 
@@ -165,7 +166,7 @@ def judge_pin(intent: Intent, pin: Pin, job: Job, view: View) -> Transition:
     back = Fate.SURRENDER if view.undos.get(job.key, 0) + 1 >= MOST_UNDOS else Fate.UNDO
     if job.why in NOT_OURS:
         return Transition(intent, Fate.SURRENDER, job, job.reason)
-    if job.why in BAD or job.why is Waits.THEIR_LIMIT:
+    if job.why in BAD or job.why in SHARED_LIMITS:
         return Transition(intent, back, job, job.reason)
     lost = sorted(set(pin.nodes) - view.nodes_ok)
     if lost:

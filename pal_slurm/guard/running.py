@@ -5,24 +5,25 @@ Whether its target is free and can be asked for is check.py's matter, as for any
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from pal_slurm.guard.verdict import Cause, MoveRules, No, Rules
-from pal_slurm.model import Action, Cluster, Decision, Given, Job, Snapshot, Waits
+from pal_slurm.model import SHARED_LIMITS, Action, Cluster, Decision, Given, Job, Snapshot, Waits
 
 MOST_BATCH = 3  # Slurm holds a job at the sixth start that it counts against it
 MOST_FENCED_S = 60  # no longer are whole nodes closed to others because a job saves (P5)
 MOST_RING = 8  # one that does not go keeps the others from where they were to go
 MOST_AHEAD_S = 600  # no longer do GPUs stand empty because somebody says that he saves (P12)
-KEPT = (Waits.HELD, Waits.BLOCKED, Waits.LIMIT, Waits.THEIR_LIMIT, Waits.NEVER)
+KEPT = (Waits.HELD, Waits.BLOCKED, Waits.LIMIT, *SHARED_LIMITS, Waits.NEVER)
 
 
 def movable(snapshot: Snapshot, rules: Rules) -> list[Job]:
     """Running jobs against whose being moved there is nothing yet to say; where to is not asked here."""
     found = []
     limited = {job.array_id for job in snapshot.pending if job.array_limit is not None}
+    full = full_limits(snapshot.pending)
     for job in snapshot.running:
-        if job.array_id is not None and job.array_id in limited:
+        if (job.array_id is not None and job.array_id in limited) or not full.isdisjoint(_limits_of(job)):
             continue
         try:
             _check_job(job, snapshot.taken, rules)
@@ -31,6 +32,28 @@ def movable(snapshot: Snapshot, rules: Rules) -> list[Job]:
         if rules.moves and job.id not in rules.moves.going_on and not _used_up(job, rules.moves):
             found.append(job)
     return found
+
+
+def full_limits(waiting: Iterable[Job]) -> set[tuple[str, str]]:
+    """Whose limits are met: who is requeued leaves room for those that wait for them, before it waits itself.
+
+    Slurm does not tell whose limit it is: an account's may be that of one above it, a QOS's that of the partition.
+    Of a job that is pinned it tells a limit only once it has looked at it.
+    """
+    found: set[tuple[str, str]] = set()
+    for job in waiting:
+        if job.why is Waits.OWN_LIMIT:
+            found.add(("user", job.user))
+        elif job.why is Waits.THEIR_LIMIT:
+            found.update(_limits_of(job))
+        elif job.pin is not None:
+            found |= {("user", job.user), ("account", job.account)}
+    return found
+
+
+def _limits_of(job: Job) -> set[tuple[str, str]]:
+    of_partitions = (("partition", name) for name in job.partitions)
+    return {("user", job.user), ("account", job.account), ("qos", job.qos), *of_partitions}
 
 
 def _used_up(job: Job, moves: MoveRules) -> bool:
@@ -51,6 +74,8 @@ def check_movable(job: Job | None, decision: Decision, snapshot: Snapshot, rules
     waits = snapshot.pending if job.array_id is not None else ()
     if any(other.array_id == job.array_id and other.array_limit is not None for other in waits):
         raise No(Cause.ARRAY_LIMIT, "another task of its array would take its turn")
+    if not full_limits(snapshot.pending).isdisjoint(_limits_of(job)):
+        raise No(Cause.WOULD_BE_TAKEN, "a job that waits for a limit which it shares would take its turn")
     check_budget(job, decision, snapshot.cluster, moves, begun)
     _check_rivals(job, decision, snapshot, moves)
 

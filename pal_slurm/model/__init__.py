@@ -24,7 +24,7 @@ from pal_slurm.model.edit import (
     Warn,
     until,
 )
-from pal_slurm.model.job import Excluded, Job, JobRef, JobState, Lease, Request, Shape, Waits
+from pal_slurm.model.job import SHARED_LIMITS, Excluded, Job, JobRef, JobState, Lease, Request, Shape, Waits
 from pal_slurm.model.move import Ending, Move
 from pal_slurm.model.operation import KIND_OF, STEPS, Intent, NotBegun, OperationKind
 from pal_slurm.model.partition import ANYBODY, PartitionRule
@@ -62,15 +62,15 @@ from pal_slurm.model.speed import (
 
 __all__ = [
     "ANYBODY", "APP_NAME", "KIND_OF", "LATE", "MOVABLE", "NOBODY_SHARES", "NOT_SENT", "NO_CONSENT", "NO_HINT",
-    "NO_RULES", "NO_SHARES", "STEPS", "TOLD", "UNREADABLE", "Action", "Alongside", "App", "Apps", "BoolArray",
-    "Cluster", "Consent", "Dearer", "Decision", "Due", "Edit", "EditKind", "EditResult", "Ending", "Exclude",
-    "Excluded", "Factors", "FairShares", "Fence", "FloatArray", "Given", "Gpus", "Hint", "Include", "IntArray",
-    "Intent", "Job", "JobKind", "JobRef", "JobState", "Knowledge", "KnownPairs", "Lease", "LeaseAgain", "Move",
-    "MoveTerms", "NotBegun", "OfRunning", "OperationKind", "Outcome", "PairsByUser", "PairsOfUser", "PartitionRule",
-    "PastRun", "Pin", "Placement", "Plain", "PoolCost", "PoolRules", "Ranked", "RatedApp", "Reason", "Renew", "Renice",
-    "Request", "Requeue", "Reservation", "RunEnd", "RunEstimate", "RunTimes", "ScoreTable", "Shape", "Sharers",
-    "Sharing",
-    "Snapshot", "Speeds", "Tier", "Trust", "Unpin", "Waits", "Warn", "base_of", "bins_with_neutral", "comm_of",
-    "consent_of", "factors", "fence_of", "flat", "homogeneous", "minds_links", "named", "neutral_scores", "over",
-    "placement_of", "predict", "read_hint", "shared_comm", "speeds_of", "step_time", "until",
+    "NO_RULES", "NO_SHARES", "SHARED_LIMITS", "STEPS", "TOLD", "UNREADABLE", "Action", "Alongside", "App", "Apps",
+    "BoolArray", "Cluster", "Consent", "Dearer", "Decision", "Due", "Edit", "EditKind", "EditResult", "Ending",
+    "Exclude", "Excluded", "Factors", "FairShares", "Fence", "FloatArray", "Given", "Gpus", "Hint", "Include",
+    "IntArray", "Intent", "Job", "JobKind", "JobRef", "JobState", "Knowledge", "KnownPairs", "Lease", "LeaseAgain",
+    "Move", "MoveTerms", "NotBegun", "OfRunning", "OperationKind", "Outcome", "PairsByUser", "PairsOfUser",
+    "PartitionRule", "PastRun", "Pin", "Placement", "Plain", "PoolCost", "PoolRules", "Ranked", "RatedApp", "Reason",
+    "Renew", "Renice", "Request", "Requeue", "Reservation", "RunEnd", "RunEstimate", "RunTimes", "ScoreTable",
+    "Shape", "Sharers", "Sharing", "Snapshot", "Speeds", "Tier", "Trust", "Unpin", "Waits", "Warn", "base_of",
+    "bins_with_neutral", "comm_of", "consent_of", "factors", "fence_of", "flat", "homogeneous", "minds_links",
+    "named", "neutral_scores", "over", "placement_of", "predict", "read_hint", "shared_comm", "speeds_of",
+    "step_time", "until",
 ]  # fmt: skip

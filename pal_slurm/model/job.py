@@ -36,10 +36,14 @@ class Waits(Enum):
     NODES = auto()  # nodes that it must have are away
     NEVER = auto()  # as it stands it can't be had; waiting longer doesn't help
     LIMIT = auto()  # licences, a reservation ...: not about where it would run
-    THEIR_LIMIT = auto()  # the same of its user, account or QOS: others of theirs wait for it too
+    OWN_LIMIT = auto()  # a limit of its user alone: his other jobs wait for it too
+    THEIR_LIMIT = auto()  # one of its account, QOS or partition: others' jobs wait for it too
     HELD = auto()
     BLOCKED = auto()  # something else that no free GPU can give: a dependency, a closed partition
     OTHER = auto()  # a word that we don't know
+
+
+SHARED_LIMITS = (Waits.OWN_LIMIT, Waits.THEIR_LIMIT)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from pal_slurm.model import Job, Reason, Waits
+from pal_slurm.model import SHARED_LIMITS, Job, Reason, Waits
 
 # Slurm keeps it waiting for something that no free GPU can give: it competes with nobody now.
-BLOCKED = (Waits.BLOCKED, Waits.LIMIT, Waits.THEIR_LIMIT, Waits.NEVER)
+BLOCKED = (Waits.BLOCKED, Waits.LIMIT, *SHARED_LIMITS, Waits.NEVER)
 
 
 class Turn(Enum):

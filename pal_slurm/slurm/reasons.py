@@ -37,7 +37,9 @@ WORDS = {
     "Cleaning": Waits.BLOCKED,
 }
 # What jobs have in common, and not what one of them asks for (QOSMaxGRESPerJob, QOSMaxWallDurationPerJobLimit ...).
-_SHARED = re.compile(r"(?:Assoc|QOS)(?:Grp|MaxJobs|Max\w*Per(?:User|Account))")
+# Of most limits per account, and of those on minutes per user, Slurm does not say that they are a QOS's.
+_SHARED = re.compile(r"(?:Assoc|QOS)(?:Grp|MaxJobs)|(?:Assoc|QOS)?Max\w*Per(?:User|Account)")
+_OWN = re.compile(r"AssocMax|\w*PerUser")
 
 
 @lru_cache(maxsize=256)
@@ -45,5 +47,5 @@ def why(reason: str) -> Waits:
     if not reason:
         return Waits.UNSEEN
     if _SHARED.match(reason):
-        return Waits.THEIR_LIMIT
+        return Waits.OWN_LIMIT if _OWN.match(reason) else Waits.THEIR_LIMIT
     return WORDS[max(fits, key=len)] if (fits := [word for word in WORDS if reason.startswith(word)]) else Waits.OTHER

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from pal_slurm.model import EditKind, Outcome
 from tests.slurm.minicluster import Minicluster, wait_for
-from tests.slurm.pald import Pald
+from tests.slurm.pald import Pald, plain
+from tests.slurm.test_pald_moves import COUNTS, MOVES, logs, moves, steps
 
 Make = Callable[..., Minicluster]
 TURNS = pytest.mark.slurm(turns=("26.05", "24.11", "22.05"))
@@ -76,12 +78,16 @@ def test_nodes_asleep_are_woken_and_magnets_draw_whatever_a_gpu_is_called(
 
 
 @TURNS
+@pytest.mark.parametrize("limit", ["MaxTRESPerUser", "MaxTRESPerAccount"])
 def test_a_user_at_his_limit_keeps_no_free_gpu_from_others_and_goes_on_when_he_may(
-    make_minicluster: Make, tmp_path: Path
+    make_minicluster: Make, tmp_path: Path, limit: str
 ) -> None:
     enforced = ("--set=AccountingStorageEnforce=associations,limits,qos", "--set=AccountingStorageTRES=gres/gpu")
     cluster = make_minicluster("--nodes=4", "--gpus=2", "--dbd", "--users=alice,bob", *enforced)
-    cluster.client("sacctmgr", "-i", "modify", "qos", "normal", "set", "MaxTRESPerUser=gres/gpu=2")
+    sacctmgr = partial(cluster.client, "sacctmgr", "-i")
+    sacctmgr("add", "account", "lab", "parent=pal")
+    sacctmgr("add", "user", "alice", "account=lab", "DefaultAccount=lab")
+    sacctmgr("modify", "qos", "normal", "set", f"{limit}=gres/gpu=2")
     with Pald(cluster, tmp_path) as pald:
         pald.start()
         cluster.submit_many(30, "--gres=gpu:1", "-t", "60", user="alice")
@@ -99,3 +105,36 @@ def test_a_user_at_his_limit_keeps_no_free_gpu_from_others_and_goes_on_when_he_m
             return len(now) > len(first)
 
         wait_for(another, "another of hers runs in its place")
+
+
+@pytest.mark.slurm("26.05", slow=("24.11",))
+def test_a_job_is_not_moved_while_another_one_waits_for_a_limit_that_both_share(
+    make_minicluster: Make, tmp_path: Path
+) -> None:
+    """Once the other one had its place, and it waited until that one had ended."""
+    enforced = ("--set=AccountingStorageEnforce=associations,limits,qos", "--set=AccountingStorageTRES=gres/gpu")
+    cluster = make_minicluster("--nodes=4", "--gpus=2", "--dbd", "--users=alice,bob", *enforced)
+    cluster.client("sacctmgr", "-i", "modify", "qos", "normal", "set", "MaxTRESPerUser=gres/gpu=2")
+    with Pald(cluster, tmp_path, MOVES) as pald:
+        assert pald.once() == 0
+        pald.scores({"n4:0": 1.0, "n4:1": 1.0}, others=1.6)
+        pald.start()
+        first = cluster.submit("--gres=gpu:2", "--comment=app:resnet", "-w", "n4", user="bob")
+        cluster.wait_state(first, "RUNNING")
+        log = logs(cluster, "at-limit")
+        words = ("--comment=app:resnet pal:move", "--gres=gpu:2", "-t", "60")
+        slow = COUNTS.replace("exit 0", "sleep 2; exit 0")  # time enough for Slurm to start another one
+        mover = cluster.submit(*words, wrap=slow.format(log=log), user="alice")
+        cluster.wait_state(mover, "RUNNING")
+        others = [cluster.submit("--gres=gpu:1", "-t", "60", user="alice")]
+        with plain(cluster):
+            others += cluster.submit_many(1, "--gres=gpu:1", "-t", "60", user="alice")
+        wait_for(lambda: len(steps(log)) > 100, "it has run for so long that a move pays")
+        cluster.client("scancel", str(first))
+        for _ in range(8):
+            pald.wait_cycle()
+        assert cluster.fields(mover)["Restarts"] == "0"
+        assert [cluster.state(job) for job in others] == ["PENDING", "PENDING"]
+        cluster.client("scancel", *map(str, others))
+        wait_for(lambda: bool(moves(pald, mover)) and moves(pald, mover)[0].ending is not None, "it was moved")
+        assert set(cluster.gpu_indices(mover)) == {"n4"}

@@ -37,6 +37,7 @@ def test_who_shares_the_limit_waits_and_nobody_else() -> None:
     others = [leased(n, **(ALICE | o)) for n, o in ((6, {"user": "bob"}), (7, {"account": "x"}), (8, {"qos": "y"}))]
     view = LimitsMet().kept(queue(leased(3, **ALICE), *others, waiting(9, **ALICE)), [MET])
     assert [job.limited for job in view.pending] == [True, False, False, False, False]
+    assert view.pending[0].why is Waits.THEIR_LIMIT  # what its lease hides
     made = plan(view, Knowledge(neutral_scores(NODE)), compose("pal", patience="none"))
     assert [d.job for d in made.starts] == [6, 7, 8]
     assert [d.action for d in made.decisions if d.job == 3] == [Action.WAIT]
@@ -56,6 +57,9 @@ def test_one_is_tried_when_a_job_that_counts_has_ended_or_after_a_while() -> Non
     assert free(limits.kept(queue(now=NOW + AGAIN_S - 1.0), [])) == []
     late = [leased(n, until=NOW + 100, **ALICE) for n in (3, 4, 5)]
     assert free(limits.kept(queue(*late, now=NOW + AGAIN_S), [])) == [3]
+    moves = LimitsMet()
+    moves.kept(queue(), [MET])
+    assert free(moves.kept(queue(ran=()), [], {RUNS.id})) == []  # it is requeued, and runs again soon
     ended = LimitsMet()
     ended.kept(queue(), [MET])
     assert free(ended.kept(queue(ran=()), [])) == [3]

@@ -268,3 +268,4 @@ def test_a_job_whose_pin_is_taken_back_keeps_its_turn_where_it_would_be_passed(
     wish = past.undos(fates, lost, seen, LeaseRules())[0]
     assert isinstance(wish.edit, Unpin) and (wish.edit.until is not None) is leased_again, what
     assert wish.cause == fates[0].cause == mine.reason
+    assert (mine.key in past.entries.held_back(NOW)) is (leased_again and why is Waits.NEVER)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -26,6 +27,7 @@ from pal_slurm.model import (
     Reason,
     Renice,
     Snapshot,
+    Waits,
     homogeneous,
 )
 from pal_slurm.sim.slurm.manners import Manners
@@ -200,3 +202,33 @@ def test_a_running_task_is_not_moved_while_others_of_its_array_wait_for_its_turn
         (verdict,) = check([stop], view, rules)
         assert isinstance(verdict, Permit) == moved == (movable(view, rules) == [runs])
         assert moved or (isinstance(verdict, Refusal) and verdict.reason is Cause.ARRAY_LIMIT)
+
+
+HIS: dict[str, Any] = {"user": "u", "account": "lab", "qos": "normal", "partitions": ("gpu", "night")}
+OTHERS: dict[str, Any] = {"user": "bob", "account": "others", "qos": "long", "partitions": ("day",)}
+
+
+@pytest.mark.parametrize(
+    ("waits", "moved"),
+    [
+        ({"why": Waits.OWN_LIMIT}, False),
+        ({"why": Waits.OWN_LIMIT, "gpu_job": False}, False),
+        ({**HIS, "why": Waits.OWN_LIMIT, "user": "bob"}, True),
+        ({**OTHERS, "why": Waits.THEIR_LIMIT}, True),
+        *(({**OTHERS, name: value, "why": Waits.THEIR_LIMIT}, False) for name, value in HIS.items()),
+        ({**HIS, "why": Waits.LIMIT}, True),
+        ({**HIS, "why": Waits.UNSEEN, "required_nodes": "n2", "lease": Lease(0, TWO)}, False),
+        ({**OTHERS, "why": Waits.UNSEEN, "required_nodes": "n2", "lease": Lease(0, TWO)}, True),
+    ],
+)
+def test_who_would_lose_his_place_under_a_limit_to_a_job_that_waits_for_it_stays(
+    waits: dict[str, Any], moved: bool
+) -> None:
+    """While it is requeued it does not count, and Slurm starts the other one."""
+    rules = Rules(disable_job_shrink=True, moves=MoveRules(first_s=0.0, share=0.5))
+    runs = replace(RUNS, lease=Lease(0, TWO), batch=1, **HIS)
+    other = replace(RUNS, **({"id": 9, "state": JobState.PENDING, "nodes": (), "gpus": ()} | waits))
+    view = Snapshot(1000.0, homogeneous(2, 4), (other,), (runs,))
+    (verdict,) = check([Decision(7, None, Action.STOP, Reason.MAKES_ROOM)], view, rules)
+    assert isinstance(verdict, Permit) == moved == (movable(view, rules) == [runs])
+    assert moved or (isinstance(verdict, Refusal) and verdict.reason is Cause.WOULD_BE_TAKEN)

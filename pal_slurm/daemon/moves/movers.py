@@ -26,6 +26,7 @@ from pal_slurm.daemon.round import Round, Wish
 from pal_slurm.daemon.writer import Writer
 from pal_slurm.guard import Cause, MoveRules, Refusal, Rules, check
 from pal_slurm.model import (
+    SHARED_LIMITS,
     Action,
     Decision,
     EditKind,
@@ -260,9 +261,12 @@ class Movers:
         return view.keeping(where for job, where in self.promised(asked=asked).items() if job not in waiting)
 
     def for_movers(self, round: Round) -> Round:
-        """The same, as those who could be moved see it."""
+        """The same, as those who could be moved see it: with whom a limit keeps, although they are undone just now."""
         seen = copy(round)
-        seen.view = self.kept(round.view, asked=True)
+        view = self.kept(round.view, asked=True)
+        there = {job.id for job in view.pending}
+        undone = (j for j in round.snapshot.pending if j.why in SHARED_LIMITS and j.id not in there)
+        seen.view = replace(view, pending=(*view.pending, *undone))
         return seen
 
     # what begins
