@@ -227,7 +227,8 @@ def test_who_would_lose_his_place_under_a_limit_to_a_job_that_waits_for_it_stays
     """While it is requeued it does not count, and Slurm starts the other one."""
     rules = Rules(disable_job_shrink=True, moves=MoveRules(first_s=0.0, share=0.5))
     runs = replace(RUNS, lease=Lease(0, TWO), batch=1, **HIS)
-    other = replace(RUNS, **({"id": 9, "state": JobState.PENDING, "nodes": (), "gpus": ()} | waits))
+    asks: dict[str, Any] = {"id": 9, "state": JobState.PENDING, "nodes": (), "gpus": (), **waits}
+    other = replace(RUNS, **asks)
     view = Snapshot(1000.0, homogeneous(2, 4), (other,), (runs,))
     (verdict,) = check([Decision(7, None, Action.STOP, Reason.MAKES_ROOM)], view, rules)
     assert isinstance(verdict, Permit) == moved == (movable(view, rules) == [runs])
