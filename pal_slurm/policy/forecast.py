@@ -1,7 +1,7 @@
 """When a better start can be had. In: an offer, what runs, how long it will probably run. Out: faster starts, and when.
 
 Each is what the job would get if it waited for GPUs that are less slow, or closer together. What is kept for jobs ahead
-is taken, and those who decline ahead of it have what comes free first. GPUs alone decide.
+is taken, and those who decline ahead of it have what comes free first. CPUs and memory come free with GPUs.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from pal_slurm.model import App, FloatArray, IntArray, Tier, comm_of
-from pal_slurm.policy.needs import Need
+from pal_slurm.policy.needs import Area, Need
 from pal_slurm.policy.ranking import Ranking
 from pal_slurm.policy.seams import Better
 
@@ -41,7 +41,7 @@ def better_than(slowdown: float, need: Need, app: App, planner: Planner, ahead: 
             if models is not None:
                 usable = usable & np.isin(planner.cluster.gpu_model, sorted(models))
             times = np.sort(np.where(usable, at, math.inf), axis=1)
-            for tier, ready in _ready(times, need, planner, ahead):
+            for tier, ready in _ready(times, at, need, planner, ahead):
                 slow = base * level * float(comm_of(app, tier)) / best
                 if slow < slowdown and ready < math.inf:
                     found.append(Better(max(slow, 1.0), max(ready - planner.now, 0.0), tier))
@@ -55,16 +55,30 @@ def _levels(planner: Planner, app: App, below: float) -> list[float]:
     return [levels[i] for i in np.linspace(0, len(levels) - 1, LEVELS).round().astype(int)]
 
 
-def _ready(times: FloatArray, need: Need, planner: Planner, ahead: int) -> Iterator[tuple[Tier, float]]:
+def in_reach(times: FloatArray, at: FloatArray, area: Area, room: tuple[int, int], planner: Planner) -> FloatArray:
+    """The same times, for a job that may run in this area only and needs so many CPUs and MB of each node.
+
+    `at`: when each GPU is free. Where it is short of CPUs or memory now, it has nothing before a GPU is given back.
+    """
+    floor, (cpus, mem_mb) = planner.floor, room
+    short = (floor.n_free > 0) & (floor.cpus_free < cpus)
+    if mem_mb:
+        short |= (floor.n_free > 0) & (floor.mem_free < mem_mb)
+    if short.any():
+        given_back = np.where(at > planner.now, at, math.inf).min(axis=1)
+        times = np.where(short[:, None], np.maximum(times, given_back[:, None]), times)
+    return times if area.mask is None else np.where(area.mask[:, None], times, math.inf)
+
+
+def _ready(times: FloatArray, at: FloatArray, need: Need, planner: Planner, ahead: int) -> Iterator[tuple[Tier, float]]:
     for area in need.areas:
-        for nodes, gpus, _, _ in need.ways:
+        for nodes, gpus, cpus, mem_mb in need.ways:
             if gpus > times.shape[1]:
                 continue
-            ready = times[:, gpus - 1]
-            if area.mask is not None:
-                ready = np.where(area.mask, ready, math.inf)
+            there = in_reach(times, at, area, (cpus, mem_mb), planner)
+            ready = there[:, gpus - 1]
             if nodes == 1:
-                yield (Tier.GPU if gpus == 1 else Tier.NODE), _after(ready, times, gpus, ahead)
+                yield (Tier.GPU if gpus == 1 else Tier.NODE), _after(ready, there, gpus, ahead)
             else:
                 rack = planner.cluster.rack
                 if not planner.cluster.one_rack:

@@ -18,6 +18,7 @@ from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.policy.easy import limit
 from pal_slurm.policy.firstfit import first_fit
 from pal_slurm.policy.memory import Head, head_from
+from pal_slurm.policy.needs import Need
 from pal_slurm.policy.turn import Turn
 
 if TYPE_CHECKING:
@@ -156,7 +157,8 @@ class OddJobs:
             return False
         weighed: tuple[PoolCost, ...] = ()
         where = walk.composition.placement.place(job, app, state) if turn is Turn.PLACE else None
-        if where is not None and (need := walk.floor.needs.of(job)) is not None:
+        need = None if where is None else walk.floor.needs.of(job)
+        if need is not None:
             need, gives_in, weighed = walk.pool_of(job, need, app, state)
             if need is None:
                 why = Reason.BETTER_POOL_SOON
@@ -176,12 +178,12 @@ class OddJobs:
         if where is None:
             fits = state is not walk.floor and first_fit(job, walk.floor) is not None
             plain = turn is Turn.PLAIN
-            need = None if plain else walk.floor.needs.of(job)
-            until = walk.reserve(job, need or walk.floor.needs.guess(job), plain=plain)
+            asks = None if plain else walk.floor.needs.of(job)
+            until = walk.reserve(job, asks or walk.floor.needs.guess(job), plain=plain)
             why = Reason.BEHIND_HEAD if fits else Reason.NO_ROOM
             walk.tell(Decision(job.id, waiting, Action.WAIT, why, until=until))
             return False
-        return self._takes(job, app, task, where, turn, reason, weighed)
+        return self._takes(job, need, app, task, where, turn, reason, weighed)
 
     def _cut_short(self, job: Job, app: App) -> tuple[Job, App, Placement] | None:
         """Where Slurm's backfill would start it now, for as much of its limit as there is time for."""
@@ -192,15 +194,14 @@ class OddJobs:
         return None if where is None else (brief, app, where)
 
     def _takes(
-        self, job: Job, app: App, task: int | None, where: Placement, turn: Turn, reason: Reason,
+        self, job: Job, need: Need | None, app: App, task: int | None, where: Placement, turn: Turn, reason: Reason,
         weighed: tuple[PoolCost, ...],
     ) -> bool:  # fmt: skip
+        """`need`: in the pool that it takes."""
         walk, state = self._walk, self._walk.easy.floor_for(job)
         if turn is Turn.PLACE:
-            need = walk.floor.needs.of(job)
             assert need is not None  # else it could not have been placed
-            key = self._planner.queue.waiting[job.id].place.key
-            wait = walk.offers.declines(job, need, app, where, key)
+            where, wait = walk.answer(job, need, app, where, state, self._planner.queue.waiting[job.id].place.key)
             if wait is not None:
                 step = walk.offers.step(app, where)
                 waiting = None if job.array_tasks else task

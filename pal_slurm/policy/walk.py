@@ -24,7 +24,7 @@ from pal_slurm.policy.line import Group, InLine, Key, TurnedDown, Waiting
 from pal_slurm.policy.needs import Need
 from pal_slurm.policy.neighbours import Neighbours
 from pal_slurm.policy.oddjobs import OddJobs
-from pal_slurm.policy.offers import Offers
+from pal_slurm.policy.offers import Declines, Offers
 from pal_slurm.policy.plan import STARTS, Plan, nobody
 from pal_slurm.policy.pools.choice import PoolChoice, PoolTaken
 from pal_slurm.policy.ranking import Ranking
@@ -169,12 +169,7 @@ class Walk:
             elif not self._sent_away(job):
                 self._no_room(group, place, state)
             return
-        wait = self.offers.declines(job, need, app, where, place.key)
-        if wait is not None and self._fastest is not None:
-            # It may decline what keeps nodes whole for others: then it is offered the fastest that is free.
-            fastest = self._fastest.place_kind(need, app, state)
-            if fastest is not None and fastest != where:
-                where, wait = fastest, self.offers.declines(job, need, app, fastest, place.key)
+        where, wait = self.answer(job, need, app, where, state, place.key)
         if wait is None:
             self.start(job, app, where, Action.START, Reason.BEST_SPAN, state, weighed=weighed, kind=group.need)
             return
@@ -183,6 +178,18 @@ class Walk:
         if not self.facts.alone:
             step = self.offers.step(app, where)
             self.tell(Decision(job.id, None, Action.WAIT, wait.reason, step_time=step, until=wait.until))
+
+    def answer(
+        self, job: Job, need: Need, app: App, where: Placement, state: Floor, key: Key
+    ) -> tuple[Placement, Declines | None]:
+        """What it is offered, and whether it declines that."""
+        wait = self.offers.declines(job, need, app, where, key)
+        if wait is not None and self._fastest is not None:
+            # It may decline what keeps nodes whole for others: then it is offered the fastest that is free.
+            fastest = self._fastest.place_kind(need, app, state)
+            if fastest is not None and fastest != where:
+                return fastest, self.offers.declines(job, need, app, fastest, key)
+        return where, wait
 
     def pool_of(self, job: Job, need: Need, app: App, state: Floor) -> PoolTaken:
         """Where it rather runs, if there is room; its pool, where there are several."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from pal_slurm.model import TOLD, App, BoolArray, Cluster, FloatArray, Job, PoolCost, Trust, comm_of, step_time
+from pal_slurm.policy.forecast import in_reach
 from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.pools.pricing import CROWD, NEARLY, shadow_prices
 
@@ -130,7 +131,7 @@ class PoolChoice:
         self._planner, self._pools, self._options = planner, pools, options
         self._prices: Sequence[float] | None = None
         self._ahead = [0] * len(pools.names)
-        self._sorted: dict[int, FloatArray] = {}
+        self._sorted: dict[Need, FloatArray] = {}
         self.soonest = math.inf  # when the first of those who wait gives in
 
     def of(self, need: Need, app: App) -> tuple[PoolOption, ...]:
@@ -209,20 +210,23 @@ class PoolChoice:
 
     def _wait(self, option: PoolOption, gpus: int) -> float:
         """Until so many of its GPUs are given back, behind those who wait for them already."""
-        times = self._times(option.pool)
+        times = self._times(option)
         if not len(times):
             return math.inf
         rounds, last = divmod(self._ahead[option.pool] + gpus - 1, len(times))
         return float(times[last]) - self._planner.now + rounds * self._usual_s
 
-    def _times(self, pool: int) -> FloatArray:
-        """When each of its GPUs will probably be free, the first one first."""
-        if pool not in self._sorted:
-            at = self._planner.horizon.expected()[self._pools.masks[pool]]
+    def _times(self, option: PoolOption) -> FloatArray:
+        """When it can probably have each of its GPUs, the first one first."""
+        need = option.need
+        if need not in self._sorted:
+            at = self._planner.horizon.expected()
+            (area,), (_, _, *room) = need.areas, need.ways[0]
+            at = in_reach(at, at, area, (room[0], room[1]), self._planner)[self._pools.masks[option.pool]]
             at = at[np.isfinite(at)]
             at.sort()
-            self._sorted[pool] = at
-        return self._sorted[pool]
+            self._sorted[need] = at
+        return self._sorted[need]
 
     def _told(self, o: PoolOption, cost: float, wait: float, free: bool | None, best: float) -> PoolCost:
         assert self._prices is not None
