@@ -203,6 +203,7 @@ class Declined:
     job: Name
     pool: bool  # for another GPU model
     content_n: int  # events that its snapshot told of
+    targets: tuple[tuple[Name, str, tuple[int, ...]], ...] = ()  # of movers on their way: a node, and slots there
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ from tests.fuzz import dues, hints, history, sharers
 from tests.fuzz.history import CycleEnded
 from tests.fuzz.offers import Offers
 from tests.fuzz.script import Happening, Script
-from tests.fuzz.seen import START, Disk, Looks, Overheard, SeenController, SeenSlurm
+from tests.fuzz.seen import START, Disk, Looks, Overheard, SeenController, SeenSlurm, Target
 from tests.fuzz.troubles import Armed, Crash, Points
 
 Did = TypeVar("Did")
@@ -141,13 +141,17 @@ class Palds:
         ledger.write = write  # type: ignore[method-assign]
         points.disturb(handle.pald.pald.store, lambda: handle.writes_ledger)
 
-    def _overhear_declines(self, pald: SimPald, decisions: Sequence[Decision]) -> None:
+    def _overhear_declines(self, pald: SimPald, decisions: Sequence[Decision], going: set[Target]) -> None:
+        """`going`: where movers were on their way to when the cycle began."""
         assert isinstance(pald.slurm, SeenSlurm)
+        still = sorted(going & self.disk.targets()) if going else []
+        jobs = ((self.c.find(number), node, slots) for number, node, slots in still)
+        targets = tuple((self.heard.record(job).job, node, slots) for job, node, slots in jobs if job is not None)
         for decision in decisions:
             job = self.c.find(decision.job) if decision.reason in BETTER and decision.action is Action.WAIT else None
             if job is not None and job.pending:
                 name, pool = self.heard.record(job).job, decision.reason is Reason.BETTER_POOL_SOON
-                self.heard.events.append(history.Declined(self.now, name, pool, pald.slurm.looks.content_n))
+                self.heard.events.append(history.Declined(self.now, name, pool, pald.slurm.looks.content_n, targets))
 
     def kill(self, handle: Handle) -> None:
         """As a power cut: it leaves its lock to the kernel, and everything else as it is."""
@@ -171,6 +175,7 @@ class Palds:
         pald = handle.pald
         assert pald is not None
         self.cycles += 1
+        going = self.disk.targets() if self.actuator == "move" else set()
         began, handle.seen, handle.woken, handle.meanwhile = self.c.now, self.c.version, math.inf, None
         report = self._lived(handle, pald.cycle)
         if report is None:
@@ -179,7 +184,7 @@ class Palds:
             CycleEnded(began - START, self.now, handle.name, report.end, report.note, report.leader)
         )
         if report.end == "ok" and report.leader and not report.shadow and pald.pald.cycle.seen is not None:
-            self._overhear_declines(pald, pald.pald.cycle.seen.decisions)
+            self._overhear_declines(pald, pald.pald.cycle.seen.decisions, going)
         if handle.doomed or report.end == "gone":
             self.kill(handle)
             if report.end == "gone":

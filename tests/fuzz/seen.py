@@ -32,6 +32,8 @@ from tests.fuzz.history import (
     Updated,
 )
 
+Target = tuple[int, str, tuple[int, ...]]  # of a mover: job, node, slots
+
 START = 1_800_000_000.0
 _GRES = ("tres_per_node", "tres_per_job", "tres_per_task", "tres_per_socket")
 
@@ -124,6 +126,15 @@ class Disk:
         for owner, fence in self._ask("SELECT owner, fence FROM leader LIMIT 1"):
             return Lead(Path(str(owner).rsplit(":", 1)[0]).stem, fence)
         return None
+
+    def targets(self) -> set[Target]:
+        """Of movers on their way: job, node, slots."""
+        found: set[Target] = set()
+        for job, text in self._ask("SELECT job, move FROM moves WHERE ended_at IS NULL"):
+            move = json.loads(text)
+            if (target := move.get("target")) and not move.get("handed"):
+                found |= {(job, *at) for at in zip(target["nodes"], map(tuple, target["gpus"]), strict=True)}
+        return found
 
     def ledger(self) -> list[history.Step]:
         return [

@@ -25,6 +25,7 @@ TWICE = 2.0
 LOOKS_S = 15.0
 PASS_S = 12.0
 SIZES = ((1, "1"), (4, "2-4"), (8, "5-8"), (16, "9-16"))
+READ_SHARE = 0.04  # of slurmctld's time, that pald takes for its looks: a fifth below the 5 % of P8
 # Seconds that a start may be later than without pald, beside one run of the longest job of its world
 LATE_S: Mapping[str, float] = {"1": 30.0, "2-4": 30.0, "5-8": 30.0, "9-16": 30.0, ">16": 30.0}
 
@@ -39,7 +40,7 @@ class _Seen:
         self.facts, self.at = facts, event.at
         self.running: dict[Name, Started] = {}
         self.waits: dict[Name, Record] = {}
-        self.away: set[str] = set()
+        self.stopped: set[Name] = set()  # to be moved, and not started since
         self.ran: dict[Kind, list[float]] = defaultdict(list)
         for seen in facts.events[: event.content_n]:
             self._sees(seen)
@@ -50,10 +51,17 @@ class _Seen:
         elif isinstance(event, Started):
             self.running[event.record.job] = event
             self.waits.pop(event.record.job, None)
-        elif isinstance(event, Ended | Requeued):
+            self.stopped.discard(event.record.job)
+        elif isinstance(event, Stopped) and event.by:
+            self.stopped.add(event.job)
+        elif isinstance(event, Requeued):
+            self.waits[event.job] = event.record
+            self.running.pop(event.job, None)
+        elif isinstance(event, Ended):
             self.waits.pop(event.job, None)
+            self.stopped.discard(event.job)
             start = self.running.pop(event.job, None)
-            if start is not None and isinstance(event, Ended):
+            if start is not None:
                 self.ran[kind(self.facts, event.job)].append(event.at - start.at)
 
     def runs(self, name: Name, limit: int | None) -> tuple[float, float]:
@@ -63,6 +71,11 @@ class _Seen:
             return median(told) / ERR, median(told) * ERR
         longest = max((ran for all_of in self.ran.values() for ran in all_of), default=0.0)
         return 0.0, ERR * max(UNKNOWN_S, longest, 60.0 * (limit or 0) if longest else 0.0)
+
+    def promised(self, event: Declined) -> set[Gpu]:
+        """GPUs that are free, and kept for those who were stopped to be moved there."""
+        targets = (target for target in event.targets if target[0] in self.stopped)
+        return {(node, slot) for _, node, slots in targets for slot in slots}
 
     def soonest(self) -> dict[Gpu, float]:
         """Of each GPU in how many seconds it may be free."""
@@ -102,7 +115,7 @@ def _gains(facts: Facts, event: Declined) -> tuple[float, float]:
     record = seen.waits.get(event.job) or facts.submitted[event.job[0]].record
     run_s, best = seen.runs(event.job, record.limit)[1], min(speeds.values())
     soon = seen.soonest()
-    held = {gpu for start in seen.running.values() for part in start.parts for gpu in _of(part)}
+    held = {gpu for start in seen.running.values() for part in start.parts for gpu in _of(part)} | seen.promised(event)
     free = [speeds[gpu] for gpu in speeds if gpu not in held]
     others = any(name != event.job for name in seen.waits)
     asked = record.per_node.rpartition(":")[2] if not record.per_job else record.per_job.rpartition(":")[2]
@@ -156,7 +169,9 @@ def none_pays_for_its_size(facts: Facts) -> Iterator[Verdict]:
     if facts.troubles or facts.nodes or any(event.what != "release" for event in facts.did):
         return
     for gpus, by, start in late(facts):
-        most = LATE_S[gpus] + _longest(facts) * (1 + _others(facts, start))
+        # Where looks are far apart, for slurmctld's sake, a job waits for the first one that can see it.
+        look_s = float(facts.history.setting["read_s"]) / READ_SHARE
+        most = LATE_S[gpus] + look_s + _longest(facts) * (1 + _others(facts, start))
         if by > most:
             said = f"{by:.0f} s later than without pald, of {gpus} GPUs; {most:.0f} is the most"
             yield Verdict("P5", "late-for-its-size", start.at, start.record.job, said)
@@ -175,16 +190,24 @@ def _others(facts: Facts, start: Started) -> int:
 
 
 def no_move_takes_what_is_kept(facts: Facts) -> Iterator[Verdict]:
-    """Who is moved to a node on which one that waits for a whole node could have started, when all others have left."""
+    """Who is moved to a node on which one that waits for a whole node could have started, when all others have left.
+
+    Not from other GPUs of that node: had it not been moved, it would not have left it.
+    """
     if facts.history.setting["moves"] != "own":
         return
     stopped: dict[Name, Stopped] = {}
+    runs: dict[Name, Started] = {}
     for event in facts.events:
         if isinstance(event, Stopped) and event.by:
             stopped[event.job] = event
-        elif isinstance(event, Started) and event.record.job in stopped:
+        elif isinstance(event, Started):
+            before, runs[event.record.job] = runs.get(event.record.job), event
+            if event.record.job not in stopped or before is None:
+                continue
             stop = stopped.pop(event.record.job)
-            for part in event.parts:
+            there = {part.node for part in before.parts}
+            for part in (part for part in event.parts if part.node not in there):
                 for name, clear in _whole(facts, part.node, stop.at, event):
                     said = f"could have started on {part.node} at {clear:.0f}; a job was moved there at {event.at:.0f}"
                     yield Verdict("P5", "moved-ahead", clear, name, said)
