@@ -183,19 +183,25 @@ def test_nobody_waits_for_a_free_gpu_that_it_can_not_have() -> None:
     cluster = replace(homogeneous(2, 2), gpu_free=np.array([[True, False], [False, True]]))
     holder = running(9, {"n2": (0,)}, 3700, user="u", start=100, time_limit_s=3600)
     apart = {"gpu": np.array([False, True]), "other": np.array([True, False])}
-    for other in (replace(cluster, partitions=apart), replace(cluster, cpus_free=cluster.cpus_free * [0, 1])):
+    for other in (
+        replace(cluster, partitions=apart),
+        replace(cluster, cpus_free=np.array([0, int(cluster.cpus_free[1])])),
+    ):
         snapshot = Snapshot(100.0, other, (replace(JOB, user="u"),), (holder,))
         (decision,) = plan(snapshot, Knowledge(table), compose("pal"), facts).decisions
         assert decision.action is Action.START
         assert decision.placement == Placement(("n2",), ((1,),), True)
 
 
-@pytest.mark.parametrize("array", [{}, {"array_id": 1, "array_tasks": (0,)}])
-def test_who_declines_what_keeps_nodes_whole_gets_the_fastest_that_is_free(array: dict[str, object]) -> None:
+ARRAY = replace(JOB, array_id=1, array_tasks=(0,))
+
+
+@pytest.mark.parametrize("job", [JOB, ARRAY], ids=["job", "array"])
+def test_who_declines_what_keeps_nodes_whole_gets_the_fastest_that_is_free(job: Job) -> None:
     scores = np.array([[[1.0, 1.05], [1.0, 1.0]]])
     table = ScoreTable(("A",), scores, (scores > 1.0).astype(np.int16), np.ones_like(scores, dtype=bool))
     cluster = replace(homogeneous(2, 2), gpu_free=np.array([[False, True], [True, True]]))
-    snapshot = Snapshot(100.0, cluster, (replace(JOB, user="u", **array),), ())
+    snapshot = Snapshot(100.0, cluster, (replace(job, user="u"),), ())
     facts = Circumstances(run_times=ran(1800.0))
     (decision,) = plan(snapshot, Knowledge(table), compose("pal"), facts).decisions
     assert (decision.action, decision.placement) == (Action.START, Placement(("n2",), ((0,),), True))

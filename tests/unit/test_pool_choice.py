@@ -274,8 +274,8 @@ def test_nobody_waits_for_free_gpus_of_another_model_that_it_can_not_have() -> N
     """One of FAST is free, where no CPU is; or where a feature is missing that the job asks for."""
     two = parse_cluster("slow:1x2+fast:2x2")
     holders = [running(9, {"n2": (0, 1)}, NOW + 300 * HOUR_S, partitions=("gpu",), time_limit_s=600 * HOUR_S)]
-    away = {"n2": frozenset({"big"}), "n3": frozenset[str](), "n1": frozenset({"big"})}
-    featured = replace(two, features=tuple(away[name] for name in two.node_names))
+    having = {"n2": frozenset({"big"}), "n3": frozenset[str](), "n1": frozenset({"big"})}
+    featured = replace(two, features=tuple(having[name] for name in two.node_names))
     no_cpus = replace(two, cpus_free=two.cpus_free * np.array([name != "n3" for name in two.node_names]))
     for cluster, words in ((featured, "big"), (no_cpus, "")):
         made = decided(*holders, asks(1, "fussy", features=words, time_limit_s=HOUR_S), cluster=cluster)[1]
