@@ -11,7 +11,19 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from statistics import median
 
-from tests.fuzz.history import Declined, Ended, Event, Name, Part, Record, Requeued, Started, Stopped, Submitted
+from tests.fuzz.history import (
+    Declined,
+    Ended,
+    Event,
+    Name,
+    NodeSet,
+    Part,
+    Record,
+    Requeued,
+    Started,
+    Stopped,
+    Submitted,
+)
 from tests.fuzz.judge.facts import Facts, Verdict
 
 SLOTS = (1.3, 1.0, 1.1, 0.95)  # of scores `good`
@@ -40,6 +52,7 @@ class _Seen:
         self.facts, self.at = facts, event.at
         self.running: dict[Name, Started] = {}
         self.waits: dict[Name, Record] = {}
+        self.away: set[str] = set()  # nodes
         self.stopped: set[Name] = set()  # to be moved, and not started since
         self.ran: dict[Kind, list[float]] = defaultdict(list)
         for seen in facts.events[: event.content_n]:
@@ -54,6 +67,8 @@ class _Seen:
             self.stopped.discard(event.record.job)
         elif isinstance(event, Stopped) and event.by:
             self.stopped.add(event.job)
+        elif isinstance(event, NodeSet):
+            (self.away.add if event.state else self.away.discard)(event.node)
         elif isinstance(event, Requeued):
             self.waits[event.job] = event.record
             self.running.pop(event.job, None)
@@ -116,7 +131,7 @@ def _gains(facts: Facts, event: Declined) -> tuple[float, float]:
     run_s, best = seen.runs(event.job, record.limit)[1], min(speeds.values())
     soon = seen.soonest()
     held = {gpu for start in seen.running.values() for part in start.parts for gpu in _of(part)} | seen.promised(event)
-    free = [speeds[gpu] for gpu in speeds if gpu not in held]
+    free = [speeds[gpu] for gpu in speeds if gpu not in held and gpu[0] not in seen.away]
     others = any(name != event.job for name in seen.waits)
     asked = record.per_node.rpartition(":")[2] if not record.per_job else record.per_job.rpartition(":")[2]
     if not others and asked == "1" and record.least == 1 and not event.pool:
@@ -124,7 +139,11 @@ def _gains(facts: Facts, event: Declined) -> tuple[float, float]:
     else:
         now = max(free, default=max(speeds.values()))  # who is ahead, and distance, may leave it no better
     gain = run_s * (now / best - 1.0)
-    net = [run_s * (now - speeds[gpu]) / best - soon[gpu] for gpu in speeds if speeds[gpu] < now]
+    net = [
+        run_s * (now - speeds[gpu]) / best - soon[gpu]
+        for gpu in speeds
+        if speeds[gpu] < now and gpu[0] not in seen.away
+    ]
     return gain, max(net, default=-math.inf)
 
 
