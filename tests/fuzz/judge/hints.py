@@ -10,7 +10,9 @@ from collections.abc import Iterator, Mapping
 from tests.fuzz.history import Name, Started
 from tests.fuzz.judge.facts import Facts, Verdict
 
-SPEEDS = {"u1": (1.3, 1.0, 1.1, 0.95), "u2": (1.0, 1.3, 0.95, 1.1), "u3": (1.0, 1.0, 1.0, 1.0)}  # of slots, by user
+OF_A = (1.3, 1.0, 1.1, 0.95)  # of slots
+# By user: of two applications that lie between A and C no class of their own is learned, so u2's are of A too.
+SPEEDS = {"u1": OF_A, "u2": OF_A, "u3": (1.0, 1.0, 1.0, 1.0)}
 HOSTILE = ("u8", "u9")
 MUCH = 1.2
 SOONER_S = 2.0
