@@ -65,8 +65,9 @@ class RunEstimate(NamedTuple):
         return self.seconds * math.exp(self.doubt**2 / 2)
 
     def rest(self, ran_s: float) -> float:
-        """What is left after it has run so long: one that has outrun its estimate goes on for as long again."""
-        return self.seconds - ran_s if ran_s < self.seconds else max(ran_s, LEAST_S)
+        """What is left after it has run so long. One that has outrun its estimate, or has none: as long again."""
+        left = self.seconds - ran_s
+        return left if left > 0 and self.known else max(left, ran_s, LEAST_S)
 
 
 @dataclass(slots=True)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from pal_slurm.model import Hint, RunTimes, named
@@ -36,6 +38,18 @@ def test_the_most_similar_jobs_that_have_ended_say_how_long_a_job_runs(
 ) -> None:
     job = waiting(1, hint=Hint("bert"), name="train", time_limit_s=3600)
     assert times.of(job).seconds == pytest.approx(seconds, rel=within + 1e-9)
+
+
+HOUR = taught(("u", "bert", "train", None, 3600.0))
+
+
+@pytest.mark.parametrize(
+    ("times", "ran_s", "rest_s"),
+    [(HOUR, 600, 3000), (HOUR, 3500, 100), (HOUR, 5000, 5000), *[(RunTimes(), s, s) for s in (40, 59, 61, 600, 3600)]],
+)
+def test_what_has_run_for_long_or_is_not_known_runs_as_long_again(times: RunTimes, ran_s: int, rest_s: int) -> None:
+    job = waiting(1, hint=Hint("bert"), name="train")
+    assert times.of(replace(job, user="u")).rest(ran_s) == pytest.approx(rest_s, abs=60 if times is HOUR else 1e-6)
 
 
 @pytest.mark.parametrize("users", [2, 3, 10, 100])
