@@ -1,7 +1,9 @@
 """What jobs really got. In: two snapshots in a row. Out: JobOutcome rows when a GPU job starts and when it ends.
 
 With node precision this is where we learn whether Slurm took the devices that the planner reckoned with. And it is
-where run times are learned: each job that ends teaches how long jobs like it run.
+where run times are learned: each job that ends teaches how long jobs like it run. One that was cancelled, failed, was
+preempted or was lost with its node teaches at most that they run for longer. Where Slurm does not tell how a job ended,
+it ran to its end.
 """
 
 from __future__ import annotations
@@ -28,7 +30,7 @@ from pal_slurm.store import JobOutcome, OutcomeRepo
 
 MOST_GAP_S = 60.0  # a job that was last seen so long ago tells little, unless it had run for longer
 RECALLED = 4_000  # ended runs that an earlier pald wrote down,
-MOST_ASKED = 20  # jobs that began and ended between two looks
+MOST_ASKED = 20  # jobs that have left the queue, at a look
 RECALLED_S = 30 * 86_400.0  # since then
 Pins = Mapping[JobRef, Decision]  # what was asked for
 Key = tuple[int, int, int]  # job, submit, start
@@ -58,7 +60,7 @@ class Observer:
     _running: dict[Key, _Run] | None = field(default=None)
     _earlier: dict[int, tuple[int, float]] = field(default_factory=dict)  # of jobs that were requeued: runs, seconds
     _recalled: bool = field(default=False)
-    _waited: set[int] = field(default_factory=set)
+    _here: tuple[int, ...] = ()  # as of the last look: jobs of which we want to know how they end
     _over: frozenset[Key] | None = field(default=None)  # as of the last look; None: there was none
 
     def recall(self, snapshot: Snapshot, knowledge: Knowledge) -> None:
@@ -73,17 +75,18 @@ class Observer:
         ended = ((max(g.end or 0 for g in all_of), all_of) for job, all_of in runs.items() if job not in here)
         for _, all_of in sorted(ended, key=lambda told: told[0]):  # what ended last counts most
             ran_s = sum(_on_best(got, (got.end or got.start) - got.start, knowledge) for got in all_of)
-            self._teach(all_of[0], ran_s, knowledge)
+            self._teach(all_of[0], ran_s, knowledge, cut=max(all_of, key=lambda got: got.start).cut)
 
     def held(self, snapshot: Snapshot, rules: PoolRules) -> Snapshot:
         """Jobs that say pal:same keep to the GPU model of their first start; for a time where none of it is up."""
         return held_to_models(snapshot, self.outcomes.of_jobs, rules.wait_s)
 
     def vanished(self, snapshot: Snapshot) -> list[int]:
-        """Jobs that waited at the last look, and of which Slurm tells nothing more unless it is asked: some of them."""
-        waited, self._waited = self._waited, {j.id for j in snapshot.pending if j.gpu_job and j.array_id is None}
-        here = {job.id for job in (*snapshot.pending, *snapshot.running)}
-        return sorted(waited - here - snapshot.ended.keys())[:MOST_ASKED]
+        """Jobs of the last look that Slurm tells nothing of unless it is asked: some of them, who waited first."""
+        known, jobs = self._here, (*snapshot.pending, *snapshot.running)
+        self._here = tuple(job.id for job in jobs if job.gpu_job and job.array_id is None)
+        here = {job.id for job in jobs}
+        return [job for job in known if job not in here and job not in snapshot.ended][:MOST_ASKED]
 
     def record_changes(self, snapshot: Snapshot, knowledge: Knowledge, pins: Pins) -> int:
         """Write down starts and ends since the last look; how many of each together."""
@@ -101,19 +104,20 @@ class Observer:
         ended = {key: run for key, run in self._running.items() if key not in seen}
         if started:
             self.outcomes.record(started.values())
-        self.outcomes.ended([(job_id, submit) for job_id, submit, _ in sorted(ended)], int(now))
+        cut = {(job.id, job.submit, job.start or 0) for job in snapshot.over if job.cut}
+        self.outcomes.ended([key[:2] for key in sorted(ended)], int(now), {key[:2] for key in cut})
         gots = {key: run.got for key, run in self._running.items()} | started
         self._running = {key: _Run(gots[key], job, now) for key, job in seen.items()}
-        self._learn(ended.values(), snapshot, knowledge)
+        self._learn(ended, cut, snapshot, knowledge)
         self._learn_unseen(snapshot, knowledge, gots)
         return len(started) + len(ended)
 
-    def _learn(self, ended: Collection[_Run], snapshot: Snapshot, knowledge: Knowledge) -> None:
+    def _learn(self, ended: Mapping[Key, _Run], cut: Collection[Key], snapshot: Snapshot, knowledge: Knowledge) -> None:
         """A job that was requeued counts once that it is over, for all its runs; if one was not seen, not at all."""
         if not ended and not self._earlier:
             return
         here = {job.id for jobs in (snapshot.pending, snapshot.running) for job in jobs if not job.completing}
-        for run in ended:
+        for key, run in ended.items():
             if run.job is None:
                 continue
             runs, seconds = self._earlier.pop(run.job.id, (0, 0.0))
@@ -124,7 +128,7 @@ class Observer:
             if run.job.id in here:
                 self._earlier[run.job.id] = (runs + 1, seconds)
             elif runs == run.job.restarts:
-                self._teach(run.got, seconds, knowledge)
+                self._teach(run.got, seconds, knowledge, cut=key in cut)
         self._earlier = {job: told for job, told in self._earlier.items() if job in here}
 
     def _learn_unseen(self, snapshot: Snapshot, knowledge: Knowledge, seen: Collection[Key]) -> None:
@@ -137,12 +141,13 @@ class Observer:
             if key not in known and key not in seen and job.start and job.end and job.user and not job.restarts:
                 app = job.hint.app or knowledge.apps.get(None, job.user).name
                 limit_s = None if job.time_limit_s is None else float(job.time_limit_s)
-                self.run_times.ended(job.user, app, named(job.name), limit_s, float(job.end - job.start))
+                ran_s = float(job.end - job.start)
+                self.run_times.ended(job.user, app, named(job.name), limit_s, ran_s, cut=job.cut)
 
-    def _teach(self, got: JobOutcome, ran_s: float, knowledge: Knowledge) -> None:
+    def _teach(self, got: JobOutcome, ran_s: float, knowledge: Knowledge, *, cut: bool) -> None:
         if got.user and not got.shared:  # with a part of a GPU, others decide too
             app = got.app or knowledge.apps.get(None, got.user).name
-            self.run_times.ended(got.user, app, got.named or "", got.limit_s, ran_s)
+            self.run_times.ended(got.user, app, got.named or "", got.limit_s, ran_s, cut=cut)
 
 
 def _end(run: _Run, job: Job, snapshot: Snapshot) -> float | None:

@@ -185,6 +185,7 @@ class Job:
         None  # one more than the starts that Slurm holds against its script; 0: no script; None: not told
     )
     completing: bool = False  # its run is over, and its nodes are not yet done with it
+    cut: bool = False  # over, and not as it or its time limit had it: cancelled, failed, preempted, lost with its node
     suspended: bool = False
     since: int | None = None  # of a job that we requeued: Slurm's own submit time; `submit` is that of its first run
     nodes: tuple[str, ...] = ()  # running

@@ -3,14 +3,16 @@
 A job is like those of its user, application and name; less is known of it from those of its user and application, from
 those of its user, and from all. Each of these groups knows two things, how long its jobs run and which share of their
 limit, and tells whichever spreads less. Few jobs tell little: a group of n jobs counts n to `WEIGHT` against the more
-general one, and where nothing has ended the time is short, so that nobody waits for a gain that nobody has seen.
+general one, and where nothing has ended the time is short, so that nobody waits for a gain that nobody has seen. A job
+that did not run to its end (cancelled, failed, preempted, lost with its node) would have run for longer: it makes an
+estimate longer, or teaches nothing.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from hashlib import sha256
 from statistics import median, median_low
@@ -132,18 +134,32 @@ class RunTimes:
         self._made: dict[tuple[Group, float | None], RunEstimate] = {}
         self.taught = 0  # jobs that have ended
 
-    def ended(self, user: str, app: str, name: str, limit_s: float | None, ran_s: float) -> None:
-        """A job ran for so long, or would have on the best GPUs."""
+    def ended(self, user: str, app: str, name: str, limit_s: float | None, ran_s: float, *, cut: bool = False) -> None:
+        """A job ran for so long, or would have on the best GPUs.
+
+        `cut`: it did not run to its end. It would have run for longer: it makes no estimate of jobs like it shorter.
+        """
         ran_s = max(ran_s, LEAST_S)
+        groups: tuple[tuple[str | None, str | None], ...] = ((None, None), (app, None), (app, name))
+        was = [self._like(user, *group, limit_s).seconds if cut else 0.0 for group in groups]
+        if all(ran_s <= seconds for seconds in was):
+            return
         theirs = self._users.pop(user, None) or _User()
         if len(self._users) >= MOST_USERS:
             del self._users[next(iter(self._users))]
         self._users[user] = theirs
-        for kind in (theirs.every, theirs.group((app, name)), theirs.group((app,))):
+        of_name, of_app = theirs.group((app, name)), theirs.group((app,))
+        taught = [kind for kind, seconds in zip((theirs.every, of_app, of_name), was, strict=True) if ran_s > seconds]
+        before = [(kind, replace(kind.ran), replace(kind.of_limit)) for kind in taught] if cut else []
+        for kind in taught:
             kind.ran.add(math.log(ran_s))
             if limit_s:
                 kind.of_limit.add(math.log(min(ran_s / limit_s, 1.0)))
         self._everybody = None
+        if cut and self._like(user, app, name, limit_s).seconds < was[-1]:  # the other of the two now spreads less
+            for kind, ran, of_limit in before:
+                kind.ran, kind.of_limit = ran, of_limit
+            self._everybody = None
         self._made.clear()
         self.taught += 1
 
@@ -170,7 +186,7 @@ class RunTimes:
                 if len(group) == 1 and kind.ran.n >= fewest and kind.ran.mean < most:
                     yield user, group[0], kind.ran.n
 
-    def _like(self, user: str, app: str, name: str | None, limit_s: float | None) -> RunEstimate:
+    def _like(self, user: str, app: str | None, name: str | None, limit_s: float | None) -> RunEstimate:
         mean, variance = math.log(PRIOR_S), PRIOR_DOUBT**2
         for kind in self._groups(user, app, name):
             n, theirs, spread = kind.tells(limit_s)
@@ -180,8 +196,8 @@ class RunTimes:
         seconds = math.exp(mean)
         return RunEstimate(min(seconds, limit_s) if limit_s else seconds, max(math.sqrt(variance), LEAST_DOUBT))
 
-    def _groups(self, user: str, app: str, name: str | None) -> Iterator[_Ended]:
-        """From the most general to the job's own."""
+    def _groups(self, user: str, app: str | None, name: str | None) -> Iterator[_Ended]:
+        """From the most general to the job's own. None: of any."""
         everybody = self._everybody  # start forecasts are made in another thread
         if everybody is None:
             everybody = self._everybody = _votes(list(self._users.values()))
@@ -189,7 +205,9 @@ class RunTimes:
         if (theirs := self._users.get(user)) is None:
             return
         yield theirs.every
-        for group in ((app,), (app, name or "")) if name is not None else ((app,),):
+        if app is None:
+            return
+        for group in ((app,), (app, name)) if name is not None else ((app,),):
             if (kind := theirs.kinds.get(group)) is None:
                 return
             yield kind

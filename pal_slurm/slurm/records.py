@@ -36,6 +36,7 @@ from pal_slurm.slurm.requests import Demand, asked_of, edited_since
 from pal_slurm.words import printable
 
 HOLDS_RESOURCES = frozenset({"RUNNING", "SUSPENDED", "COMPLETING", "CONFIGURING", "STAGE_OUT", "SIGNALING", "STOPPED"})
+CUT = frozenset({"CANCELLED", "FAILED", "OUT_OF_MEMORY", "NODE_FAIL", "BOOT_FAIL", "PREEMPTED", "DEADLINE", "REVOKED"})
 MOST_TASKS = 4_000_001  # Slurm's own greatest MaxArraySize
 ODD = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)  # of one job's values
 _TASKS = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9})(?::([0-9]{1,9}))?)?")
@@ -162,6 +163,7 @@ def to_job(record: JobRecord, site: SiteWords = PLAIN_WORDS) -> Job:
         nice=record.nice or 0,
         batch=record.batch,
         completing=record.state == "COMPLETING",
+        cut=record.state in CUT,
         suspended=record.state == "SUSPENDED",
         nodes=nodes,
         gpus=_devices(record.gres_detail, len(nodes)) if nodes else (),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -33,6 +33,7 @@ class JobOutcome:
     named: str | None = None  # what its name comes to: repeated jobs have the same
     shared: bool = False  # it had parts of its GPUs, and another job may have had the rest
     array_id: int | None = None  # of a task: `job` is then the id that Slurm gave it as it started
+    cut: bool = False  # it did not run to its end, as far as Slurm told
 
     @property
     def ref(self) -> JobRef:
@@ -65,9 +66,12 @@ class OutcomeRepo:
         if not db.execute(_AGAIN, row | {f"b_{name}": row[name] for name in _KEY}).rowcount:
             db.execute(_NEW, row)
 
-    def ended(self, jobs: Iterable[tuple[int, int]], end: int) -> None:
-        """The newest start of each of these (job, submit) is over."""
-        rows = [{"b_cluster": self._cluster, "b_job": job, "b_submit": submit, "end": end} for job, submit in jobs]
+    def ended(self, jobs: Iterable[tuple[int, int]], end: int, cut: Collection[tuple[int, int]] = ()) -> None:
+        """The newest start of each of these (job, submit) is over; of some before they had run to their end."""
+        rows: list[dict[str, object]] = [
+            {"b_cluster": self._cluster, "b_job": job, "b_submit": submit, "end": end, "cut": (job, submit) in cut}
+            for job, submit in jobs
+        ]
         if rows:
             with self._store.writing() as db:
                 db.execute(_OVER, rows)
@@ -157,4 +161,4 @@ def _began(got: JobOutcome) -> tuple[int, int]:
 def _outcome(row: Row[Any]) -> JobOutcome:
     got = JobOutcome(**{name: getattr(row, name) for name in names(JobOutcome)})
     task = None if got.task is None or got.task < 0 else got.task
-    return replace(got, task=task, user=got.user or "", shared=bool(got.shared))
+    return replace(got, task=task, user=got.user or "", shared=bool(got.shared), cut=bool(got.cut))

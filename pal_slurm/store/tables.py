@@ -14,7 +14,7 @@ from sqlalchemy.schema import SchemaItem
 from pal_slurm.model import Decision, EditKind, OperationKind, Outcome, Request
 from pal_slurm.store.fields import ID, Json, Prose, Real, WholeNumber, Word, Words, placed
 
-HEAD = "0012"  # the newest migration; a test holds it against Alembic's own answer
+HEAD = "0013"  # the newest migration; a test holds it against Alembic's own answer
 
 metadata = MetaData(
     naming_convention={
@@ -276,6 +276,7 @@ outcomes = new_table(
     Column("named", Words(16)),  # a digest of its name: jobs that are repeated have the same; null: as before
     Column("shared", Boolean),  # it had parts of its GPUs; null: an older pald did not write it down
     Column("array_id", WholeNumber()),  # of a task that has a job id of its own; null: no task, or as before
+    Column("cut", Boolean),  # it did not run to its end; null: as before
     Index(None, "cluster", "start"),
     Index(None, "cluster", "shared"),
     Index(None, "cluster", "array_id"),

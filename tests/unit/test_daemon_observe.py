@@ -104,6 +104,53 @@ def test_a_job_that_ends_teaches_how_long_it_ran_on_the_best_gpus(
         assert observer.run_times.of(job) == wanted.of(job)
 
 
+CUT = replace(OVER, cut=True)
+
+
+@pytest.mark.parametrize("known_s", [None, 3000.0])
+@pytest.mark.parametrize(
+    ("looks", "ran_s", "cut"),
+    [
+        ([look(520, RUNS), look(560, over=[replace(OVER, end=557)], ended={7: 557})], 47.0, False),
+        ([look(520, RUNS), look(560, over=[replace(CUT, end=557)], ended={7: 557})], 47.0, True),
+        ([look(520, RUNS), look(9000, over=[replace(CUT, end=8510)], ended={7: 8510})], 8000.0, True),  # for long
+        ([look(500), look(520, over=[CUT])], 2.0, True),  # nobody saw it run
+        ([*TWICE[:5], look(950, over=[replace(CUT, start=900, end=940)], ended={7: 940})], 140.0, True),
+        ([look(520, RUNS), look(560)], 10.0, False),  # Slurm does not tell
+    ],
+)
+def test_a_job_that_did_not_run_to_its_end_makes_no_estimate_shorter(
+    store: Store, looks: Sequence[Snapshot], ran_s: float, cut: bool, known_s: float | None
+) -> None:
+    """Nor where a pald that starts anew reads it up."""
+    outcomes = OutcomeRepo(store, "c")
+    observer, none = Observer(outcomes), RunTimes()
+    if known_s is not None:
+        for times in (observer.run_times, none):
+            for _ in range(20):
+                times.ended("u", "bert", named("train"), 600.0, known_s)
+    for seen in looks:
+        observer.record_changes(seen, KNOWLEDGE, {})
+    was, now = none.of(WAITS).seconds, observer.run_times.of(WAITS).seconds
+    if ran_s > was:
+        assert now > was or now == 600.0
+    else:
+        assert now == was if cut else now < was
+    anew = Observer(outcomes)
+    anew.record_changes(look(9000), KNOWLEDGE, {})
+    shorter = anew.run_times.of(WAITS).seconds < RunTimes().of(WAITS).seconds
+    assert not shorter if cut else shorter
+
+
+def test_slurm_is_asked_how_jobs_ended_of_which_it_tells_no_more(store: Store) -> None:
+    observer = Observer(OutcomeRepo(store, "c"))
+    waits, task = replace(WAITS, id=8), replace(RUNS, id=9, array_id=9, array_task=0)
+    assert observer.vanished(look(520, RUNS, waits, task)) == []
+    assert observer.vanished(look(521, replace(RUNS, completing=True), replace(WAITS, id=8), task)) == []
+    assert observer.vanished(look(522)) == [8, 7]
+    assert observer.vanished(look(523)) == []
+
+
 def test_a_pald_that_starts_learns_from_what_was_written_down(store: Store) -> None:
     """Of each user the last jobs; who waits or runs is not done; what one user has run leaves out nobody else's."""
     outcomes = OutcomeRepo(store, "c")

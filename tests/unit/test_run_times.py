@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import random
 from dataclasses import replace
 
 import pytest
@@ -38,6 +40,29 @@ def test_the_most_similar_jobs_that_have_ended_say_how_long_a_job_runs(
 ) -> None:
     job = waiting(1, hint=Hint("bert"), name="train", time_limit_s=3600)
     assert times.of(job).seconds == pytest.approx(seconds, rel=within + 1e-9)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_a_job_that_did_not_run_to_its_end_makes_no_estimate_of_its_users_jobs_shorter(seed: int) -> None:
+    draw = random.Random(seed)
+    times = RunTimes()
+
+    def some() -> tuple[str, str, str, float | None, float]:
+        limit_s = draw.choice((None, 600.0, 3600.0, 86_400.0))
+        ran_s = min(math.exp(draw.uniform(0, 11)), limit_s or math.inf)
+        return "u", draw.choice(("bert", "gpt")), named(draw.choice(("a", "b"))), limit_s, ran_s
+
+    for _ in range(draw.choice((0, 1, 8, 30))):
+        times.ended(*some())
+    longer = 0
+    for _ in range(20):
+        job = some()
+        was = times.like(*job[:4]).seconds
+        times.ended(*job, cut=True)
+        now = times.like(*job[:4]).seconds
+        assert now >= was * (1 - 1e-9)
+        longer += now > was
+    assert longer
 
 
 HOUR = taught(("u", "bert", "train", None, 3600.0))

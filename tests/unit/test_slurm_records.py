@@ -205,6 +205,18 @@ def test_what_its_user_prefers_now_counts_and_not_what_its_mark_remembers() -> N
     ] == ["even", "", "odd"]
 
 
+@pytest.mark.parametrize(
+    ("state", "cut"),
+    [
+        ("COMPLETED", False), ("TIMEOUT", False), ("COMPLETING", False), ("RUNNING", False), ("PENDING", False),
+        ("CANCELLED", True), ("FAILED", True), ("NODE_FAIL", True), ("PREEMPTED", True), ("OUT_OF_MEMORY", True),
+        ("BOOT_FAIL", True), ("DEADLINE", True), ("REVOKED", True), ("A_WORD_OF_SOME_RELEASE", False),
+    ],
+)  # fmt: skip
+def test_who_was_cancelled_failed_or_lost_its_node_did_not_run_to_its_end(state: str, cut: bool) -> None:
+    assert to_job(JobRecord(1, 100, state, "u", per_node="gres/gpu:1")).cut is cut
+
+
 def test_who_has_a_deadline_is_slurms_to_place() -> None:
     leased = {"per_node": "gres/gpu:1", "admin_comment": "pal1{b=7;n=gres/gpu:1}"}
     assert to_job(record(**leased, deadline=99)).slurms
