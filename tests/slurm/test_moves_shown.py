@@ -36,7 +36,7 @@ def test_the_page_shows_a_move_one_that_was_asked_for_and_one_that_was_undone(re
     assert done.returncode == 0, said + done.stderr
     assert "no other GPUs are worth its move" in said and "better-gpus" in said
     assert "Nothing is moved: actuator is shadow" in said
-    assert said.count("n2 CPU_IDs") == 2 and len(re.findall(r"Nodes=n2 .*IDX:1.*IDX:3", said)) == 2
+    assert re.findall(r"Nodes=(n[23]) .*IDX:1.*IDX:3", said) == ["n2", "n3"]
     resumed = [int(step) for step in re.findall(r'"what": "resumed", "step": ([0-9]+)', said)]
     assert len(resumed) == 2 and min(resumed) >= 40
     assert "asked to save by SIGUSR1" in said and said.count("It runs there;") == 2
