@@ -48,7 +48,8 @@ def test_a_job_that_is_made_larger_while_it_is_moved_starts_in_its_turn(
         for job in fills:
             cluster.wait_state(job, "RUNNING")
         pald.start()
-        mover = cluster.submit("--comment=app:resnet pal:move", "--gres=gpu:2", "-t", "60", wrap=DEAF, user="alice")
+        # By its limit it will have ended when bob's job can start: else what is kept for that is not for movers.
+        mover = cluster.submit("--comment=app:resnet pal:move", "--gres=gpu:2", "-t", "30", wrap=DEAF, user="alice")
         cluster.wait_state(mover, "RUNNING")
         bobs = cluster.submit("-N4", "--gres=gpu:4", "-t", "10", user="bob")
         wait_for(lambda: cluster.state(bobs) == "PENDING", "it waits")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 import tracemalloc
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -75,7 +76,7 @@ APPS = Apps({"a": App("a", "A"), "b": App("b", "B"), **OWN}, App("?", "A"))
 
 def look(
     jobs: list[Job], scores: dict[tuple[str, str, int], float], *, waits: tuple[Job, ...] = (), cost: float = 60.0,
-    nodes: int = 4, margin: float = 2.0, movable: list[Job] | None = None, idle: float = 0.0,
+    nodes: int = 4, margin: float = 2.0, movable: list[Job] | None = None, idle: float = 0.0, **of_queue: Any,
 ) -> list[Decision]:  # fmt: skip
     """`scores`: (class, node, slot); any other GPU counts 1.0."""
     made: Cluster = homogeneous(nodes, 4)
@@ -93,7 +94,7 @@ def look(
     known = Knowledge(ScoreTable(table.classes, values, bins.astype(np.int16), all_known), APPS)
     view = Snapshot(NOW, made, waits, tuple(jobs))
     heads = [ForRoom(job, NOW + HOUR) for job in waits]
-    seek = ByValue(view, known, compose("pal", placement="lv").placement, margin, 8, heads)
+    seek = ByValue(view, known, compose("pal", placement="lv").placement, margin, 8, heads, **of_queue)
     return seek.moves([MayMove(job, cost, idle_s=idle) for job in (jobs if movable is None else movable)])
 
 
@@ -107,6 +108,34 @@ def test_a_job_on_slow_gpus_goes_to_free_ones_that_are_better() -> None:
     assert found.terms is not None and found.step_time is not None
     assert found.terms.step_before == pytest.approx(1.5 * found.step_time)
     assert found.terms.gain_s == pytest.approx(HOUR / 3)  # it has run for an hour, and is taken to run for one more
+
+
+@pytest.mark.parametrize(
+    ("gpus", "ends", "goes"),
+    [(4, 2 * HOUR, True), (12, 2 * HOUR, False), (12, HOUR // 2, True), (4, None, True), (12, None, False)],
+)
+def test_what_is_kept_for_a_wide_job_goes_to_movers_whose_limits_end_before_it_starts(
+    gpus: int, ends: int | None, goes: bool
+) -> None:
+    """For one of few GPUs it is enough that they probably will have ended."""
+    taught = RunTimes()
+    for _ in range(100):
+        taught.ended("u", "a", "", 10.0 * HOUR, 1.2 * HOUR)
+    job = replace(running(1, "n1", (0, 1)), user="u", end=None if ends is None else int(NOW) + ends)
+    head = replace(waiting(9, 4), shape=Shape(3, 3, gpus_per_node=gpus // 3) if gpus > 4 else Shape(1, 1, 4))
+    kept = dict.fromkeys((1, 2, 3), (0, 0, 0))
+    found = look([job], slow("n1"), waits=(head,), run_times=taught, kept=kept, head_start=NOW + HOUR, margin=0.1)
+    assert bool([d for d in found if d.reason is Reason.BETTER_GPUS]) is goes
+
+
+@pytest.mark.parametrize(("queue_gpus", "moves"), [(32, True), (33, False)])
+def test_in_a_long_queue_nobody_moves_but_to_make_room(queue_gpus: int, moves: bool) -> None:
+    mover, pair = running(1, "n1", (0, 1)), [running(1, "n1", (0, 1, 2, 3), "a"), running(2, "n2", (0, 1, 2, 3), "b")]
+    assert bool(look([mover], slow("n1"), queue_gpus=queue_gpus)) is moves
+    assert bool(look(pair, slow("n1"), nodes=2, queue_gpus=(queue_gpus + 1) // 2)) is moves
+    scattered = [running(number, f"n{number}", (0,)) for number in (1, 2)]
+    rooms = look(scattered, {}, waits=(waiting(9, 4),), nodes=2, queue_gpus=1000)
+    assert [d.reason for d in rooms] == [Reason.MAKES_ROOM]
 
 
 def test_what_does_not_pay_stays() -> None:

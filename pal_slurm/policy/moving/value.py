@@ -2,7 +2,8 @@
 
 Who starts, and where, is decided as if nobody could be moved; where nobody starts, this looks at who runs and finds the
 best first: those whose going makes room for a job that waits (rooms.py); to free GPUs that are better or closer
-together; jobs that exchange their GPUs (exchange.py). No move of a plan waits for another one, but of those that
+together; jobs that exchange their GPUs (exchange.py). In a long queue only room is made: what moves save there goes to
+small jobs that pass the wide ones. No move of a plan waits for another one, but of those that
 exchange. A gain is time: what the job's next two hours, or less where it ends sooner, would be shorter by. Its rest is
 unknown: a job that has run for long is taken to run for as long again, but not beyond what jobs use of their limits.
 """
@@ -42,6 +43,8 @@ Kept = tuple[int, int, int]
 
 MOST_S = 7_200.0  # beyond that nobody knows what will be
 LEAST_S = 1_800.0
+LONG_QUEUE = 2.0  # times the cluster's GPUs, asked for by those who wait
+WIDE = 8  # GPUs; a job of more starts when the last of many movers has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +82,7 @@ class RunsNow:
     model: int
     now: Factors
     rest_s: float
-    late: bool = False  # it may run beyond the start of the first job for which GPUs are kept
+    late: bool = False  # it may run for too long to take GPUs that are kept for the first job that waits
     on_kept: bool = False  # of these it has some
 
     @property
@@ -121,6 +124,7 @@ class ByValue:
     head_start: float = -np.inf  # when the first job that waits takes the rest of them
     floor: Floor | None = None  # what is free, where somebody keeps that; it is as it was after the look
     crowded: bool = False  # jobs wait: what is free of another GPU model is not for those who run
+    queue_gpus: int = 0  # that all who wait ask for
     found: list[Decision] = field(default_factory=list)
 
     def moves(self, movers: Sequence[MayMove]) -> list[Decision]:
@@ -134,9 +138,10 @@ class ByValue:
         try:
             standing = [s for mover in movers if (s := self._standing(mover)) is not None]
             self._make_room(standing)
-            self._to_free_gpus(self._left(standing))
-            self._keep({})
-            self._exchange(self._left(standing))
+            if self.queue_gpus <= LONG_QUEUE * cluster.n_gpus:
+                self._to_free_gpus(self._left(standing))
+                self._keep({})
+                self._exchange(self._left(standing))
         finally:
             self._keep({})
             restore()
@@ -171,10 +176,12 @@ class ByValue:
         )
 
     def _late(self, mover: MayMove, app: App) -> bool:
-        now = self.view.taken
-        left = self.run_times.of(mover.job, app.name).at_most - (
-            0.0 if mover.job.start is None else now - mover.job.start
-        )
+        """One of six runs for longer than `at_most`: a wide job waits for the last of many, so limits tell there."""
+        now, job, head = self.view.taken, mover.job, next(iter(self.waits), None)
+        if head is not None and head.job.shape is not None and head.job.shape.least_gpus > WIDE:
+            start = self.head_start if head.until is None else head.until
+            return job.end is None or job.end + mover.cost_s > start
+        left = self.run_times.of(job, app.name).at_most - (0.0 if job.start is None else now - job.start)
         return left <= 0 or now + mover.cost_s + left > self.head_start
 
     def _propose(self, s: RunsNow, where: Placement, gain: float, reason: Reason, **terms: int) -> None:
