@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from pal_slurm.daemon.same import held_to_models
 from pal_slurm.model import (
+    Cluster,
     Decision,
     Job,
     JobRef,
@@ -74,7 +75,9 @@ class Observer:
         here = {job.id for job in (*snapshot.pending, *snapshot.running)}
         ended = ((max(g.end or 0 for g in all_of), all_of) for job, all_of in runs.items() if job not in here)
         for _, all_of in sorted(ended, key=lambda told: told[0]):  # what ended last counts most
-            ran_s = sum(_on_best(got, (got.end or got.start) - got.start, knowledge) for got in all_of)
+            ran_s = sum(
+                _on_best(got, (got.end or got.start) - got.start, knowledge, snapshot.cluster) for got in all_of
+            )
             self._teach(all_of[0], ran_s, knowledge, cut=max(all_of, key=lambda got: got.start).cut)
 
     def held(self, snapshot: Snapshot, rules: PoolRules) -> Snapshot:
@@ -124,7 +127,7 @@ class Observer:
             end = _end(run, run.job, snapshot)
             if end is None:
                 continue
-            seconds += _on_best(run.got, max(0.0, end - run.got.start), knowledge)
+            seconds += _on_best(run.got, max(0.0, end - run.got.start), knowledge, snapshot.cluster)
             if run.job.id in here:
                 self._earlier[run.job.id] = (runs + 1, seconds)
             elif runs == run.job.restarts:
@@ -159,10 +162,16 @@ def _end(run: _Run, job: Job, snapshot: Snapshot) -> float | None:
     return None if long_ago else run.seen
 
 
-def _on_best(got: JobOutcome, ran_s: float, knowledge: Knowledge) -> float:
-    """So long it would have run on the GPU model that is best for its application."""
-    app = knowledge.apps.get(got.app, got.user)
-    return ran_s * min(app.base.values(), default=1.0) / got.step_time if got.step_time else ran_s
+def _on_best(got: JobOutcome, ran_s: float, knowledge: Knowledge, cluster: Cluster) -> float:
+    """So long it would have run on the GPU model that is best for its application.
+
+    What others learn from it goes by the class that its user's jobs have shown, not by a tag.
+    """
+    app, step = knowledge.apps.get(got.app, got.user), got.step_time
+    if step and app.proven != app.cls and set(got.nodes) <= set(cluster.node_index):
+        shown = Placement(got.nodes, got.gpus, exact=False)
+        step = predict(replace(app, cls=app.proven), shown, cluster, knowledge.scores)
+    return ran_s * min(app.base.values(), default=1.0) / step if step else ran_s
 
 
 def _outcome(job: Job, snapshot: Snapshot, knowledge: Knowledge, pins: Pins) -> JobOutcome:
