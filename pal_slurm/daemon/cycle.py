@@ -291,9 +291,8 @@ class Cycle:
             if self.movers.proposes is not None:
                 return self.movers.proposes(round)
             times = self.books.observer.run_times
-            of_plan = (made.kept, made.head_start)
             known = (self.composition, self.config, self.rules, self.movers.costs, times)
-            return proposals(round, list(made.decisions), *known, *of_plan)
+            return proposals(round, list(made.decisions), *known, made.kept)
         return []
 
     def _tell(self, decisions: Sequence[Decision], round: Round) -> None:

@@ -163,21 +163,18 @@ class Horizon:
 
     def times(self) -> FloatArray:
         """(N, S) when each GPU is free: now, later, or never."""
-        at: FloatArray = np.where(self.floor.free, self.now, np.maximum(self._gpu_at, self.now + 1.0))
-        if self._away is not None:
-            at[self._away] = math.inf
-        for row, kept in self._kept.items():
-            for gpus, until in kept:
-                first = np.argsort(np.where(self.floor.usable[row], at[row], math.inf), kind="stable")[:gpus]
-                at[row, first] = until
-        return at
+        return self._beside_kept(self._gpu_at)
 
     def expected(self) -> FloatArray:
         """(N, S) when each GPU will probably be free: now, later, or never. One that is overdue is as long again."""
         self.refresh()
         now = self.now
         rest = np.where(self._soon_at > now, self._soon_at, np.minimum(2 * now - self._since, self._gpu_at))
-        at: FloatArray = np.where(self.floor.free, now, np.maximum(rest, now + 1.0))
+        return self._beside_kept(rest)
+
+    def _beside_kept(self, ends: FloatArray) -> FloatArray:
+        """(N, S) the same, given when those who run end."""
+        at: FloatArray = np.where(self.floor.free, self.now, np.maximum(ends, self.now + 1.0))
         if self._away is not None:
             at[self._away] = math.inf
         for row, kept in self._kept.items():

@@ -6,9 +6,10 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pal_slurm.model import MOVABLE, Action, Decision, Job, Placement, RunTimes
+from pal_slurm.policy.earmark import Earmark
 from pal_slurm.policy.easy import Reserved
 from pal_slurm.policy.entitlement.precedence import DueNow, OwedFirst
 from pal_slurm.policy.memory import NO_MEMORY, Memory
@@ -18,7 +19,18 @@ if TYPE_CHECKING:
     from pal_slurm.policy.composition import Composition
 
 
-Kept = tuple[int, int, int]  # GPUs, CPUs, MB
+Room = tuple[int, int, int]  # GPUs, CPUs, MB
+
+
+class KeptForWaiting(NamedTuple):
+    """What moves leave to jobs that wait."""
+
+    room: Mapping[int, Room]  # by row, all that those may have who run beyond `start`
+    start: float  # of the first job for which something is kept
+    earmark: Earmark | None  # nodes that small jobs leave to one that waits
+
+
+NOTHING_KEPT = KeptForWaiting({}, math.inf, None)
 
 
 def nobody(job: Job, since: float) -> bool:
@@ -71,9 +83,7 @@ class Plan:
     wake_at: float  # when somebody's patience ends; infinity: it is all up to events
     _all: Callable[[], Iterator[Decision]] = field(repr=False, compare=False)
     _memory: Callable[[], Memory] = field(default=lambda: NO_MEMORY, repr=False, compare=False)
-    # By row, all that those may have who run beyond the start of the first for whom something is kept; that start.
-    kept: Mapping[int, Kept] = field(default_factory=dict, repr=False)
-    head_start: float = math.inf
+    kept: KeptForWaiting = field(default=NOTHING_KEPT, repr=False)
     moves: tuple[Decision, ...] = ()  # of running jobs: stopped, or put elsewhere; before anybody starts
 
     @cached_property

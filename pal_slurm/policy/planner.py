@@ -34,7 +34,7 @@ from pal_slurm.policy.line import InLine
 from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
 from pal_slurm.policy.moves import Moves
 from pal_slurm.policy.needs import Need, Needs
-from pal_slurm.policy.plan import NOTHING_SPECIAL, Circumstances, Kept, Plan
+from pal_slurm.policy.plan import NOTHING_KEPT, NOTHING_SPECIAL, Circumstances, KeptForWaiting, Plan
 from pal_slurm.policy.pools.choice import PoolOption
 from pal_slurm.policy.ranking import Ranking
 from pal_slurm.policy.seams import Lessons, Offer, Progress, Promised, Studied
@@ -69,7 +69,7 @@ class Planner:
         self._planned_for = now
         self._restore: list[Callable[[], None]] = []
         self.moves = Moves(Planner, composition, cluster, knowledge.scores, facts) if composition.moving else None
-        self._last_kept: tuple[Mapping[int, Kept], float] = {}, math.inf  # by the last walk
+        self._last_kept: KeptForWaiting = NOTHING_KEPT  # by the last walk
         self.once = False  # made for one plan: nothing need be put back
         self.speeds = speeds_of(self.cluster, self.knowledge.scores)
         self.floor = Floor(self.cluster, self.knowledge, now=self.now, reservations=self.reservations)
@@ -157,7 +157,7 @@ class Planner:
         walk = Walk(self)
         made = walk.run()
         self._still = None if made.starts or walk.changes else (walk, made)
-        self._last_kept = made.kept, made.head_start
+        self._last_kept = made.kept
         self.queue.newcomers.clear()
         return made
 
@@ -167,7 +167,7 @@ class Planner:
             wake_at = min(
                 (group.wake_at(self.now) for group in self.queue.groups.values() if group.refused), default=math.inf
             )
-            return Plan((), (), wake_at, self._walked, self.remembered, *self._last_kept)
+            return Plan((), (), wake_at, self._walked, self.remembered, self._last_kept)
         if self._still is None:
             return None
         walk, made = self._still
@@ -176,7 +176,7 @@ class Planner:
         if not all(map(walk.leaves_waiting, self.queue.newcomers)):
             return None
         self.queue.newcomers.clear()
-        return Plan((), made.reserved, made.wake_at, self._walked, self.remembered, made.kept, made.head_start)
+        return Plan((), made.reserved, made.wake_at, self._walked, self.remembered, made.kept)
 
     def _walked(self) -> Iterator[Decision]:
         """Why all wait, where nobody starts."""

@@ -21,7 +21,7 @@ from pal_slurm.policy.spans import Gang, best_gang
 from pal_slurm.policy.tables import COST_MASK, NEVER, RANK_SHIFT
 
 Way = tuple[int, int, int, int]
-SPARED = 1 << 60  # in a key: the node is left to another job
+EARMARKED = 1 << 60  # in a key: the node is left to another job
 
 
 class Candidate(NamedTuple):
@@ -54,7 +54,7 @@ class Ranking:
 
     scores: bool = True
     spans: bool = True
-    spares: bool = False  # leave earmarked nodes alone, where it fits elsewhere
+    heeds_earmark: bool = False  # leave earmarked nodes alone, where it fits elsewhere
 
     def place(self, job: Job, app: App, floor: Floor) -> Placement | None:
         need = floor.needs.of(job)
@@ -138,9 +138,9 @@ class Ranking:
             step = step_time(base, levels[gang.rank], self._comm(app, gang.tier))
             return Candidate(step, gang.tier, gang.cost, gang.rows, gang.slots, gang.exact, area.partition, step)
         table = floor.node_table(cls, gpus, models, area.slots, linked)
-        keys, earmark = table.key, floor.earmark if self.spares else None
+        keys, earmark = table.key, floor.earmark if self.heeds_earmark else None
         if earmark is not None and earmark.steers(nodes, gpus):
-            keys = np.where(earmark.mask & (keys != NEVER), keys | SPARED, keys)
+            keys = np.where(earmark.mask & (keys != NEVER), keys | EARMARKED, keys)
         row = int(keys.argmin())
         if keys[row] == NEVER:
             return None

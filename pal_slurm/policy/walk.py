@@ -25,7 +25,7 @@ from pal_slurm.policy.needs import Need
 from pal_slurm.policy.neighbours import Neighbours
 from pal_slurm.policy.oddjobs import OddJobs
 from pal_slurm.policy.offers import Declines, Offers
-from pal_slurm.policy.plan import STARTS, Plan, nobody
+from pal_slurm.policy.plan import STARTS, KeptForWaiting, Plan, nobody
 from pal_slurm.policy.pools.choice import PoolChoice, PoolTaken
 from pal_slurm.policy.ranking import Ranking
 
@@ -55,7 +55,7 @@ class Walk:
         placer = self.composition.placement
         self._ranking = placer if isinstance(placer, Ranking) else None  # what one is offered, all of its kind are
         self._fastest = (
-            Ranking(spares=True)
+            Ranking(heeds_earmark=True)
             if self._ranking is not None and self._ranking.scores and self._ranking.thrifty
             else None
         )
@@ -313,8 +313,7 @@ class Walk:
             wake_at,
             self._all,
             planner.remembered,
-            self.easy.kept,
-            self.easy.soonest,
+            KeptForWaiting(self.easy.kept, self.easy.soonest, self.floor.earmark),
         )
 
     def _all(self) -> Iterator[Decision]:

@@ -52,7 +52,7 @@ class Looks:
         view = Snapshot(now, planner.cluster, (), ())
         look = ByValue(
             view, planner.knowledge, planner.composition.placement, self._keys.margin, most, waits,
-            planner.facts.run_times, made.kept, made.head_start, planner.floor,
+            planner.facts.run_times, made.kept, planner.floor,
             queue_gpus=sum(group.gpus * len(group.line) for group in planner.queue.groups.values()),
         )  # fmt: skip
         found = list(_within(look.moves(list(movable.values())), movable, planner.cluster, rules))

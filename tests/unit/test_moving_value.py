@@ -44,7 +44,9 @@ from pal_slurm.model import (
     neutral_scores,
 )
 from pal_slurm.policy import Floor, compose
+from pal_slurm.policy.earmark import Earmark
 from pal_slurm.policy.moving.value import ByValue, ForRoom, MayMove, rest_of
+from pal_slurm.policy.plan import KeptForWaiting
 from pal_slurm.slurm.port import Passes
 from pal_slurm.store.samples import JobSample
 from tests.builders import usual
@@ -76,7 +78,8 @@ APPS = Apps({"a": App("a", "A"), "b": App("b", "B"), **OWN}, App("?", "A"))
 
 def look(
     jobs: list[Job], scores: dict[tuple[str, str, int], float], *, waits: tuple[Job, ...] = (), cost: float = 60.0,
-    nodes: int = 4, margin: float = 2.0, movable: list[Job] | None = None, idle: float = 0.0, **of_queue: Any,
+    nodes: int = 4, margin: float = 2.0, movable: list[Job] | None = None, idle: float = 0.0, placer: str = "lv",
+    **of_queue: Any,
 ) -> list[Decision]:  # fmt: skip
     """`scores`: (class, node, slot); any other GPU counts 1.0."""
     made: Cluster = homogeneous(nodes, 4)
@@ -94,7 +97,7 @@ def look(
     known = Knowledge(ScoreTable(table.classes, values, bins.astype(np.int16), all_known), APPS)
     view = Snapshot(NOW, made, waits, tuple(jobs))
     heads = [ForRoom(job, NOW + HOUR) for job in waits]
-    seek = ByValue(view, known, compose("pal", placement="lv").placement, margin, 8, heads, **of_queue)
+    seek = ByValue(view, known, compose("pal", placement=placer).placement, margin, 8, heads, **of_queue)
     return seek.moves([MayMove(job, cost, idle_s=idle) for job in (jobs if movable is None else movable)])
 
 
@@ -123,9 +126,19 @@ def test_what_is_kept_for_a_wide_job_goes_to_movers_whose_limits_end_before_it_s
         taught.ended("u", "a", "", 10.0 * HOUR, 1.2 * HOUR)
     job = replace(running(1, "n1", (0, 1)), user="u", end=None if ends is None else int(NOW) + ends)
     head = replace(waiting(9, 4), shape=Shape(3, 3, gpus_per_node=gpus // 3) if gpus > 4 else Shape(1, 1, 4))
-    kept = dict.fromkeys((1, 2, 3), (0, 0, 0))
-    found = look([job], slow("n1"), waits=(head,), run_times=taught, kept=kept, head_start=NOW + HOUR, margin=0.1)
+    kept = KeptForWaiting(dict.fromkeys((1, 2, 3), (0, 0, 0)), NOW + HOUR, None)
+    found = look([job], slow("n1"), waits=(head,), run_times=taught, kept=kept, margin=0.1)
     assert bool([d for d in found if d.reason is Reason.BETTER_GPUS]) is goes
+
+
+@pytest.mark.parametrize("row", [1, 2, 3])
+def test_a_small_mover_leaves_nodes_alone_that_are_earmarked_for_a_waiting_job(row: int) -> None:
+    mask = np.arange(4) == row
+    earmark = Earmark(Floor(homogeneous(4, 4), Knowledge(neutral_scores(homogeneous(4, 4)), APPS)).needs.guess(
+        waiting(9, 4)), (row,), mask, 4)  # fmt: skip
+    kept = KeptForWaiting({}, NOW + HOUR, earmark)
+    (found,) = look([running(1, "n1", (0, 1))], slow("n1"), placer="thrift", kept=kept)
+    assert found.placement is not None and found.placement.nodes[0] not in ("n1", f"n{row + 1}")
 
 
 @pytest.mark.parametrize(("queue_gpus", "moves"), [(32, True), (33, False)])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
 
@@ -17,12 +17,12 @@ from pal_slurm.guard.running import movable, ring_of, unleased
 from pal_slurm.model import Action, Decision, Job, Reason, RunTimes, Snapshot
 from pal_slurm.policy import Composition
 from pal_slurm.policy.floor import Floor
-from pal_slurm.policy.moving.value import ByValue, ForRoom, Kept, MayMove
+from pal_slurm.policy.moving.value import ByValue, ForRoom, MayMove
+from pal_slurm.policy.plan import NOTHING_KEPT, KeptForWaiting
 
 WAITING = (Reason.NO_ROOM, Reason.BEHIND_HEAD)
 MOST_TOLD = 20
 CROWD = (*WAITING, Reason.BETTER_POOL_SOON)
-NOTHING_KEPT: Mapping[int, Kept] = {}
 
 
 def proposals(
@@ -33,13 +33,9 @@ def proposals(
     rules: Rules,
     costs: Costs,
     run_times: RunTimes,
-    kept: Mapping[int, Kept] = NOTHING_KEPT,
-    head_start: float = math.inf,
+    kept: KeptForWaiting = NOTHING_KEPT,
 ) -> list[Decision]:
-    """`decisions`: of this cycle's plan, about those that wait. `run_times`: how long jobs run.
-
-    `kept`, `head_start`: what those who run beyond the first reservation's start may have, and that start.
-    """
+    """`decisions`, `kept`: of this cycle's plan, about those that wait. `run_times`: how long jobs run."""
     if rules.moves is None:
         return []
     room = min(rules.moves.at_once - rules.moves.on_way, rules.moves.per_cluster - rules.moves.of_cluster)
@@ -62,7 +58,7 @@ def proposals(
 
     def look(those: Sequence[Job], most: int, heads: tuple[ForRoom, ...]) -> list[Decision]:
         seek = ByValue(
-            round.view.awake, round.knowledge, composition.placement, margin, most, heads, run_times, kept, head_start,
+            round.view.awake, round.knowledge, composition.placement, margin, most, heads, run_times, kept,
             crowded=crowded, queue_gpus=asked,
         )  # fmt: skip
         return seek.moves(

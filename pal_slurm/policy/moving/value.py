@@ -10,7 +10,7 @@ unknown: a job that has run for long is taken to run for as long again, but not 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -37,9 +37,8 @@ from pal_slurm.policy.moving.exchange import exchanges
 from pal_slurm.policy.moving.models import Between
 from pal_slurm.policy.moving.rooms import Rooms
 from pal_slurm.policy.needs import Need
+from pal_slurm.policy.plan import NOTHING_KEPT, KeptForWaiting, Room
 from pal_slurm.policy.seams import Placer, movings
-
-Kept = tuple[int, int, int]
 
 MOST_S = 7_200.0  # beyond that nobody knows what will be
 LEAST_S = 1_800.0
@@ -120,8 +119,7 @@ class ByValue:
     most: int  # moves
     waits: Sequence[ForRoom] = ()  # whose turn it is, in their order
     run_times: RunTimes = field(default_factory=RunTimes)
-    kept: Mapping[int, Kept] = field(default_factory=dict)  # all that they may have of these nodes: GPUs, CPUs, MB
-    head_start: float = -np.inf  # when the first job that waits takes the rest of them
+    kept: KeptForWaiting = NOTHING_KEPT
     floor: Floor | None = None  # what is free, where somebody keeps that; it is as it was after the look
     crowded: bool = False  # jobs wait: what is free of another GPU model is not for those who run
     queue_gpus: int = 0  # that all who wait ask for
@@ -133,7 +131,8 @@ class ByValue:
         self.between = Between(cluster, self.speeds)
         made = self.floor or Floor(cluster, self.knowledge, now=view.taken, reservations=view.reservations)
         self.on, restore = made, made.saved()
-        self._kept_now = dict(self.kept)
+        self.on.earmarks(self.kept.earmark)
+        self._kept_now = dict(self.kept.room)
         self._free: dict[tuple[str, int], FloatArray] = {}  # by class and model: what is free, best first
         try:
             standing = [s for mover in movers if (s := self._standing(mover)) is not None]
@@ -159,7 +158,7 @@ class ByValue:
         app = mover.app or self.knowledge.apps.get(job.hint.app, job.user)
         gpus = flat(Placement(job.nodes, job.gpus, exact=False), cluster)
         models = {int(cluster.gpu_model.reshape(-1)[g]) for g in gpus}
-        on_kept = not self.kept.keys().isdisjoint(cluster.node_index[name] for name in job.nodes)
+        on_kept = not self.kept.room.keys().isdisjoint(cluster.node_index[name] for name in job.nodes)
         now = self.speeds.factors(app, gpus)
         if len(models) > 1 or now.step_time <= 0:
             return None
@@ -179,10 +178,10 @@ class ByValue:
         """One of six runs for longer than `at_most`: a wide job waits for the last of many, so limits tell there."""
         now, job, head = self.view.taken, mover.job, next(iter(self.waits), None)
         if head is not None and head.job.shape is not None and head.job.shape.least_gpus > WIDE:
-            start = self.head_start if head.until is None else head.until
+            start = self.kept.start if head.until is None else head.until
             return job.end is None or job.end + mover.cost_s > start
         left = self.run_times.of(job, app.name).at_most - (0.0 if job.start is None else now - job.start)
-        return left <= 0 or now + mover.cost_s + left > self.head_start
+        return left <= 0 or now + mover.cost_s + left > self.kept.start
 
     def _propose(self, s: RunsNow, where: Placement, gain: float, reason: Reason, **terms: int) -> None:
         step = self.speeds.step(s.app, flat(where, self.view.cluster))
@@ -229,7 +228,7 @@ class ByValue:
 
     # what is kept for a job that waits
 
-    def _keep(self, kept: dict[int, Kept]) -> None:
+    def _keep(self, kept: dict[int, Room]) -> None:
         """Places are looked for beside this from now on."""
         if self.on.kept is not kept:
             self.on.kept = kept

@@ -25,7 +25,7 @@ from pal_slurm.policy.tables import COST_MASK, RANK_SHIFT, Number
 
 THRIFT = 0.15
 OF_RACK = 0.1
-SPARED = 1e6  # times as dear where the node is left to a job that waits for it (earmark.py)
+EARMARKED = 1e6  # times as dear where the node is left to a job that waits for it (earmark.py)
 TIE = 1e-9  # lets what `lv` breaks ties by decide where thrift sees none
 
 
@@ -63,7 +63,7 @@ class Thrift(Ranking):
         if not floor.cluster.one_rack:
             price = price * dearer_racks(floor, OF_RACK)
         if (earmark := floor.earmark) is not None and earmark.steers(nodes, gpus):
-            price = np.where(earmark.mask, price * SPARED, price)
+            price = np.where(earmark.mask, price * EARMARKED, price)
         row = int(price.argmin())
         allowed = area.mask is None or area.mask[row]
         if not allowed or not floor.has_room(row, gpus, cpus, mem_mb):
