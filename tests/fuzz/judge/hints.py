@@ -5,7 +5,7 @@ What the bench's GPUs are to each class (scores.py), and who runs what (hints.py
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from tests.fuzz.history import Name, Started
 from tests.fuzz.judge.facts import Facts, Verdict
@@ -19,8 +19,10 @@ SOONER_S = 2.0
 
 
 def nobody_is_slowed_by_a_forged_tag(facts: Facts) -> Iterator[Verdict]:
-    for name, start, was in _honest(facts):
-        if start.at < was.at - SOONER_S:
+    honest = list(_honest(facts))
+    sooner = {job for job in {name[0] for name, _, _ in honest} if _starts_sooner(job, honest)}
+    for name, start, was in honest:
+        if name[0] in sooner:
             continue  # by other run times of his jobs it came sooner, to what was free then
         now, then = _speed(facts, name, start), _speed(facts, name, was)
         if now > MUCH * then:
@@ -45,6 +47,14 @@ def _honest(facts: Facts) -> Iterator[tuple[Name, Started, Started]]:
         was = (starts or {}).get(name)
         if was is not None and facts.history.users[name[0]] in SPEEDS:
             yield name, start, was
+
+
+def _starts_sooner(job: int, honest: Sequence[tuple[Name, Started, Started]]) -> bool:
+    """Whether a job, or an array as a whole, starts sooner. Tasks are alike: compared in the order of starts."""
+    now = sorted(start.at for name, start, _ in honest if name[0] == job)
+    then = sorted(was.at for name, _, was in honest if name[0] == job)
+    gained = [was - at for at, was in zip(now, then, strict=True)]
+    return max(gained) > SOONER_S and min(gained) >= -SOONER_S
 
 
 def _speed(facts: Facts, name: Name, start: Started) -> float:
