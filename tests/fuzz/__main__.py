@@ -37,6 +37,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--mutants", nargs="*", metavar="NAME", help="seeds until each broken pald is caught")
     parser.add_argument("--forged", action="store_true", help="a user of each world forges the tags of his jobs")
     asked = parser.parse_args(argv)
+    if unknown := sorted(set(asked.mutants or ()) - set(mutants.MUTANTS)):
+        parser.error(f"there is no mutant {unknown[0]!r}; choose of {', '.join(sorted(mutants.MUTANTS))}")
     logging.disable(logging.CRITICAL)  # pald tells each trouble; here they are drawn
     drawn = draw_forged if asked.forged else draw
     if asked.show is not None:
