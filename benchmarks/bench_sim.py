@@ -15,12 +15,13 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.published.pal import published, rounds_named
+from benchmarks.published.pal_board import Ask, Board
+from benchmarks.published.policies import PublishedSpec, scheduler_for
 from pal_slurm.model import ScoreTable, homogeneous
 from pal_slurm.scores import binned
-from pal_slurm.sim.artifact import Ask, Board, rounds_named
-from pal_slurm.sim.artifact.in_rounds import published
 from pal_slurm.sim.engine import ClusterRules, Engine
-from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
+from pal_slurm.sim.policies import Setting
 from pal_slurm.sim.profiles import read_scores
 from pal_slurm.sim.synthetic import synthetic_scores
 from pal_slurm.sim.traces import Options, read_trace
@@ -40,7 +41,7 @@ def sixteen_runs() -> float:
         load = read_trace(DATA / f"pal/traces/artifact_jobs_w{w}.csv").counting(range(160))
         for policy in PUBLISHED:
             Engine(
-                cluster, scores, load, scheduler_for(PolicySpec(policy=policy), setting, scores, 0), setting.rules
+                cluster, scores, load, scheduler_for(PublishedSpec(policy=policy), setting, scores, 0), setting.rules
             ).run()
     return time.process_time() - began
 
@@ -73,7 +74,7 @@ def philly(policy: str) -> float:
     cluster = homogeneous(64, 8)
     scores = binned(("A",), synthetic_scores(64, 8, 1, ("A",)))
     setting = Setting(cluster, 1.7, ClusterRules(), requeue=False)
-    spec = PolicySpec(policy=policy, order="fifo", fill="easy")
+    spec = PublishedSpec(policy=policy, order="fifo", fill="easy")
     outcome = Engine(cluster, scores, load, scheduler_for(spec, setting, scores, 0)).run()
     return len(load.works) / outcome.cpu_s
 

@@ -15,11 +15,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks.published.policies import PublishedSpec, scheduler_for
 from pal_slurm.model import Cluster, ScoreTable, homogeneous
 from pal_slurm.scores import binned
 from pal_slurm.sim.engine import ClusterRules, Engine
 from pal_slurm.sim.outcome import TraceOutcome
-from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
+from pal_slurm.sim.policies import Setting
 from pal_slurm.sim.profiles import draw_nodes, draw_rows, read_runs, run_times
 from pal_slurm.sim.traces import Options, read_trace
 from pal_slurm.sim.workload import Workload
@@ -96,7 +97,7 @@ def run(
     if round_s is None:
         round_s = ROUND_S if policy.startswith("artifact/") else 0.0
     setting = Setting(cluster, locality, ClusterRules(round_s, cost), moves)
-    spec = PolicySpec(policy=policy, order=order, placement=placement, patience=patience, fill=fill, moving=moving)
+    spec = PublishedSpec(policy=policy, order=order, placement=placement, patience=patience, fill=fill, moving=moving)
     scheduler = scheduler_for(spec, setting, truth if known is None else known, seed)
     return Engine(cluster, truth, work, scheduler, setting.rules).run()
 

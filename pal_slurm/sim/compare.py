@@ -14,7 +14,7 @@ import numpy as np
 from pal_slurm.scores.student import t95
 from pal_slurm.sim.engine import Engine, OnProgress
 from pal_slurm.sim.outcome import DEFINITIONS, SIZES, OfSize, TraceOutcome
-from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
+from pal_slurm.sim.policies import POLICIES, Policies, PolicySpec, Setting
 from pal_slurm.sim.worlds import World
 
 COUNTS = frozenset({"jobs", "moves", "restarts"})
@@ -72,6 +72,7 @@ def compare(
     world: Callable[[int], World],
     seeds: Sequence[int],
     progress: OnProgress | None = None,
+    policies: Policies = POLICIES,
 ) -> list[Column]:
     """Every policy on every seed."""
     outcomes: list[list[TraceOutcome]] = [[] for _ in specs]
@@ -80,7 +81,7 @@ def compare(
         drawn = world(seed)
         for j, spec in enumerate(specs):
             before = 1000 * (i * len(specs) + j)
-            scheduler = scheduler_for(spec, setting, drawn.known, seed, drawn.pairs)
+            scheduler = policies.scheduler(spec, setting, drawn.known, seed, drawn.pairs)
             engine = Engine(setting.cluster, drawn.truth, drawn.load, scheduler, setting.rules, sharing=drawn.sharing)
             outcomes[j].append(engine.run(share(progress, before, total)))
     return [Column(spec, tuple(ran)) for spec, ran in zip(specs, outcomes, strict=True)]

@@ -5,7 +5,7 @@ A YAML file names a policy and changes parts of it:
     name: las-packed      # what tables call it
     policy: packed        # a name as --policy takes it
     order: las            # slurm, fifo, las, srtf
-    placement: pm-first   # not for artifact/*, nor for a `pal` that moves jobs
+    placement: pm-first   # not for a `pal` that moves jobs
     patience: none        # likewise
     fill: easy            # none, easy, holes
     moves: false          # whether running jobs may be moved (only `pal` moves any, if `moving` does not say so)
@@ -13,14 +13,13 @@ A YAML file names a policy and changes parts of it:
                           # way; `value` is pald's, `leases` is Dally's
     shares: false         # nobody gets GPUs that another has, whatever --sharing says (`pal` on several models)
     weights: {ml: 2}      # for gavel/OBJECTIVE: of accounts, or of users without one; 1
-    round_s: 1440         # of artifact/gavel-*: 360
-    shares_last_s: 0      # of artifact/gavel-*: 1920; 0: shares are made anew whenever a job came or ended
     prices: {v100: 3.1}   # for gavel/cost and gavel/cost-slo: of a GPU of a model; 1
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -32,13 +31,8 @@ from pal_slurm.model import NOBODY_SHARES, Cluster, ScoreTable, Sharing
 from pal_slurm.policy.composition import NAMED, compose
 from pal_slurm.policy.moving.owed import Bargain, Owed
 from pal_slurm.policy.moving.pools import Pools
-from pal_slurm.policy.seams import BY_PROGRESS, fills, movings, orders
+from pal_slurm.policy.seams import fills, movings
 from pal_slurm.scores import alike, binned
-from pal_slurm.sim.artifact import ARTIFACT_NAMES, GAVEL_NAMES, PACKED_NAME
-from pal_slurm.sim.artifact.gavel import InGavelRounds
-from pal_slurm.sim.artifact.gavel_pairs import InGavelPairs
-from pal_slurm.sim.artifact.gavel_rounds import ROUND_S, SHARES_LAST_S, GavelPace
-from pal_slurm.sim.artifact.in_rounds import InRounds
 from pal_slurm.sim.engine import ClusterRules, Scheduler
 from pal_slurm.sim.in_planner import InPlanner
 from pal_slurm.sim.looks import Looks
@@ -60,14 +54,8 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     shares: bool | None = None
     weights: dict[str, float] = {}
     prices: dict[str, float] = {}
-    round_s: float = 0.0
-    shares_last_s: float | None = None
 
     def __post_init__(self) -> None:
-        if not 0 <= self.round_s < math.inf or (self.round_s and self.policy not in GAVEL_NAMES):
-            raise ValueError("round_s: seconds, of artifact/gavel-las* only")
-        if self.shares_last_s is not None and not (0 <= self.shares_last_s < math.inf and self.policy in GAVEL_NAMES):
-            raise ValueError("shares_last_s: seconds, of artifact/gavel-las* only")
         for name, least in (("weights", 0.0), ("prices", 1e-9)):
             for key, value in getattr(self, name).items():
                 if not least <= value < math.inf:
@@ -76,6 +64,11 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     @property
     def label(self) -> str:
         return self.name or self.policy
+
+    @property
+    def has_parts(self) -> bool:
+        """Placement, patience and moving can be named; else it is one whole."""
+        return True
 
     @property
     def walks(self) -> str:
@@ -97,25 +90,55 @@ class Setting:
 
 def policy_names() -> tuple[str, ...]:
     owed = (name.replace("owed/", "gavel/") for name in movings.names() if name.startswith("owed/"))
-    return (*sorted(NAMED), *owed, *ARTIFACT_NAMES)
+    return (*sorted(NAMED), *owed)
+
+
+class Policies:
+    """The policies that a command compares. These are those of `palctl simulate`; benchmarks/published has more."""
+
+    spec: type[PolicySpec] = PolicySpec
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return policy_names()
+
+    def read(self, text: str) -> PolicySpec:
+        """A name, or the path of a YAML file."""
+        if text in self.names:
+            return self.spec(policy=text)
+        path = Path(text)
+        if path.suffix not in (".yaml", ".yml"):
+            raise ConfigError(f"There is no policy {text!r}{self._others(text)}.")
+        try:
+            spec = msgspec.yaml.decode(path.read_bytes(), type=self.spec)
+        except OSError as exc:
+            raise ConfigError(f"{path} can't be read: {exc.strerror}.") from exc
+        except (msgspec.DecodeError, ValueError, RecursionError) as exc:
+            raise ConfigError(f"{path}: {exc}.") from exc
+        if spec.policy not in self.names:
+            raise ConfigError(f"{path}: there is no policy {spec.policy!r}{self._others(spec.policy)}.")
+        return spec if spec.name else msgspec.structs.replace(spec, name=path.stem)
+
+    def _others(self, name: str) -> str:
+        if name.startswith("artifact/"):
+            return " here; `python -m benchmarks.published`, in the source tree, has those that others published"
+        return f"; choose one of {', '.join(self.names)}, or FILE.yaml"
+
+    def defaults(self, names: Sequence[str]) -> tuple[str, range | None]:
+        """The fill, and the jobs that count (None: all), where no option says so and these are compared."""
+        return "easy", None
+
+    def scheduler(
+        self, spec: PolicySpec, setting: Setting, known: ScoreTable, seed: int, sharing: Sharing = NOBODY_SHARES
+    ) -> Scheduler:
+        return scheduler_for(spec, setting, known, seed, sharing)
+
+
+POLICIES = Policies()
 
 
 def read_policy(text: str) -> PolicySpec:
-    """A name, or the path of a YAML file."""
-    if text in policy_names():
-        return PolicySpec(policy=text)
-    path = Path(text)
-    if path.suffix not in (".yaml", ".yml"):
-        raise ConfigError(f"There is no policy {text!r}; choose one of {', '.join(policy_names())}, or FILE.yaml.")
-    try:
-        spec = msgspec.yaml.decode(path.read_bytes(), type=PolicySpec)
-    except OSError as exc:
-        raise ConfigError(f"{path} can't be read: {exc.strerror}.") from exc
-    except (msgspec.DecodeError, ValueError, RecursionError) as exc:
-        raise ConfigError(f"{path}: {exc}.") from exc
-    if spec.policy not in policy_names():
-        raise ConfigError(f"{path}: there is no policy {spec.policy!r}; choose one of {', '.join(policy_names())}.")
-    return spec if spec.name else msgspec.structs.replace(spec, name=path.stem)
+    return POLICIES.read(text)
 
 
 def scheduler_for(
@@ -126,8 +149,6 @@ def scheduler_for(
         raise ConfigError(f"{spec.label}: there is no fill {spec.fill!r}; choose one of {', '.join(fills.names())}.")
     if spec.shares is not None and spec.policy != "pal":
         raise ConfigError(f"{spec.label}: shares is for pal.")
-    if spec.policy in ARTIFACT_NAMES:
-        return _published(spec, setting, known, seed, sharing)
     moves = setting.requeue if spec.moves is None else spec.moves
     if spec.policy.partition("/")[0] == "gavel":
         return _entitled(spec, setting, known, moves=moves)
@@ -142,7 +163,7 @@ def scheduler_for(
             composition = replace(composition, moving=Pools(learns=moving == "pools-learned", sharing=sharing))
         return InPlanner(spec.label, setting.cluster, known, composition, setting.rules.restart_cost_s, moves=moves)
     if spec.fill == "holes":
-        raise ConfigError(f"{spec.label}: fill `holes` stops jobs again; only artifact/* and a moving `pal` can.")
+        raise ConfigError(f"{spec.label}: fill `holes` stops jobs again; only a moving `pal` can.")
     placement = spec.placement or NAMED[spec.policy][1]
     if placement == "random":
         placement = f"random({seed})"
@@ -152,25 +173,6 @@ def scheduler_for(
     ties = binned(known.classes, known.score, known.known, alike)  # as pald sees its scores
     looks = Looks(setting.rules.restart_cost_s, setting.moves) if moving == "value" and moves else None
     return InPlanner(spec.label, setting.cluster, ties, composition, looks=looks)
-
-
-def _published(spec: PolicySpec, setting: Setting, known: ScoreTable, seed: int, sharing: Sharing) -> Scheduler:
-    """`artifact/*`: published loops."""
-    lasting = SHARES_LAST_S if spec.shares_last_s is None else spec.shares_last_s
-    pace = GavelPace(spec.round_s or ROUND_S, lasting)
-    if spec.policy == PACKED_NAME:
-        return InGavelPairs(spec.label, setting.cluster, sharing, pace=pace)
-    if spec.policy in GAVEL_NAMES:
-        agnostic = spec.policy.endswith("-agnostic")
-        return InGavelRounds(spec.label, setting.cluster, seed, agnostic=agnostic, pace=pace)
-    if spec.placement:
-        raise ConfigError(f"{spec.label}: {spec.policy} brings its own placement; leave `placement` out.")
-    order, changing = orders.get(spec.order or "fifo"), spec.order in BY_PROGRESS
-    artifact = InRounds(
-        spec.policy, setting.cluster, known, setting.locality, order, fill=spec.fill or "none", changing=changing
-    )
-    artifact.name = spec.label
-    return artifact
 
 
 def _entitled(spec: PolicySpec, setting: Setting, known: ScoreTable, *, moves: bool) -> Scheduler:

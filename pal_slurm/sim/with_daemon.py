@@ -159,7 +159,7 @@ def _submit(
 
 def _of(spec: PolicySpec) -> dict[str, object]:
     """The same policy in pal.yaml's words."""
-    if spec.policy.startswith("artifact/"):
+    if not spec.has_parts:
         raise ConfigError(f"{spec.label}: pald has no such policy; --daemon takes those of pal.yaml.")
     fill = None if not spec.fill else spec.fill == "easy"
     return {

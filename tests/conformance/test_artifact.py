@@ -11,10 +11,11 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pal_slurm.cli.palctl import palctl
+from benchmarks.published.orders import order_named
+from benchmarks.published.pal import PalRounds
+from benchmarks.published.policies import Published
+from pal_slurm.cli.commands.simulate import command
 from pal_slurm.model import homogeneous
-from pal_slurm.policy.seams import orders
-from pal_slurm.sim.artifact.in_rounds import InRounds
 from pal_slurm.sim.engine import ClusterRules, Engine
 from pal_slurm.sim.profiles import read_scores
 from pal_slurm.sim.traces import read_trace
@@ -37,7 +38,7 @@ def test_the_artifact_is_reproduced_to_the_digit(policy: str, workload: int) -> 
     scores = read_scores(DATA / "artifact_seed42_scores.csv", 16, 4)
     load = read_trace(DATA / f"traces/artifact_jobs_w{workload}.csv").counting(range(160))
     outcome = Engine(
-        cluster, scores, load, InRounds(policy, cluster, scores, 1.7, orders.get("fifo")), ClusterRules(round_s=360)
+        cluster, scores, load, PalRounds(policy, cluster, scores, 1.7, order_named("fifo")), ClusterRules(round_s=360)
     ).run()
     jct, makespan = EXPECTED[policy][workload - 1]
     assert outcome.avg_jct_s == pytest.approx(jct, abs=0.01)
@@ -47,7 +48,6 @@ def test_the_artifact_is_reproduced_to_the_digit(policy: str, workload: int) -> 
 def test_the_command_gives_the_same_figures(tmp_path: Path) -> None:
     path = tmp_path / "out.json"
     words = [
-        "simulate",
         str(DATA / "traces/artifact_jobs_w1.csv"),
         "--cluster",
         "16x4",
@@ -59,7 +59,7 @@ def test_the_command_gives_the_same_figures(tmp_path: Path) -> None:
     words += ["--scores", str(DATA / "artifact_seed42_scores.csv"), "--locality", "1.7", "--order", "fifo"]
     for policy in EXPECTED:
         words += ["--policy", policy]
-    result = CliRunner().invoke(palctl, words, catch_exceptions=False)
+    result = CliRunner().invoke(command, words, obj=Published(), catch_exceptions=False)
     assert result.exit_code == 0, result.output
     for entry in json.loads(path.read_text()):
         jct, makespan = EXPECTED[entry["policy"]][0]

@@ -7,12 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.published.policies import PublishedSpec, scheduler_for
 from pal_slurm.model import Sharing, neutral_scores
 from pal_slurm.policy.pools.partners import PairBook
 from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.sim.engine import ClusterRules, Engine
 from pal_slurm.sim.outcome import TraceOutcome
-from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
+from pal_slurm.sim.policies import Setting
 from pal_slurm.sim.traces import Options, read_trace
 from pal_slurm.sim.traces.gavel import read_pairs
 from pal_slurm.sim.traces.gavel_drawn import going_on
@@ -34,7 +35,7 @@ def ran(load: Workload, policy: str, cost_s: float = 0.0, order: str = "las", *,
     rules = ClusterRules(restart_cost_s=cost_s, first_start_cost=True)
     setting = Setting(CLUSTER, 1.0, rules, moves)
     known, pairs = neutral_scores(CLUSTER), read_pairs(DATA / "simulation_throughputs.json")
-    scheduler = scheduler_for(PolicySpec(policy=policy, order=order), setting, known, 0, pairs)
+    scheduler = scheduler_for(PublishedSpec(policy=policy, order=order), setting, known, 0, pairs)
     return Engine(CLUSTER, known, load, scheduler, rules, sharing=pairs).run()
 
 
@@ -83,8 +84,8 @@ def test_two_on_a_gpu_end_sooner_where_gpus_are_short_and_nobody_shares_who_did_
     found = {}
     for share in (0.0, 1.0):
         scheduler = scheduler_for(
-            PolicySpec(policy="artifact/gavel-las-packed"), Setting(fewer, 1.0, rules, True), neutral_scores(fewer), 0,
-            pairs := read_pairs(DATA / "simulation_throughputs.json"),
+            PublishedSpec(policy="artifact/gavel-las-packed"), Setting(fewer, 1.0, rules, True), neutral_scores(fewer),
+            0, pairs := read_pairs(DATA / "simulation_throughputs.json"),
         )  # fmt: skip
         shared = load.sharing(share, 0)
         found[share] = Engine(fewer, neutral_scores(fewer), shared, scheduler, rules, sharing=pairs).run()
@@ -138,7 +139,7 @@ def test_only_jobs_that_said_so_are_moved() -> None:
     load = some("5.6", jobs=300).movable(0.5, 3)
     rules = ClusterRules(restart_cost_s=60.0, first_start_cost=True)
     known = neutral_scores(CLUSTER)
-    scheduler = scheduler_for(PolicySpec(policy="pal", order="las"), Setting(CLUSTER, 1.0, rules, True), known, 0)
+    scheduler = scheduler_for(PublishedSpec(policy="pal", order="las"), Setting(CLUSTER, 1.0, rules, True), known, 0)
     engine = Engine(CLUSTER, known, load, scheduler, rules)
     starts: dict[int, int] = {}
     begin = engine.start
@@ -154,7 +155,7 @@ def test_where_shares_are_made_at_each_change_newcomers_run_at_the_next_round() 
     load = some("4.0", jobs=60)
     waits = {}
     for lasting in (0.0, None):
-        spec = PolicySpec(policy="artifact/gavel-las", shares_last_s=lasting)
+        spec = PublishedSpec(policy="artifact/gavel-las", shares_last_s=lasting)
         known, rules = neutral_scores(CLUSTER), ClusterRules()
         done = Engine(
             CLUSTER, known, load, scheduler_for(spec, Setting(CLUSTER, 1.0, rules, True), known, 0), rules
@@ -162,4 +163,4 @@ def test_where_shares_are_made_at_each_change_newcomers_run_at_the_next_round() 
         waits[lasting] = (done.start_s - done.submit_s)[10:]
     assert waits[0.0].max() <= 360.0 < waits[None].max() <= 1920.0 + 360.0
     with pytest.raises(ValueError, match="shares_last_s: seconds"):
-        PolicySpec(policy="pal", shares_last_s=0.0)
+        PublishedSpec(policy="pal", shares_last_s=0.0)

@@ -100,7 +100,7 @@ def test_every_benchmark_starts_as_a_file_and_as_a_module(
         monkeypatch.setattr(sys, "argv", [path.name, "--help"])
         with pytest.raises(SystemExit) as done:
             run(name, run_name="__main__")
-        assert done.value.code in (0, None) and capsys.readouterr().out.startswith("usage: ")
+        assert done.value.code in (0, None) and capsys.readouterr().out.lower().startswith("usage: ")
 
 
 def test_benchmarks_import_each_other_by_their_whole_names() -> None:

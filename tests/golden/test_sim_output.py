@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from benchmarks.published.policies import Published
+from pal_slurm.cli.commands.simulate import command as simulate
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.errors import BadInput
 from tests.unit.answered import judge
@@ -42,8 +44,10 @@ def test_the_table_of_a_synthetic_comparison() -> None:
 
 def test_the_table_in_rounds_with_the_published_policies() -> None:
     words = [f"--policy=artifact/{name}" for name in ("pal", "pm-first", "packed-sticky", "packed-nonsticky")]
-    result = run(
-        "simulate", "synthetic:jobs=60,per_hour=9", "--cluster", "4x4", "--round", "360", *words, "--policy", "pal"
+    result = CliRunner().invoke(
+        simulate,
+        ["synthetic:jobs=60,per_hour=9", "--cluster", "4x4", "--round", "360", *words, "--policy=reassign"],
+        obj=Published(),
     )
     assert result.exit_code == 0, result.output
     compare("rounds.txt", CPU.sub("", result.output))

@@ -10,28 +10,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.published.orders import order_named
+from benchmarks.published.policies import PublishedSpec, scheduler_for
+from benchmarks.published.who_runs import Bounded
 from pal_slurm.model import App, Gpus, ScoreTable, Speeds, homogeneous
-from pal_slurm.policy import Plan, Planner, compose
-from pal_slurm.policy.seams import orders
-from pal_slurm.policy.who import Bounded
+from pal_slurm.policy import Plan, compose
 from pal_slurm.scores import binned
 from pal_slurm.sim.engine import Change, ClusterRules, Engine, Run, Scheduler, Stage
 from pal_slurm.sim.in_planner import InPlanner
 from pal_slurm.sim.outcome import TraceOutcome
-from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
+from pal_slurm.sim.policies import Setting
 from pal_slurm.sim.workload import Work, Workload, workload
 
 NODES, WIDTH = 3, 4
 CLUSTER = homogeneous(NODES, WIDTH)
 APPS = tuple(App(cls, cls, {"gpu": base}, (1.0, 1.0, 1.7, 1.7)) for cls, base in (("A", 1.0), ("B", 0.5)))
 SPECS = [
-    PolicySpec(policy=policy, fill=fill, order=order, moves=moves, moving=moving)
+    PublishedSpec(policy=policy, fill=fill, order=order, moves=moves, moving=moving)
     for policy, fills, moves, moving in (
         ("artifact/pal", ("none", "easy", "holes"), None, ""),
         ("artifact/pm-first", ("none",), None, ""),
         ("artifact/packed-sticky", ("none", "easy", "holes"), None, ""),
         ("artifact/packed-nonsticky", ("none", "holes"), None, ""),
-        ("pal", ("none", "easy", "holes"), True, ""),
+        ("reassign", ("none", "easy", "holes"), True, ""),
         ("pal", ("none", "easy"), True, "value"),
         ("pal", ("none", "easy"), False, ""),
         ("packed", ("none", "easy"), None, ""),
@@ -122,7 +123,7 @@ class Watched:
 
 
 def simulate(
-    spec: PolicySpec, load: Workload, seed: int, rules: ClusterRules, changes: tuple[Change, ...] = ()
+    spec: PublishedSpec, load: Workload, seed: int, rules: ClusterRules, changes: tuple[Change, ...] = ()
 ) -> TraceOutcome:
     table = scores(seed)
     scheduler = scheduler_for(spec, Setting(CLUSTER, 1.7, rules, True), table, seed)
@@ -135,7 +136,9 @@ def simulate(
 )
 @settings(deadline=None, max_examples=12)
 @given(load=loads(), seed=st.integers(0, 50), cost=st.sampled_from([0.0, 20.0]))
-def test_no_gpu_is_held_twice_and_work_is_conserved(spec: PolicySpec, load: Workload, seed: int, cost: float) -> None:
+def test_no_gpu_is_held_twice_and_work_is_conserved(
+    spec: PublishedSpec, load: Workload, seed: int, cost: float
+) -> None:
     round_s = 30.0 if spec.order != "fifo" and spec.fill != "easy" else 0.0
     rules = ClusterRules(round_s=round_s, restart_cost_s=cost)
     table = scores(seed)
@@ -163,7 +166,7 @@ def test_no_gpu_is_held_twice_and_work_is_conserved(spec: PolicySpec, load: Work
 def test_who_may_not_be_moved_runs_in_one_piece(fill: str, order: str, load: Workload, seed: int, share: float) -> None:
     rules = ClusterRules(round_s=30.0)
     load, table = load.movable(share, seed), scores(seed, spread=0.4)
-    spec = PolicySpec(policy="pal", fill=fill, order=order, moves=True)
+    spec = PublishedSpec(policy="reassign", fill=fill, order=order, moves=True)
     watched = Watched(scheduler_for(spec, Setting(CLUSTER, 1.7, rules, True), table, seed), rules)
     outcome = Engine(CLUSTER, table, load, watched, rules).run()
     pieces = Counter(part.job for part, _ in watched.done)
@@ -194,7 +197,7 @@ def test_utilisation_counts_what_was_held_within_the_makespan_of_those_that_coun
 )
 @settings(deadline=None, max_examples=5)
 @given(load=loads(), seed=st.integers(0, 50))
-def test_the_same_seed_gives_the_same_outcome(spec: PolicySpec, load: Workload, seed: int) -> None:
+def test_the_same_seed_gives_the_same_outcome(spec: PublishedSpec, load: Workload, seed: int) -> None:
     rules = ClusterRules(round_s=60.0, restart_cost_s=5.0)
     one, two = (simulate(spec, load, seed, rules) for _ in range(2))
     assert one.end_s.tobytes() == two.end_s.tobytes()
@@ -240,15 +243,19 @@ class RememberingBounded(Bounded):
 
 
 @settings(deadline=None, max_examples=60)
-@given(load=loads(), seed=st.integers(0, 50), policy=st.sampled_from(["artifact/pal", "artifact/packed-sticky", "pal"]))
+@given(
+    load=loads(),
+    seed=st.integers(0, 50),
+    policy=st.sampled_from(["artifact/pal", "artifact/packed-sticky", "reassign"]),
+)
 def test_bounded_filling_delays_no_job_at_the_head_of_the_line(load: Workload, seed: int, policy: str) -> None:
-    spec = PolicySpec(policy=policy, fill="easy", order="fifo", moves=True)
+    spec = PublishedSpec(policy=policy, fill="easy", order="fifo", moves=True)
     table = scores(seed)
-    who = RememberingBounded(Planner, orders.get("fifo"), compose("packed").fill, CLUSTER.n_gpus)
+    who = RememberingBounded(order_named("fifo"), CLUSTER.n_gpus)
     who.promised = {}
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("pal_slurm.policy.moves", "pal_slurm.sim.artifact.in_rounds"):
-            patch.setattr(f"{module}.who_runs", lambda *_, **__: who)
+        for module in ("policies", "pal"):
+            patch.setattr(f"benchmarks.published.{module}.who_runs", lambda *_, **__: who)
         scheduler = scheduler_for(spec, Setting(CLUSTER, 1.7, ClusterRules(), True), table, seed)
     outcome = Engine(CLUSTER, table, load, scheduler).run()
     started = dict(zip(outcome.job_ids.tolist(), outcome.start_s.tolist(), strict=True))
@@ -259,9 +266,9 @@ def test_bounded_filling_delays_no_job_at_the_head_of_the_line(load: Workload, s
 @settings(deadline=None, max_examples=30)
 @given(load=loads(), seed=st.integers(0, 50), slower=st.floats(1.0, 4.0), spec=st.sampled_from(SPECS[:1] + SPECS[-9:]))
 def test_all_jobs_at_once_on_a_uniformly_slower_cluster_end_so_much_later(
-    load: Workload, seed: int, slower: float, spec: PolicySpec
+    load: Workload, seed: int, slower: float, spec: PublishedSpec
 ) -> None:
-    spec = PolicySpec(policy=spec.policy, order="fifo", fill="none", moves=False)
+    spec = PublishedSpec(policy=spec.policy, order="fifo", fill="none", moves=False)
     at_once = workload(replace(work, submit=0.0) for work in load.works)
     known = scores(seed)
     ends = []
@@ -274,7 +281,7 @@ def test_all_jobs_at_once_on_a_uniformly_slower_cluster_end_so_much_later(
 
 @settings(deadline=None)
 @given(gpus=st.sampled_from([1, 2, 4, 8]), seed=st.integers(0, 50), spec=st.sampled_from(SPECS))
-def test_a_job_alone_ends_no_later_on_a_faster_cluster(gpus: int, seed: int, spec: PolicySpec) -> None:
+def test_a_job_alone_ends_no_later_on_a_faster_cluster(gpus: int, seed: int, spec: PublishedSpec) -> None:
     load = workload([Work(0, 0.0, gpus, 100.0, APPS[0], 1000.0)])
     known = scores(seed)
     rng = np.random.default_rng([seed, 1])
@@ -290,9 +297,9 @@ def test_a_change_of_true_speed_bends_the_course_of_running_jobs() -> None:
     load = workload([Work(0, 0.0, 1, 100.0, APPS[0], 1000.0)])
     ones = np.ones((2, NODES, WIDTH))
     change = Change(50.0, truth=binned(("A", "B"), ones * 2), known=binned(("A", "B"), ones * 2))
-    for policy in ("packed", "pal", "artifact/pal"):
+    for policy in ("packed", "pal", "reassign", "artifact/pal"):
         scheduler = scheduler_for(
-            PolicySpec(policy=policy), Setting(CLUSTER, 1.7, ClusterRules(), True), binned(("A", "B"), ones), 0
+            PublishedSpec(policy=policy), Setting(CLUSTER, 1.7, ClusterRules(), True), binned(("A", "B"), ones), 0
         )
         outcome = Engine(CLUSTER, binned(("A", "B"), ones), load, scheduler, ClusterRules(), [change]).run()
         assert outcome.end_s.tolist() == [150.0]
@@ -306,7 +313,7 @@ def test_a_checkpoint_bounds_what_a_stopped_job_loses() -> None:
     ends = {}
     for checkpoint in (0.0, 60.0):
         rules = ClusterRules(round_s=30.0, checkpoint_s=checkpoint)
-        spec = PolicySpec(policy="artifact/packed-sticky", order="las", fill="none")
+        spec = PublishedSpec(policy="artifact/packed-sticky", order="las", fill="none")
         setting = Setting(one, 1.7, rules, True)
         ends[checkpoint] = Engine(one, table, load, scheduler_for(spec, setting, table, 0), rules).run().end_s.max()
     assert ends[60.0] == ends[0.0] + 30.0
@@ -317,7 +324,7 @@ def test_a_first_start_costs_as_much_as_a_restart_where_that_is_said(first: bool
     table = binned(("A", "B"), np.ones((2, NODES, WIDTH)))
     load = workload([Work(i, 10.0 * i, 1, 100.0, APPS[0]) for i in range(3)])
     rules = ClusterRules(restart_cost_s=60.0, first_start_cost=first)
-    scheduler = scheduler_for(PolicySpec(policy="packed"), Setting(CLUSTER, 1.7, rules, False), table, 0)
+    scheduler = scheduler_for(PublishedSpec(policy="packed"), Setting(CLUSTER, 1.7, rules, False), table, 0)
     outcome = Engine(CLUSTER, table, load, scheduler, rules).run()
     assert (outcome.end_s - outcome.start_s).tolist() == [160.0 if first else 100.0] * 3
     assert outcome.figures()["starts_per_job"] == 1.0
@@ -326,5 +333,5 @@ def test_a_first_start_costs_as_much_as_a_restart_where_that_is_said(first: bool
 def test_a_job_that_fits_only_unevenly_runs_as_slurm_would_split_it() -> None:
     two, table = homogeneous(2, 2), binned(("A", "B"), np.ones((2, 2, 2)))
     load = workload([Work(0, 0.0, 3, 100.0, APPS[0], 300.0), Work(1, 1.0, 1, 10.0, APPS[0], 30.0)])
-    scheduler = scheduler_for(PolicySpec(policy="packed"), Setting(two, 1.7, ClusterRules(), False), table, 0)
+    scheduler = scheduler_for(PublishedSpec(policy="packed"), Setting(two, 1.7, ClusterRules(), False), table, 0)
     assert Engine(two, table, load, scheduler).run().end_s.tolist() == [170.0, 11.0]

@@ -10,12 +10,17 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from pal_slurm.cli.palctl import palctl
-from pal_slurm.model import App, Cluster, Gpus, Shape, homogeneous
-from pal_slurm.policy import Progress, orders
-from pal_slurm.policy.moving.leases import Lending
+from benchmarks.published.dally import Leases
+from benchmarks.published.orders import order_named
+from benchmarks.published.policies import Published, PublishedSpec
+from benchmarks.published.who_runs import Contender
+from pal_slurm.cli.commands.simulate import command
+from pal_slurm.errors import ConfigError
+from pal_slurm.model import App, Cluster, Gpus, Shape, homogeneous, neutral_scores
+from pal_slurm.policy import Progress
 from pal_slurm.policy.patience.dally import Dally
-from pal_slurm.policy.seams import Contender
+from pal_slurm.sim.engine import ClusterRules
+from pal_slurm.sim.policies import Setting
 from tests.builders import waiting
 
 LEASE = 3600.0
@@ -23,8 +28,8 @@ TWO_RACKS = homogeneous(4, 4, rack_size=2)  # GPUs 0-7 are a rack of two nodes, 
 APP = App("x", "A")
 
 
-def lender(cluster: Cluster = TWO_RACKS) -> Lending:
-    return Lending(Dally(int(LEASE), 24, 6, 12), orders.get("nw-sens"), cluster)
+def lender(cluster: Cluster = TWO_RACKS) -> Leases:
+    return Leases(Dally(int(LEASE), 24, 6, 12), order_named("nw-sens"), cluster)
 
 
 def contender(
@@ -36,7 +41,7 @@ def contender(
     return Contender(job, APP, gpus, lambda now: had, movable, held)
 
 
-def acts(lending: Lending, now: float) -> Mapping[int, Gpus]:
+def acts(lending: Leases, now: float) -> Mapping[int, Gpus]:
     where = lending.act(now)
     assert where is not None
     return where
@@ -58,7 +63,7 @@ def test_who_needs_more_than_a_node_or_a_rack_has_does_not_wait_for_one(gpus: in
     assert acts(lending, 0.0) == {1: where}
 
 
-def full_but_for(*free: int) -> Lending:
+def full_but_for(*free: int) -> Leases:
     """All others are held by jobs that nobody may move."""
     lending = lender()
     for gpu in range(16):
@@ -153,26 +158,24 @@ def test_what_jobs_of_its_size_waited_for_nodes_lengthens_the_timer_for_a_rack()
 
 
 def test_in_the_simulator_leases_end_and_all_jobs_do(tmp_path: Path) -> None:
-    def told(*words: str) -> dict[str, float]:
+    def told(policy: str) -> dict[str, float]:
         out = tmp_path / "out.json"
-        every = ["simulate", "synthetic:jobs=120", "--cluster", "8x4/2", "--comm", "1/1/1.3/2", "--policy", "dally"]
-        done = CliRunner().invoke(palctl, [*every, *words, "--json", str(out)])
+        words = ["synthetic:jobs=120", "--cluster", "8x4/2", "--comm", "1/1/1.3/2", "--policy", policy]
+        done = CliRunner().invoke(command, [*words, "--json", str(out)], obj=Published())
         assert done.exit_code == 0, done.output
-        assert "nw-sens" in done.output or "--moving" not in words
+        assert ("nw-sens" in done.output) == (policy != "dally")
         [found] = json.loads(out.read_text())
         assert isinstance(found, dict)
         return found
 
-    lent, kept = told("--moving", "leases"), told()
+    lent, kept = told("artifact/dally"), told("dally")
     assert kept["restarts"] == 0 < lent["restarts"]
-    assert told("--moving", "leases(100000000)")["restarts"] == 0
+    longer = tmp_path / "longer.yaml"
+    longer.write_text("policy: artifact/dally\nleases: [100000000, 24, 6, 12]\n")
+    assert told(str(longer))["restarts"] == 0
 
 
-def test_leases_are_refused_in_pal_yaml_and_beside_a_placement(tmp_path: Path) -> None:
-    pal = tmp_path / "pal.yaml"
-    pal.write_text("actuator: move\npolicy:\n  moving: leases\n")
-    said = CliRunner().invoke(palctl, ["config", "check", str(pal)]).output
-    assert "pal.yaml:3: policy.moving: leases gives running jobs any GPUs of the cluster" in said
-    words = ["simulate", "synthetic:jobs=5", "--cluster", "2x2", "--policy", "dally", "--placement", "lv"]
-    refused = CliRunner().invoke(palctl, [*words, "--moving", "leases"])
-    assert refused.exit_code != 0
+def test_leases_are_refused_beside_a_placement() -> None:
+    spec = PublishedSpec(policy="artifact/dally", placement="lv")
+    with pytest.raises(ConfigError, match="leave placement"):
+        Published().scheduler(spec, Setting(TWO_RACKS, 1.7, ClusterRules(), True), neutral_scores(TWO_RACKS), 0)

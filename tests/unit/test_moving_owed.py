@@ -1,24 +1,24 @@
-"""`gavel/OBJECTIVE`: what a job is owed of each pool is what it gets, over hours; and bad cases."""
+"""`gavel-owed/OBJECTIVE`: what a job is owed of each pool is what it gets, over hours; and bad cases."""
 
 import math
 
 import numpy as np
 import pytest
 
+from benchmarks.published.gavel_owed import MOST, PLAIN, TURN_S, Bargain, Dues, Owing
+from benchmarks.published.policies import Published, PublishedSpec, scheduler_for
+from benchmarks.published.who_runs import Contender
 from pal_slurm.errors import ConfigError
 from pal_slurm.model import App, Cluster, FloatArray, neutral_scores
 from pal_slurm.policy import Progress
 from pal_slurm.policy.entitlement.division import Division, Shares
-from pal_slurm.policy.entitlement.dues import MOST, Dues
 from pal_slurm.policy.entitlement.objectives import OBJECTIVES
 from pal_slurm.policy.entitlement.water_filling import Entities
-from pal_slurm.policy.moving.owed import PLAIN, TURN_S, Bargain, Owing
-from pal_slurm.policy.seams import Contender
 from pal_slurm.policy.solving import Lack, NoAnswer
 from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.sim.engine import ClusterRules, Engine
 from pal_slurm.sim.outcome import TraceOutcome
-from pal_slurm.sim.policies import PolicySpec, Setting, policy_names, scheduler_for
+from pal_slurm.sim.policies import Setting
 from pal_slurm.sim.workload import Work, workload
 
 CLUSTER = parse_cluster("fast:1x2+slow:1x2")
@@ -128,7 +128,7 @@ def test_debts_are_not_remembered_for_ever_nor_favours() -> None:
     assert dues.owed([71]).tolist() == [[0.0, 0.0]]
 
 
-def ran(spec: PolicySpec, jobs: int = 12) -> TraceOutcome:
+def ran(spec: PublishedSpec, jobs: int = 12) -> TraceOutcome:
     works = (Work(i, 600.0 * i, 1 + i % 2, 8e3, FUSSY if i % 3 else EASY, limit_s=1e6) for i in range(jobs))
     rules = ClusterRules(restart_cost_s=60.0, first_start_cost=True)
     known = neutral_scores(CLUSTER)
@@ -139,20 +139,20 @@ def ran(spec: PolicySpec, jobs: int = 12) -> TraceOutcome:
 @pytest.mark.every(3)
 @pytest.mark.parametrize("name", sorted(OBJECTIVES))
 def test_every_objective_runs_a_trace_by_its_name(name: str) -> None:
-    assert f"gavel/{name}" in policy_names()
-    done = ran(PolicySpec(policy=f"gavel/{name}"))
+    assert f"gavel-owed/{name}" in Published().names
+    done = ran(PublishedSpec(policy=f"gavel-owed/{name}"))
     assert done.job_ids.size == 12 and math.isfinite(done.avg_jct_s) and done.starts_per_job < 6
 
 
 def test_knowing_the_rates_is_better_than_not() -> None:
-    knows, blind = ran(PolicySpec(policy="gavel")), ran(PolicySpec(policy="gavel/max-min-agnostic"))
+    knows, blind = (ran(PublishedSpec(policy=f"gavel-owed/max-min{end}")) for end in ("", "-agnostic"))
     assert knows.avg_jct_s < 0.95 * blind.avg_jct_s
 
 
 def test_prices_of_models_that_are_not_there_and_prices_for_others_are_refused() -> None:
     with pytest.raises(ConfigError, match="no GPU model 'h100'"):
-        ran(PolicySpec(policy="gavel/cost", prices={"h100": 3.0}))
+        ran(PublishedSpec(policy="gavel-owed/cost", prices={"h100": 3.0}))
     with pytest.raises(ConfigError, match="weights and prices are for gavel"):
-        ran(PolicySpec(policy="pal", weights={"ml": 2.0}))
+        ran(PublishedSpec(policy="pal", weights={"ml": 2.0}))
     with pytest.raises(ValueError, match=r"prices\.fast"):
-        PolicySpec(policy="gavel/cost", prices={"fast": 0.0})
+        PublishedSpec(policy="gavel-owed/cost", prices={"fast": 0.0})

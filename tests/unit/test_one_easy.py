@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 
 import pal_slurm
+from benchmarks.published.policies import PublishedSpec, scheduler_for
 from pal_slurm.model import App, homogeneous
 from pal_slurm.scores import binned
 from pal_slurm.sim.engine import ClusterRules, Engine
-from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
+from pal_slurm.sim.policies import Setting
 from pal_slurm.sim.workload import Work, workload
 
 PACKAGE = Path(pal_slurm.__file__).parent
@@ -64,7 +65,7 @@ def test_one_place_makes_reservations_and_one_asks_when_there_will_be_room() -> 
     assert callers("Walk") == {"policy/planner.py"}
 
 
-@pytest.mark.parametrize("policy", ["artifact/packed-sticky", "artifact/pal", "pal"])
+@pytest.mark.parametrize("policy", ["artifact/packed-sticky", "artifact/pal", "reassign"])
 def test_who_counts_gpus_lets_a_head_wait_for_ever_no_more_than_who_names_them(policy: str) -> None:
     """Nobody has a limit, and a small job comes before the last one has ended: a gap for four never comes by itself."""
     app, cluster = App("a", "A", {}, (1.0, 1.0, 1.0, 1.0)), homogeneous(1, 4)
@@ -73,7 +74,7 @@ def test_who_counts_gpus_lets_a_head_wait_for_ever_no_more_than_who_names_them(p
     table = binned(("A",), np.ones((1, 1, 4)))
     starts = {}
     for moves in (True, False):
-        spec = PolicySpec(policy=policy if moves else "packed", order="fifo", fill="easy", moves=moves)
+        spec = PublishedSpec(policy=policy if moves else "packed", order="fifo", fill="easy", moves=moves)
         outcome = Engine(
             cluster, table, load, scheduler_for(spec, Setting(cluster, 1.0, ClusterRules(), True), table, 0)
         ).run()

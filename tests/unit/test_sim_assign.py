@@ -7,9 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.published.reassign import Assigner, Claim
 from pal_slurm.model import App, Job, Knowledge, Placement, Shape, homogeneous
 from pal_slurm.policy.floor import Floor
-from pal_slurm.policy.moving.assigner import Assigner, Claim
 from pal_slurm.policy.seams import placements
 from pal_slurm.scores import binned
 from tests.builders import waiting

@@ -9,10 +9,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from benchmarks.published.gavel_pairs import central_pairs
 from pal_slurm.errors import BadInput
 from pal_slurm.model import App, Gpus, JobKind, ScoreTable, Sharers, Sharing, neutral_scores, step_time
 from pal_slurm.policy.entitlement.division import Division, Together
-from pal_slurm.policy.entitlement.max_min import central_pairs, max_min
+from pal_slurm.policy.entitlement.max_min import max_min
 from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.sim.engine import NEVER, Engine, Run, Stage
 from pal_slurm.sim.outcome import TraceOutcome

@@ -85,7 +85,7 @@ def test_palctl_shows_what_pald_costs(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--policy", "artifact/pal"], "pald has no such policy"),
+        (["--policy", "artifact/pal"], "python -m benchmarks.published"),
         (["--moves"], "pald moves no running jobs"),
         (["--set", "interval=3"], "SECTION.KEY=VALUE"),
         (["--set", "policy.name=packed"], "can be set here"),

@@ -176,6 +176,10 @@ def test_a_policy_file_is_read_strictly(tmp_path: Path) -> None:
         read_policy(str(path))
     with pytest.raises(ConfigError, match="There is no policy 'pall'"):
         read_policy("pall")
+    path.write_text("policy: artifact/pal\n")
+    for published in ("artifact/gavel-las", str(path)):
+        with pytest.raises(ConfigError, match=r"no policy 'artifact/\S+' here; `python -m benchmarks.published`"):
+            read_policy(published)
 
 
 @pytest.mark.parametrize(

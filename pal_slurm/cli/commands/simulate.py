@@ -18,8 +18,6 @@ if TYPE_CHECKING:
 
     from pal_slurm.sim.policies import PolicySpec
 
-ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace; what follows is background
-
 
 @click.command(name="simulate", short_help="Policies side by side on a trace.")
 @click.argument("trace")
@@ -37,12 +35,10 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
 )
 @click.option("--policy", "policies", multiple=True, metavar="NAME|FILE.yaml", help="May be given several times.")
 @click.option("--order", default="", help="slurm, fifo, las or srtf, for all policies.")
-@click.option(
-    "--placement", default="", help="In place of each policy's own, but of artifact/*; columns are named by it."
-)
-@click.option("--fill", default="", help="none, easy or holes, for all; default: none with artifact/*, else easy.")
+@click.option("--placement", default="", help="In place of each policy's own; columns are named by it.")
+@click.option("--fill", default="", help="none, easy or holes, for all policies.")
 @click.option("--moves/--no-moves", "moves", default=None, help="May `pal` move running jobs? Default: not for sacct.")
-@click.option("--moving", default="", help="none, assign, value (pald's) or leases (Dally's), for all but artifact/*.")
+@click.option("--moving", default="", help="none, assign, value (pald's) or leases (Dally's), for all policies.")
 @click.option("--round", "round_s", default=0.0, type=Number(0), help="Seconds; 0 acts at once.")
 @click.option("--restart-cost", default=0.0, type=Number(0), help="Seconds that a move or restart costs.")
 @click.option("--first-start-cost", is_flag=True, help="The first start of a job costs as much as a restart.")
@@ -66,7 +62,7 @@ ARTIFACT_TRACKS = 160  # the published simulation ends with job 159 of its trace
     "--tracked",
     default="",
     metavar="N|A-B|all",
-    help="Jobs that count: the first N, or by place; 160 with PAL's artifacts.",
+    help="Jobs that count: the first N, or by place.",
 )
 @click.option("--seed", default=0, type=Whole(0), help="Of everything that is drawn.")
 @click.option("--repeat", default=1, type=Whole(1, 10_000), help="Seeds; gives 95 % intervals.")
@@ -118,13 +114,12 @@ def command(
     Without --scores or --profile the cluster's spread is synthetic, like that measured on V100 nodes.
     """
     from pal_slurm.cli.whole_file import check_target
-    from pal_slurm.sim.artifact import GAVEL_NAMES
     from pal_slurm.sim.clusters import parse_cluster
     from pal_slurm.sim.compare import as_json, compare
     from pal_slurm.sim.costs import parse_costs, parse_uplinks
     from pal_slurm.sim.engine import ClusterRules
     from pal_slurm.sim.plots import plot
-    from pal_slurm.sim.policies import Setting
+    from pal_slurm.sim.policies import POLICIES, Policies, Setting
     from pal_slurm.sim.traces import Options
     from pal_slurm.sim.with_daemon import under_pald
     from pal_slurm.sim.worlds import Sources, Worlds
@@ -132,14 +127,16 @@ def command(
     shown = choose(fields, ROWS, ROWS if sharing else ALONE)
     for path in filter(None, (json_file, plot_file)):  # said now, and not after hours of simulating
         check_target(str(path))
-    published = any(name.startswith("artifact/") and name not in GAVEL_NAMES for name in policies)
-    specs = _specs(policies or ("packed", "pal"), order, placement, fill or ("none" if published else "easy"), moving)
+    known_policies = click.get_current_context().find_object(Policies) or POLICIES
+    usual_fill, usual_tracked = known_policies.defaults(policies)
+    read = [known_policies.read(text) for text in policies or ("packed", "pal")]
+    specs = _specs(read, order, placement, fill or usual_fill, moving)
     cluster = parse_cluster(cluster_text)
     sources = Sources(
         trace=trace,
         fmt=fmt,
         options=Options(locality, default_class.upper(), limit_factor, throughputs),
-        tracked=_tracked(tracked, published),
+        tracked=_tracked(tracked) if tracked else usual_tracked,
         movable=movable,
         sharing=sharing,
         pairs_told=pairs_told,
@@ -165,7 +162,7 @@ def command(
     gc.disable()  # a run makes no cycles, and looking for some among a long trace's jobs costs a tenth of the time
     try:
         with progress_bar("simulating") as progress:
-            columns = compare(specs, setting, worlds, seeds, progress)
+            columns = compare(specs, setting, worlds, seeds, progress, known_policies)
     finally:
         gc.enable()
     with progress_bar("simulating pald") as progress:
@@ -183,18 +180,14 @@ def command(
         plot([column.outcomes[0] for column in columns], plot_file)
 
 
-def _specs(policies: Sequence[str], order: str, placement: str, fill: str, moving: str) -> list[PolicySpec]:
+def _specs(read: Sequence[PolicySpec], order: str, placement: str, fill: str, moving: str) -> list[PolicySpec]:
     """The policies with what the options change in all of them; a file's own word wins."""
     import msgspec
 
-    from pal_slurm.sim.policies import read_policy
-
     specs = []
-    for text in policies:
-        spec = read_policy(text)
-        published = spec.policy.startswith("artifact/")
+    for spec in read:
         changed = {"order": spec.order or order, "fill": spec.fill or fill}
-        if not published:
+        if spec.has_parts:
             told = {"placement": spec.placement or placement, "moving": spec.moving or moving}
             other = [
                 value for name, value in told.items() if value and value not in (getattr(spec, name), _own(spec, name))
@@ -213,12 +206,10 @@ def _own(spec: PolicySpec, part: str) -> str:
     return named[1] if named is not None and part == "placement" else ""
 
 
-def _tracked(text: str, published: bool) -> range | None:
+def _tracked(text: str) -> range | None:
     """Positions in the order of submission, from 0."""
     if text == "all":
         return None
-    if not text:
-        return range(ARTIFACT_TRACKS) if published else None
     first, dash, last = text.rpartition("-")
     if not digits(last) or (dash and not digits(first)):
         raise click.BadParameter("a number of jobs, as 160, or places, as 4000-4999, or all", param_hint="--tracked")

@@ -1,8 +1,10 @@
 """Gavel's published loop with two jobs on a GPU, bug for bug. In: arrivals, ends, what sharing costs. Out: rounds.
 
-As `gavel.py` says, with pairs beside single jobs: what runs alone and what runs beside whom is counted apart, each with
-its own share, time and deficit; who came after the last shares waits, and a GPU stays idle for it. A job whose partner
-ends in a round is alone from then on; the published loop lets it go on at the speed of two.
+As `gavel.py`, with pairs beside single jobs: a job alone and each of its pairs have their own share, time and deficit.
+A job that came after the last shares waits, and a GPU stays idle for it. A job whose partner ends in a round is alone
+from then on; the published loop lets it go on at the speed of two.
+
+A job has a row; a unit is two rows, and a job alone is its row twice. Every table of units is symmetric.
 """
 
 from __future__ import annotations
@@ -12,13 +14,80 @@ from typing import NamedTuple
 
 import numpy as np
 
-from pal_slurm.model import BoolArray, Cluster, Gpus, Sharing
+from benchmarks.published.gavel import AS_PUBLISHED, NEVER_RAN, GavelPace, GavelRounds, rate
+from pal_slurm.model import App, BoolArray, Cluster, FloatArray, Gpus, IntArray, JobKind, Sharing
 from pal_slurm.policy.entitlement.division import Division, Together
-from pal_slurm.policy.entitlement.max_min import central_pairs
-from pal_slurm.sim.artifact.gavel import NEVER_RAN
-from pal_slurm.sim.artifact.gavel_rounds import AS_PUBLISHED, GavelPace, GavelRounds
-from pal_slurm.sim.artifact.units import DEFICIT, SHARE, TIME, Units
+from pal_slurm.policy.entitlement.level import CommonLevel
+from pal_slurm.policy.entitlement.max_min import merge, needs
 from pal_slurm.sim.engine import Run, Stage
+
+SHARE, TIME, DEFICIT = range(3)
+
+
+class Units:
+    """Tables of what may run: jobs alone, and pairs of them."""
+
+    def __init__(self, models: tuple[str, ...], sharing: Sharing, rows: int = 64) -> None:
+        self._models, self._sharing = models, sharing
+        self.book: FloatArray = np.zeros((3, rows, rows, len(models)))
+        self.runs: BoolArray = np.zeros((rows, rows, len(models)), dtype=np.bool_)  # there: at any speed
+        self.size: IntArray = np.zeros(rows, dtype=np.int64)  # GPUs; 0: nobody
+        self.kind: IntArray = np.zeros(rows, dtype=np.int64)
+        self.owed: BoolArray = np.zeros(rows, dtype=np.bool_)  # it was here when shares were made
+        self._may: BoolArray = np.zeros(rows, dtype=np.bool_)  # it said that it may share
+        self._kinds: dict[tuple[JobKind, bool], int] = {}
+        self._apps: list[App] = []
+        self.rates: FloatArray = np.zeros((0, 0, len(models)))  # steps/s of a kind beside a kind
+        self.alone: FloatArray = np.zeros((0, len(models)))
+
+    def came(self, app: App, gpus: int, *, shares: bool, time_s: float) -> int:
+        """`time_s`: what counts as had from the first."""
+        if self.size.all():
+            self._grow()
+        row = int(self.size.argmin())
+        kind = self._kind(app, gpus, shares=shares)
+        self.size[row], self.kind[row], self.owed[row], self._may[row] = gpus, kind, False, shares
+        self.book[:, row] = self.book[:, :, row] = 0.0
+        self.book[TIME, row] = self.book[TIME, :, row] = time_s
+        with_whom = (self.size == gpus) & self._may if shares else np.zeros(len(self.size), dtype=np.bool_)
+        other = self.kind
+        both = (self.rates[kind, other] > 0) & (self.rates[other, kind] > 0) & with_whom[:, None]
+        self.runs[row], self.runs[:, row] = both, both
+        self.runs[row, row] = self.alone[kind] > 0
+        return row
+
+    def left(self, row: int) -> None:
+        self.size[row] = 0
+        self.runs[row] = self.runs[:, row] = False
+
+    def here(self) -> IntArray:
+        return np.flatnonzero(self.size)
+
+    def _grow(self) -> None:
+        n = len(self.size)
+        self.book = np.pad(self.book, ((0, 0), (0, n), (0, n), (0, 0)))
+        self.runs = np.pad(self.runs, ((0, n), (0, n), (0, 0)))
+        for name in ("size", "kind", "owed", "_may"):
+            setattr(self, name, np.pad(getattr(self, name), (0, n)))
+
+    def _kind(self, app: App, gpus: int, *, shares: bool) -> int:
+        """Its number; the rates of one that is new beside all that were met before, and theirs beside it."""
+        kind = JobKind(app.name, gpus)
+        known = self._kinds.get((kind, shares))
+        if known is not None:
+            return known
+        n = self._kinds[kind, shares] = len(self._apps)
+        self._apps.append(app)
+        self.alone = np.pad(self.alone, ((0, 1), (0, 0)))
+        self.rates = np.pad(self.rates, ((0, 1), (0, 1), (0, 0)))
+        for t, model in enumerate(self._models):
+            self.alone[n, t] = rate(app, model)
+            for (other, too), k in self._kinds.items():
+                if shares and too and other.gpus == gpus:
+                    self.rates[n, k, t] = rate(app, model) / self._sharing.factor(kind, other, model)
+                    self.rates[k, n, t] = rate(self._apps[k], model) / self._sharing.factor(other, kind, model)
+        return n
+
 
 AT_A_TIME = 256  # of the units, the best first: these nearly always fill the GPUs
 
@@ -33,7 +102,7 @@ class _Place(NamedTuple):
     since: float
 
 
-class InGavelPairs(GavelRounds):
+class GavelPairs(GavelRounds):
     """`artifact/gavel-las-packed`."""
 
     def __init__(self, name: str, cluster: Cluster, sharing: Sharing, *, pace: GavelPace = AS_PUBLISHED) -> None:
@@ -142,3 +211,30 @@ class InGavelPairs(GavelRounds):
             for row in dict.fromkeys(unit):
                 stage.start(self._runs[row], found.gpus)
         self._where = new
+
+
+class PairShares(NamedTuple):
+    """What jobs are owed alone, and beside each other."""
+
+    alone: FloatArray  # (jobs, pools) of its time
+    beside: FloatArray  # (jobs, jobs, pools) of the time of both; each pair stands there twice
+
+
+def central_pairs(division: Division) -> PairShares:
+    """The same with GPUs that any two of one size may share; equal jobs and equal pairs get the same."""
+    merged = merge(division)
+    level = CommonLevel(division, merged, interior=True)
+    doing, of, many = level.doing, merged.of, merged.many
+    spent = np.maximum(level.solve(needs(division)[merged.first]).columns[: len(doing.pool)], 0.0)
+    n, pools = len(many), len(division.gpus)
+    alone, beside = np.zeros((n, pools)), np.zeros((n, n, pools))
+    same, two = doing.jobs > 1, doing.other >= 0
+    single = ~same & ~two
+    alone[doing.one[single], doing.pool[single]] = spent[single] / many[doing.one[single]]
+    a = doing.one[same]
+    beside[a, a, doing.pool[same]] = spent[same] / (many[a] * (many[a] - 1) / 2)
+    a, b, pool = doing.one[two], doing.other[two], doing.pool[two]
+    beside[a, b, pool] = beside[b, a, pool] = spent[two] / (many[a] * many[b])
+    by_job: FloatArray = beside[of[:, None], of[None, :]]
+    by_job[np.arange(len(of)), np.arange(len(of))] = 0.0  # nobody shares with himself
+    return PairShares(alone[of], by_job)

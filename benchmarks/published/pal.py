@@ -1,19 +1,30 @@
-"""One round of the artifact: where those that may run go. In: jobs in scheduler order that fit together. Out: GPUs.
+"""PAL's published loop (SC'24), bug for bug. In: arrivals and ends. Out: in each round, starts, stops and moves.
 
-Who may run is the longest head of the order that fits into the cluster. In the artifact that follows from placing
-until the first job that does not fit: its placers take any free GPUs, so they fail for want of numbers only, and its
+PAL frees every GPU each round and places the head of the queue anew; its rival `packed-sticky` leaves running jobs
+where they are. Semantics: docs/simulator.md.
+
+The longest head of the order that fits into the cluster runs. In the published code that follows from placing until
+the first job that does not fit: its placers take any free GPUs, so they fail only when too few are free, and its
 eviction of running jobs from the tail of the order ends with the same set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from itertools import takewhile
 from typing import Protocol
 
+from benchmarks.published.pal_board import PLACERS, Ask, Board, Gpus, Placer
+from benchmarks.published.who_runs import Contender, who_runs
 from pal_slurm.errors import ConfigError
-from pal_slurm.sim.artifact.board import Ask, Board, Gpus
-from pal_slurm.sim.artifact.placers import PLACERS, Placer
+from pal_slurm.model import Cluster, ScoreTable
+from pal_slurm.policy.seams import Order
+from pal_slurm.scores import bin_scores, binned
+from pal_slurm.sim.engine import NEVER, Run, Stage
+
+# the published silhouette loop returns in its first turn, so its K is always 2
+published = partial(bin_scores, regular=2)
 
 
 class Rounds(Protocol):
@@ -105,3 +116,58 @@ def rounds_named(name: str, board: Board) -> Rounds:
     if name not in _MAKERS:
         raise ConfigError(f"There is no policy {name!r}; choose one of {', '.join(_MAKERS)}.")
     return _MAKERS[name](board)
+
+
+class PalRounds:
+    """Order and fill choose which jobs run, and a policy in rounds where."""
+
+    wake_at = NEVER
+
+    def __init__(
+        self,
+        name: str,
+        cluster: Cluster,
+        known: ScoreTable,
+        locality: float,
+        order: Order,
+        *,
+        fill: str = "none",
+        changing: bool = False,
+    ) -> None:
+        """`changing`: the order changes while jobs run."""
+        self.name = name
+        self.restless = changing and fill != "easy"
+        self._order = order
+        self._classes = known
+        board = Board(binned(known.classes, known.score, known.known, published), locality, cluster.gpu_exists)
+        self._rounds = rounds_named(name, board)
+        self._who = who_runs(fill, order, cluster.n_gpus, changing=changing)
+        self._here: dict[int, tuple[Run, Contender]] = {}
+        self._held: dict[int, Run] = {}
+
+    def arrive(self, run: Run) -> None:
+        here = Contender(run.job, run.work.app, run.work.gpus, run.progress)
+        self._here[run.work.id] = (run, here)
+        self._who.arrive(here)
+
+    def ended(self, run: Run, gpus: Gpus) -> None:
+        del self._held[run.work.id]
+        self._who.ended(self._here.pop(run.work.id)[1])
+        self._rounds.ended(run.work.id)
+
+    def learn(self, known: ScoreTable) -> None:
+        """The artifact's knowledge is static."""
+
+    def act(self, stage: Stage) -> None:
+        now = stage.now
+        chosen = {here.job.id: self._here[here.job.id][0] for here in self._who.choose(now)}
+        leaving = [run for job, run in self._held.items() if job not in chosen]
+        leaving.sort(key=lambda run: self._order.key(run.job, run.progress(now)))
+        for run in leaving:
+            del self._held[run.work.id]
+            stage.stop(run)
+        index = self._classes.index
+        asks = [Ask(job, run.work.gpus, index(run.work.app.cls)) for job, run in chosen.items()]
+        for job, gpus in self._rounds.round(asks, [run.work.id for run in leaving]).items():
+            self._held[job] = chosen[job]
+            stage.start(chosen[job], gpus)
