@@ -9,8 +9,8 @@ A YAML file names a policy and changes parts of it:
     patience: none        # likewise
     fill: easy            # none, easy, holes
     moves: false          # whether running jobs may be moved (only `pal` moves any, if `moving` does not say so)
-    moving: assign        # none, assign, value, pools, pools-learned, owed/OBJECTIVE, leases: how running jobs make
-                          # way; `value` is pald's, `leases` is Dally's
+    moving: assign        # none, assign, value, pools, pools-learned, owed/OBJECTIVE: how running jobs make way;
+                          # `value` is pald's
     shares: false         # nobody gets GPUs that another has, whatever --sharing says (`pal` on several models)
     weights: {ml: 2}      # for gavel/OBJECTIVE: of accounts, or of users without one; 1
     prices: {v100: 3.1}   # for gavel/cost and gavel/cost-slo: of a GPU of a model; 1
@@ -73,7 +73,7 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     @property
     def walks(self) -> str:
         """The order in which it goes over the jobs."""
-        return self.order or ("nw-sens" if self.moving.partition("(")[0] == "leases" else "fifo")
+        return self.order or "fifo"
 
 
 @dataclass(frozen=True, slots=True)

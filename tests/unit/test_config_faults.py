@@ -46,7 +46,7 @@ TYPOS = [
     ("policy:\n  backfill: maybe\n", 2, "policy.backfill", "must be true or false or null"),
     ("policy:\n  order: las\n", 2, "policy.order", "none that waits for pald has; choose slurm or fifo"),
     ("policy:\n  order: srtf\n", 2, "policy.order", "none that waits for pald has; choose slurm or fifo"),
-    ("policy:\n  moving: valu\n", 2, "policy.moving", "choose one of assign, leases, none,"),
+    ("policy:\n  moving: valu\n", 2, "policy.moving", "choose one of assign, none,"),
     ("actuator: move\npolicy:\n  moving: assign\n", 3, "policy.moving", "can't be asked for; choose value or none"),
     ("actuator: move\npolicy:\n  moving: owed/max-min\n", 3, "policy.moving", "simulate --moving owed/max-min"),
     ("policy:\n  moving: none(3)\n", 2, "policy.moving", "none takes no numbers"),

@@ -89,10 +89,3 @@ def test_thrift_breaks_a_whole_node_only_for_a_gpu_that_is_much_better(
     placed = placements.get("thrift").place(job(1), APP_A, floor)
     assert placed is not None
     assert (placed.nodes[0], placed.gpus[0]) == expected
-
-
-def test_packed_sticky_is_packed_where_nothing_is_ever_stopped() -> None:
-    floor = Floor(CLUSTER, Knowledge(binned(("A",), np.array([[[1.0, 1.2], [1.0, 0.9]]]))))
-    for gpus in (1, 2, 4):
-        one, two = (placements.get(name).place(job(gpus), APP_A, floor) for name in ("packed", "packed-sticky"))
-        assert one == two

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @click.option("--placement", default="", help="In place of each policy's own; columns are named by it.")
 @click.option("--fill", default="", help="none, easy or holes, for all policies.")
 @click.option("--moves/--no-moves", "moves", default=None, help="May `pal` move running jobs? Default: not for sacct.")
-@click.option("--moving", default="", help="none, assign, value (pald's) or leases (Dally's), for all policies.")
+@click.option("--moving", default="", help="none, assign or value (pald's), for all policies.")
 @click.option("--round", "round_s", default=0.0, type=Number(0), help="Seconds; 0 acts at once.")
 @click.option("--restart-cost", default=0.0, type=Number(0), help="Seconds that a move or restart costs.")
 @click.option("--first-start-cost", is_flag=True, help="The first start of a job costs as much as a restart.")
