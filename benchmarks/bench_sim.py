@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from benchmarks.published.pal import published, rounds_named
-from benchmarks.published.pal_board import Ask, Board
+from benchmarks.published.pal_board import FreeGpus, GpuRequest
 from benchmarks.published.policies import PublishedSpec, scheduler_for
 from pal_slurm.model import ScoreTable, homogeneous
 from pal_slurm.scores import binned
@@ -57,9 +57,9 @@ def place_1024() -> float:
     asks, room = [], 1024
     for work in load.works:
         if work.gpus <= room:
-            asks.append(Ask(work.id, work.gpus, tiled.index(work.app.cls)))
+            asks.append(GpuRequest(work.id, work.gpus, tiled.index(work.app.cls)))
             room -= work.gpus
-    rounds = rounds_named("artifact/pal", Board(tiled, 1.7))
+    rounds = rounds_named("artifact/pal", FreeGpus(tiled, 1.7))
     began = time.process_time()
     placed = rounds.round(asks, [])
     took = time.process_time() - began

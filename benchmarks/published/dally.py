@@ -16,7 +16,7 @@ import math
 
 import numpy as np
 
-from benchmarks.published.who_runs import Contender
+from benchmarks.published.admission import ActiveJob
 from pal_slurm.model import BoolArray, Cluster, Gpus, ScoreTable, Tier
 from pal_slurm.policy.patience.dally import Dally, Timers
 from pal_slurm.policy.seams import Lessons, Order
@@ -31,7 +31,7 @@ class Leases:
         per_node = self._usable.sum(axis=1)
         self._node = int(per_node.max(initial=0))
         self._rack = int(np.bincount(cluster.rack, weights=per_node).max(initial=0)) if len(per_node) else 0
-        self._here: dict[int, Contender] = {}
+        self._here: dict[int, ActiveJob] = {}
         self._where: dict[int, Gpus] = {}
         self._keys: dict[int, tuple[float, ...]] = {}  # of jobs without GPUs
         self._clock: dict[int, float] = {}  # since it came, started or lost its GPUs
@@ -41,7 +41,7 @@ class Leases:
         self._nowhere: set[tuple[Tier, int]] = set()  # what has found no room in this plan, and finds none later in it
         self.wake_at = math.inf
 
-    def arrive(self, here: Contender) -> None:
+    def arrive(self, here: ActiveJob) -> None:
         job = here.job.id
         self._here[job] = here
         self._clock[job] = float(here.job.start or here.job.submit) if here.held else float(here.job.submit)
@@ -49,7 +49,7 @@ class Leases:
             self._where[job] = here.held
         self._changed = True
 
-    def ended(self, here: Contender) -> None:
+    def ended(self, here: ActiveJob) -> None:
         del self._here[here.job.id], self._clock[here.job.id]
         self._where.pop(here.job.id, None)
         self._keys.pop(here.job.id, None)

@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from benchmarks.published.admission import ActiveJob
 from benchmarks.published.pool_assignment import NOT_THERE, best
-from benchmarks.published.pools import Housing
-from benchmarks.published.who_runs import Contender
+from benchmarks.published.pool_placement import PoolPlacement
 from pal_slurm.errors import BadInput
 from pal_slurm.model import BoolArray, Cluster, FloatArray, Gpus, IntArray, ScoreTable
 from pal_slurm.policy.entitlement.division import Division
@@ -27,37 +27,37 @@ from pal_slurm.policy.entitlement.water_filling import Entities
 from pal_slurm.policy.pools.claims import relative_rates
 from pal_slurm.policy.solving import NoAnswer
 
-TURN_S = 7200.0  # at least, and
-COSTS = 30.0  # times what a move costs
+MIN_TURN_S = 7200.0  # at least, and
+TURN_OVER_MOVE_COST = 30.0  # times what a move costs
 SHARES_LAST_S = 600.0  # at least
-LOOKS = 8  # a turn: debts grow while nothing happens
-MOST = 4.0  # times the turn: a longer debt is not remembered, nor a longer favour
+LOOKS_PER_TURN = 8  # a turn: debts grow while nothing happens
+MOST_TURNS = 4.0  # times the turn: a longer debt is not remembered, nor a longer favour
 SHARE, OWED, ENTITLED, RECEIVED = range(4)
 GOOD_MATCH_S = 60.0  # what the best pool counts more than a useless one, where debts are alike
 
 
 @dataclass(frozen=True, slots=True)
-class Bargain:
+class Terms:
     """What an entitlement is to know beside the jobs."""
 
     weights: Mapping[str, float]  # of an account, or of a user without one; 1
     prices: Mapping[str, float]  # of a GPU of that model; 1
 
 
-PLAIN = Bargain({}, {})
+PLAIN = Terms({}, {})
 
 
-class Dues:
+class ServiceDeficit:
     """A row for each job: its share, its debt, and since it came what it was entitled to and what it had."""
 
     def __init__(self, pools: int, turn_s: float) -> None:
-        self._pools, self._most_s = pools, MOST * turn_s
+        self._most_s = MOST_TURNS * turn_s
         self._book = np.zeros((4, 64, pools))
         self._row: dict[int, int] = {}
         self._free: list[int] = list(range(64))
         self._told = 0.0
 
-    def came(self, job: int) -> None:
+    def add(self, job: int) -> None:
         if not self._free:
             rows = self._book.shape[1]
             self._book = np.concatenate((self._book, np.zeros_like(self._book)), axis=1)
@@ -65,15 +65,15 @@ class Dues:
         self._row[job] = row = self._free.pop()
         self._book[:, row] = 0.0
 
-    def left(self, job: int) -> None:
+    def remove(self, job: int) -> None:
         row = self._row.pop(job)
         self._book[:, row] = 0.0
         self._free.append(row)
 
-    def shared(self, jobs: Sequence[int], shares: FloatArray) -> None:
+    def set_shares(self, jobs: Sequence[int], shares: FloatArray) -> None:
         self._book[SHARE, self._rows(jobs)] = shares
 
-    def until(self, now: float, ran: Mapping[int, int]) -> None:
+    def advance(self, now: float, ran: Mapping[int, int]) -> None:
         """Time went by; `ran`: the pool of each that ran meanwhile."""
         gone, self._told = now - self._told, now
         if gone <= 0:
@@ -85,7 +85,7 @@ class Dues:
         book[RECEIVED, rows, pools] += gone
         np.clip(book[OWED], -self._most_s, self._most_s, out=book[OWED])
 
-    def owed(self, jobs: Sequence[int]) -> FloatArray:
+    def deficits(self, jobs: Sequence[int]) -> FloatArray:
         """(jobs, pools) seconds; below 0: it had more than its due."""
         return np.asarray(self._book[OWED, self._rows(jobs)])
 
@@ -98,55 +98,53 @@ class Dues:
         return [self._row[job] for job in jobs]
 
 
-class Owing:
-    """For one cluster."""
+class OwedAssignment:
+    """Which jobs of one cluster run in which pool, by what they are owed."""
 
-    def __init__(
-        self, objective: Objective, terms: Bargain, cluster: Cluster, scores: ScoreTable, cost_s: float
-    ) -> None:
+    def __init__(self, objective: Objective, terms: Terms, cluster: Cluster, scores: ScoreTable, cost_s: float) -> None:
         self._objective, self._terms, self._models = objective, terms, cluster.models
-        self._turn_s = max(TURN_S, COSTS * cost_s)
-        self._housing = Housing(cluster, scores, cost_s)
-        self._gpus = np.array(self._housing.gpus, dtype=float)
-        self.dues = Dues(len(cluster.models), self._turn_s)
-        self._here: dict[int, Contender] = {}
+        self._turn_s = max(MIN_TURN_S, TURN_OVER_MOVE_COST * cost_s)
+        self._pools = PoolPlacement(cluster, scores, cost_s)
+        self._gpus = np.array(self._pools.gpus, dtype=float)
+        self.deficit = ServiceDeficit(len(cluster.models), self._turn_s)
+        self._here: dict[int, ActiveJob] = {}
         self._rates: dict[int, tuple[float, ...]] = {}
         self._changed, self._shared_at = False, -math.inf
         self.wake_at = math.inf
         self.told: Counter[str] = Counter()  # what could not be had, or not in time
 
-    def arrive(self, here: Contender) -> None:
+    def arrive(self, here: ActiveJob) -> None:
         job = here.job.id
         self._here[job] = here
         rates = relative_rates(here.app, self._models)
         self._rates[job] = tuple(r if size >= here.gpus else 0.0 for r, size in zip(rates, self._gpus, strict=True))
-        self.dues.came(job)
+        self.deficit.add(job)
         self._changed = True
 
-    def ended(self, here: Contender) -> None:
+    def ended(self, here: ActiveJob) -> None:
         job = here.job.id
-        if job in self._housing.pool_of:
-            self._housing.left(job)
-        self.dues.left(job)
+        if job in self._pools.pool_of:
+            self._pools.remove(job)
+        self.deficit.remove(job)
         del self._here[job], self._rates[job]
         self._changed = True
 
     def learn(self, scores: ScoreTable) -> None:
-        self._housing.learn(scores)
+        self._pools.learn(scores)
 
     def act(self, now: float) -> Mapping[int, Gpus]:
-        self.dues.until(now, self._housing.pool_of)
+        self.deficit.advance(now, self._pools.pool_of)
         if self._changed and now >= self._shared_at + SHARES_LAST_S and self._here:
             self._share(now)
         then = self._assigned(now)
-        for job, pool in list(self._housing.pool_of.items()):
+        for job, pool in list(self._pools.pool_of.items()):
             if job not in then or then[job][1] != pool:
-                self._housing.left(job)
+                self._pools.remove(job)
         crowded = len(then) < len(self._here)
-        self.wake_at = now + self._turn_s / LOOKS if crowded else math.inf
+        self.wake_at = now + self._turn_s / LOOKS_PER_TURN if crowded else math.inf
         if self._changed and self._here:
             self.wake_at = min(self.wake_at, self._shared_at + SHARES_LAST_S)
-        return self._housing.put(then, now)
+        return self._pools.put(then, now)
 
     def _share(self, now: float) -> None:
         """Where nobody answers in time the last shares stand; who came since has none yet."""
@@ -162,7 +160,7 @@ class Owing:
             return
         if shares.note:
             self.told[shares.note.partition(":")[0]] += 1
-        self.dues.shared(jobs, shares.share)
+        self.deficit.set_shares(jobs, shares.share)
 
     def _asked(self, jobs: Sequence[int], now: float) -> tuple[Division, Entities]:
         here = [self._here[job] for job in jobs]
@@ -190,20 +188,20 @@ class Owing:
         so_far = done * best_rate / np.where(slow > 0, slow, 1.0)
         return replace(division, isolated_s=so_far), Entities(np.array([weight(name, 1.0) for name in names]))
 
-    def _assigned(self, now: float) -> dict[int, tuple[Contender, int]]:
+    def _assigned(self, now: float) -> dict[int, tuple[ActiveJob, int]]:
         jobs = list(self._here)
         if not jobs:
             return {}
         rates = np.array([self._rates[job] for job in jobs])
-        worth: FloatArray = self.dues.owed(jobs) + GOOD_MATCH_S * rates
-        worth += (MOST + 1) * self._turn_s  # whoever runs is better than nobody
-        stays = np.array([self._housing.pool_of.get(job, -1) for job in jobs])
+        worth: FloatArray = self.deficit.deficits(jobs) + GOOD_MATCH_S * rates
+        worth += (MOST_TURNS + 1) * self._turn_s  # whoever runs is better than nobody
+        stays = np.array([self._pools.pool_of.get(job, -1) for job in jobs])
         runs = np.flatnonzero(stays >= 0)
         worth[runs, stays[runs]] += self._turn_s
         fixed = np.array([pool >= 0 and not self._here[job].movable for job, pool in zip(jobs, stays, strict=True)])
         worth = worth / self._turn_s
         sizes = np.array([self._here[job].gpus for job in jobs])
-        answer = best(_possible(worth, rates, fixed, stays), sizes, self._housing.gpus, stays)
+        answer = best(_possible(worth, rates, fixed, stays), sizes, self._pools.gpus, stays)
         if not answer.proven:
             self.told["An assignment was not proven the best in its time: the best found was taken."] += 1
         found = zip(jobs, answer.pools, strict=True)
@@ -215,11 +213,11 @@ def _possible(worth: FloatArray, rates: FloatArray, fixed: BoolArray, stays: Int
     out = np.where(rates > 0, worth, NOT_THERE)
     held = np.flatnonzero(fixed)
     out[held] = NOT_THERE
-    out[held, stays[held]] = worth[held, stays[held]] + 100 * MOST
+    out[held, stays[held]] = worth[held, stays[held]] + 100 * MOST_TURNS
     return np.asarray(out)
 
 
-def _rate(here: Contender, models: Sequence[str]) -> list[float]:
+def _rate(here: ActiveJob, models: Sequence[str]) -> list[float]:
     """Steps a second on the median GPU of each model."""
     told = relative_rates(here.app, models)
     base = min(here.app.base.values(), default=1.0)

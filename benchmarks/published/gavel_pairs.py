@@ -40,7 +40,7 @@ class Units:
         self.rates: FloatArray = np.zeros((0, 0, len(models)))  # steps/s of a kind beside a kind
         self.alone: FloatArray = np.zeros((0, len(models)))
 
-    def came(self, app: App, gpus: int, *, shares: bool, time_s: float) -> int:
+    def add(self, app: App, gpus: int, *, shares: bool, time_s: float) -> int:
         """`time_s`: what counts as had from the first."""
         if self.size.all():
             self._grow()
@@ -56,7 +56,7 @@ class Units:
         self.runs[row, row] = self.alone[kind] > 0
         return row
 
-    def left(self, row: int) -> None:
+    def remove(self, row: int) -> None:
         self.size[row] = 0
         self.runs[row] = self.runs[:, row] = False
 
@@ -115,7 +115,7 @@ class GavelPairs(GavelRounds):
 
     def arrive(self, run: Run) -> None:
         work = run.work
-        row = self._units.came(work.app, work.gpus, shares=work.shares, time_s=self._round_s / 2)
+        row = self._units.add(work.app, work.gpus, shares=work.shares, time_s=self._round_s / 2)
         self._runs[row], self._row[work.id] = run, row
         self._changed = True
 
@@ -125,7 +125,7 @@ class GavelPairs(GavelRounds):
             had = self._where.pop(unit)
             self._spent[had.type] += run.end - had.since
         del self._runs[row]
-        self._units.left(row)
+        self._units.remove(row)
         self._changed = True
 
     def _account(self, now: float) -> None:

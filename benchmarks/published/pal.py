@@ -15,8 +15,8 @@ from functools import partial
 from itertools import takewhile
 from typing import Protocol
 
-from benchmarks.published.pal_board import PLACERS, Ask, Board, Gpus, Placer
-from benchmarks.published.who_runs import Contender, who_runs
+from benchmarks.published.admission import ActiveJob, admission
+from benchmarks.published.pal_board import PLACERS, FreeGpus, GpuRequest, Gpus, Placer
 from pal_slurm.errors import ConfigError
 from pal_slurm.model import Cluster, ScoreTable
 from pal_slurm.policy.seams import Order
@@ -31,27 +31,27 @@ class Rounds(Protocol):
     """A policy in rounds. It keeps its board between rounds; `ended` tells it who has come to an end."""
 
     def ended(self, job: int) -> None: ...
-    def round(self, asks: Sequence[Ask], leaving: Sequence[int]) -> dict[int, Gpus]:
+    def round(self, asks: Sequence[GpuRequest], leaving: Sequence[int]) -> dict[int, Gpus]:
         """The GPUs of every job that starts or moves. `leaving`: running jobs that may not go on, in order."""
 
 
-class Anew:
+class PlaceAnew:
     """Frees everything and places all anew (PAL, PM-First, Gandiva's packing).
 
     Placing is a function of the sequence of jobs, so what has the same jobs before it as last time stays.
     """
 
-    def __init__(self, board: Board, placer: Placer, sort_by_class: bool) -> None:
+    def __init__(self, board: FreeGpus, placer: Placer, sort_by_class: bool) -> None:
         self._board = board
         self._placer = placer
         self._sort = sort_by_class
-        self._last: dict[int, tuple[Ask, Gpus]] = {}
+        self._last: dict[int, tuple[GpuRequest, Gpus]] = {}
         self._held: dict[int, Gpus] = {}
 
     def ended(self, job: int) -> None:
         self._held.pop(job, None)
 
-    def round(self, asks: Sequence[Ask], leaving: Sequence[int]) -> dict[int, Gpus]:
+    def round(self, asks: Sequence[GpuRequest], leaving: Sequence[int]) -> dict[int, Gpus]:
         for job in leaving:
             del self._held[job]
         if self._sort:
@@ -73,17 +73,17 @@ class Anew:
         return out
 
 
-class Packed:
+class KeepRunning:
     """Running jobs keep their GPUs; those that may not go on are stopped from the tail as room is needed."""
 
-    def __init__(self, board: Board) -> None:
+    def __init__(self, board: FreeGpus) -> None:
         self._board = board
         self._held: dict[int, Gpus] = {}
 
     def ended(self, job: int) -> None:
         self._board.give(self._held.pop(job))
 
-    def round(self, asks: Sequence[Ask], leaving: Sequence[int]) -> dict[int, Gpus]:
+    def round(self, asks: Sequence[GpuRequest], leaving: Sequence[int]) -> dict[int, Gpus]:
         out: dict[int, Gpus] = {}
         victims = list(leaving)
         for ask in asks:
@@ -102,16 +102,16 @@ class Packed:
         return out
 
 
-_MAKERS: Mapping[str, Callable[[Board], Rounds]] = {
-    "artifact/pal": lambda board: Anew(board, PLACERS["pal"], sort_by_class=True),
-    "artifact/pm-first": lambda board: Anew(board, PLACERS["pm-first"], sort_by_class=True),
-    "artifact/packed-nonsticky": lambda board: Anew(board, PLACERS["packed"], sort_by_class=False),
-    "artifact/packed-sticky": Packed,
+_MAKERS: Mapping[str, Callable[[FreeGpus], Rounds]] = {
+    "artifact/pal": lambda board: PlaceAnew(board, PLACERS["pal"], sort_by_class=True),
+    "artifact/pm-first": lambda board: PlaceAnew(board, PLACERS["pm-first"], sort_by_class=True),
+    "artifact/packed-nonsticky": lambda board: PlaceAnew(board, PLACERS["packed"], sort_by_class=False),
+    "artifact/packed-sticky": KeepRunning,
 }
 ROUND_NAMES = tuple(_MAKERS)
 
 
-def rounds_named(name: str, board: Board) -> Rounds:
+def rounds_named(name: str, board: FreeGpus) -> Rounds:
     """The policy of that name on an empty board."""
     if name not in _MAKERS:
         raise ConfigError(f"There is no policy {name!r}; choose one of {', '.join(_MAKERS)}.")
@@ -139,14 +139,14 @@ class PalRounds:
         self.restless = changing and fill != "easy"
         self._order = order
         self._classes = known
-        board = Board(binned(known.classes, known.score, known.known, published), locality, cluster.gpu_exists)
+        board = FreeGpus(binned(known.classes, known.score, known.known, published), locality, cluster.gpu_exists)
         self._rounds = rounds_named(name, board)
-        self._who = who_runs(fill, order, cluster.n_gpus, changing=changing)
-        self._here: dict[int, tuple[Run, Contender]] = {}
+        self._who = admission(fill, order, cluster.n_gpus, changing=changing)
+        self._here: dict[int, tuple[Run, ActiveJob]] = {}
         self._held: dict[int, Run] = {}
 
     def arrive(self, run: Run) -> None:
-        here = Contender(run.job, run.work.app, run.work.gpus, run.progress)
+        here = ActiveJob(run.job, run.work.app, run.work.gpus, run.progress)
         self._here[run.work.id] = (run, here)
         self._who.arrive(here)
 
@@ -167,7 +167,7 @@ class PalRounds:
             del self._held[run.work.id]
             stage.stop(run)
         index = self._classes.index
-        asks = [Ask(job, run.work.gpus, index(run.work.app.cls)) for job, run in chosen.items()]
+        asks = [GpuRequest(job, run.work.gpus, index(run.work.app.cls)) for job, run in chosen.items()]
         for job, gpus in self._rounds.round(asks, [run.work.id for run in leaving]).items():
             self._held[job] = chosen[job]
             stage.start(chosen[job], gpus)

@@ -16,7 +16,7 @@ from pal_slurm.model import ScoreTable
 Gpus = tuple[int, ...]
 
 
-class Ask(NamedTuple):
+class GpuRequest(NamedTuple):
     """What a round needs to know of a job."""
 
     job: int
@@ -24,7 +24,7 @@ class Ask(NamedTuple):
     cls: int  # row of its class in the score table
 
 
-class Board:
+class FreeGpus:
     """Free GPUs as one flat mask, and per class the bins laid out for counting."""
 
     def __init__(self, scores: ScoreTable, locality: float, exists: NDArray[np.bool_] | None = None) -> None:
@@ -107,10 +107,10 @@ def _locality_by_variability(bin_values: NDArray[np.floating], locality: float) 
     return tuple((b, within) for _, b, within in sorted(entries, key=lambda entry: entry[0]))
 
 
-Placer = Callable[[Board, Ask], Gpus | None]
+Placer = Callable[[FreeGpus, GpuRequest], Gpus | None]
 
 
-def pal(board: Board, ask: Ask) -> Gpus | None:
+def pal(board: FreeGpus, ask: GpuRequest) -> Gpus | None:
     """Locality against variability for jobs of 2 GPUs up to a node; locality is ignored for all others."""
     if ask.gpus > board.n_free:
         return None
@@ -126,11 +126,11 @@ def pal(board: Board, ask: Ask) -> Gpus | None:
     return None
 
 
-def pm_first(board: Board, ask: Ask) -> Gpus | None:
+def pm_first(board: FreeGpus, ask: GpuRequest) -> Gpus | None:
     return board.pm_first(ask.cls, ask.gpus) if ask.gpus <= board.n_free else None
 
 
-def packed(board: Board, ask: Ask) -> Gpus | None:
+def packed(board: FreeGpus, ask: GpuRequest) -> Gpus | None:
     return board.packed(ask.gpus)
 
 

@@ -26,15 +26,15 @@ from collections.abc import Sequence
 
 import msgspec
 
+from benchmarks.published.admission import admission
 from benchmarks.published.dally import Leases
 from benchmarks.published.gavel import AS_PUBLISHED, GavelLoop, GavelPace
-from benchmarks.published.gavel_owed import Bargain, Owing
+from benchmarks.published.gavel_owed import OwedAssignment, Terms
 from benchmarks.published.gavel_pairs import GavelPairs
 from benchmarks.published.orders import CHANGING, order_named
 from benchmarks.published.pal import ROUND_NAMES, PalRounds
 from benchmarks.published.preemptive import Preemptive
-from benchmarks.published.reassign import Reassign
-from benchmarks.published.who_runs import who_runs
+from benchmarks.published.reassign import ReassignGpus
 from pal_slurm.errors import ConfigError
 from pal_slurm.model import NOBODY_SHARES, ScoreTable, Sharing
 from pal_slurm.policy.entitlement.objectives import AGNOSTIC, OBJECTIVES, objective_named
@@ -119,8 +119,8 @@ class Published(Policies):
             return rounds
         if name == DALLY:
             return Preemptive(spec.label, Leases(Dally(*spec.leases), order, setting.cluster), moves=moves)
-        who = who_runs(fill, order, setting.cluster.n_gpus, changing=changing)
-        assignment = Reassign(who, setting.cluster, known, setting.rules.restart_cost_s)
+        who = admission(fill, order, setting.cluster.n_gpus, changing=changing)
+        assignment = ReassignGpus(who, setting.cluster, known, setting.rules.restart_cost_s)
         return Preemptive(spec.label, assignment, moves=moves, restless=changing and fill != "easy")
 
 
@@ -132,9 +132,11 @@ def _pace(spec: PublishedSpec) -> GavelPace:
     return GavelPace(spec.round_s or AS_PUBLISHED.round_s, lasts)
 
 
-def _owing(spec: PublishedSpec, setting: Setting, known: ScoreTable) -> Owing:
+def _owing(spec: PublishedSpec, setting: Setting, known: ScoreTable) -> OwedAssignment:
     unknown = sorted(set(spec.prices) - set(setting.cluster.models))
     if unknown:
         raise ConfigError(f"{spec.label}: prices: there is no GPU model {unknown[0]!r} in the cluster.")
     objective = objective_named(spec.policy.partition("/")[2])
-    return Owing(objective, Bargain(spec.weights, spec.prices), setting.cluster, known, setting.rules.restart_cost_s)
+    return OwedAssignment(
+        objective, Terms(spec.weights, spec.prices), setting.cluster, known, setting.rules.restart_cost_s
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from benchmarks.published.who_runs import Contender
+from benchmarks.published.admission import ActiveJob
 from pal_slurm.model import Gpus, ScoreTable
 from pal_slurm.sim.engine import Run, Stage
 
@@ -15,8 +15,8 @@ class Assignment(Protocol):
 
     wake_at: float  # when it wants to be asked again, whatever happens; infinity: at the next event
 
-    def arrive(self, here: Contender) -> None: ...
-    def ended(self, here: Contender) -> None: ...
+    def arrive(self, here: ActiveJob) -> None: ...
+    def ended(self, here: ActiveJob) -> None: ...
     def learn(self, scores: ScoreTable) -> None: ...
     def act(self, now: float) -> Mapping[int, Gpus] | None:
         """The GPUs of every job that is to run now; a job that runs and is not there is stopped. None: no change."""
@@ -29,7 +29,7 @@ class Preemptive:
         """`moves`: jobs that may be moved are."""
         self.name, self.restless = name, restless
         self._assignment, self._moves = assignment, moves
-        self._here: dict[int, tuple[Run, Contender]] = {}
+        self._here: dict[int, tuple[Run, ActiveJob]] = {}
 
     @property
     def wake_at(self) -> float:
@@ -37,7 +37,7 @@ class Preemptive:
 
     def arrive(self, run: Run) -> None:
         movable = self._moves and run.job.requeue
-        here = Contender(run.job, run.work.app, run.work.gpus, run.progress, movable)
+        here = ActiveJob(run.job, run.work.app, run.work.gpus, run.progress, movable)
         self._here[run.work.id] = run, here
         self._assignment.arrive(here)
 

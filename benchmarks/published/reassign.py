@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.published.who_runs import Contender, WhoRuns
+from benchmarks.published.admission import ActiveJob, Admission
 from pal_slurm.model import App, Cluster, FloatArray, Gpus, ScoreTable, Speeds, base_of
 
 TRIES = 4  # jobs per plan that are tried elsewhere
@@ -236,22 +236,22 @@ class _State:
         yield self._open
 
 
-class Reassign:
+class ReassignGpus:
     """Jobs of one cluster, and the last plan."""
 
     wake_at = math.inf
 
-    def __init__(self, who: WhoRuns, cluster: Cluster, scores: ScoreTable, cost_s: float) -> None:
+    def __init__(self, who: Admission, cluster: Cluster, scores: ScoreTable, cost_s: float) -> None:
         self._who, self._cluster, self._cost_s = who, cluster, cost_s
         self._assigner = Assigner(cluster, scores, cost_s)
         self._many = 0  # jobs that run or wait
         self._settled: dict[int, Gpus] | None = {}  # where the last plan put whom; None: it holds no longer
 
-    def arrive(self, here: Contender) -> None:
+    def arrive(self, here: ActiveJob) -> None:
         self._many += 1
         self._who.arrive(here)
 
-    def ended(self, here: Contender) -> None:
+    def ended(self, here: ActiveJob) -> None:
         self._many -= 1
         self._who.ended(here)
 

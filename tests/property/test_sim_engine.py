@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks.published.admission import EasyBackfill
 from benchmarks.published.orders import order_named
 from benchmarks.published.policies import PublishedSpec, scheduler_for
-from benchmarks.published.who_runs import Bounded
 from pal_slurm.model import App, Gpus, ScoreTable, Speeds, homogeneous
 from pal_slurm.policy import Plan, compose
 from pal_slurm.scores import binned
@@ -232,7 +232,7 @@ def test_backfill_delays_no_job_at_the_head_of_the_line(load: Workload, seed: in
         assert started[job] <= promised + 1e-6
 
 
-class RememberingBounded(Bounded):
+class RememberingBackfill(EasyBackfill):
     promised: dict[int, float]
 
     def plan(self, now: float) -> Plan:
@@ -251,11 +251,11 @@ class RememberingBounded(Bounded):
 def test_bounded_filling_delays_no_job_at_the_head_of_the_line(load: Workload, seed: int, policy: str) -> None:
     spec = PublishedSpec(policy=policy, fill="easy", order="fifo", moves=True)
     table = scores(seed)
-    who = RememberingBounded(order_named("fifo"), CLUSTER.n_gpus)
+    who = RememberingBackfill(order_named("fifo"), CLUSTER.n_gpus)
     who.promised = {}
     with pytest.MonkeyPatch.context() as patch:
         for module in ("policies", "pal"):
-            patch.setattr(f"benchmarks.published.{module}.who_runs", lambda *_, **__: who)
+            patch.setattr(f"benchmarks.published.{module}.admission", lambda *_, **__: who)
         scheduler = scheduler_for(spec, Setting(CLUSTER, 1.7, ClusterRules(), True), table, seed)
     outcome = Engine(CLUSTER, table, load, scheduler).run()
     started = dict(zip(outcome.job_ids.tolist(), outcome.start_s.tolist(), strict=True))

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from benchmarks.published.admission import ActiveJob
 from benchmarks.published.dally import Leases
 from benchmarks.published.orders import order_named
 from benchmarks.published.policies import Published, PublishedSpec
-from benchmarks.published.who_runs import Contender
 from pal_slurm.cli.commands.simulate import command
 from pal_slurm.errors import ConfigError
 from pal_slurm.model import App, Cluster, Gpus, Shape, homogeneous, neutral_scores
@@ -34,11 +34,11 @@ def lender(cluster: Cluster = TWO_RACKS) -> Leases:
 
 def contender(
     number: int, gpus: int, submit: float = 0.0, *, speed: float = 0.0, held: Gpus = (), movable: bool = True
-) -> Contender:
+) -> ActiveJob:
     """`speed`: the share of its ideal speed that it has had; 0: it never ran."""
     job = waiting(number, submit=int(submit), start=int(submit) if held else None, shape=Shape(gpus=gpus))
     had = Progress(attained_s=100.0 if speed else 0.0, done_s=100.0 * speed)
-    return Contender(job, APP, gpus, lambda now: had, movable, held)
+    return ActiveJob(job, APP, gpus, lambda now: had, movable, held)
 
 
 def acts(lending: Leases, now: float) -> Mapping[int, Gpus]:

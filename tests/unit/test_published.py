@@ -21,7 +21,8 @@ from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.sim.engine import ClusterRules
 from pal_slurm.sim.policies import Setting
 
-WORDS = ["synthetic:jobs=40", "--cluster", "4x4", "--restart-cost", "30", "--tracked", "30"]
+TRACE = "synthetic:jobs=40,per_hour=40,most_gpus=4,shortest_min=2,longest_min=20"
+WORDS = [TRACE, "--cluster", "4x4", "--restart-cost", "30", "--tracked", "30"]
 
 
 def told(path: Path, policies: Published | None, *words: str) -> list[dict[str, Any]]:
@@ -39,6 +40,12 @@ def test_one_command_compares_and_says_of_a_policy_of_ours_what_palctl_simulate_
     assert set(theirs) == set(alone) and theirs["policy"] == "artifact/packed-sticky"
     unlike = {"cpu_s", "ratio_to_first", "ci95"}
     assert {k: v for k, v in ours.items() if k not in unlike} == {k: v for k, v in alone.items() if k not in unlike}
+
+
+def test_under_pald_run_those_that_pald_has(tmp_path: Path) -> None:
+    policies = ("--policy", "artifact/packed-sticky", "--policy", "packed", "--fill", "easy", "--no-moves")
+    found = told(tmp_path / "out.json", Published(), *policies, "--daemon")
+    assert [entry["policy"] for entry in found] == ["artifact/packed-sticky", "packed", "packed, pald"]
 
 
 def test_palctl_simulate_has_none_of_them_also_after_the_other_command_has_run(tmp_path: Path) -> None:

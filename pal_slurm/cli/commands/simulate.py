@@ -166,7 +166,8 @@ def command(
     finally:
         gc.enable()
     with progress_bar("simulating pald") as progress:
-        beside = under_pald(columns, setting, worlds, seeds, _keys(keys), progress) if daemon else []
+        of_pald = [column for column in columns if column.spec.has_parts] if daemon else []
+        beside = under_pald(of_pald, setting, worlds, seeds, _keys(keys), progress)
     columns += [found.column for found in beside]
     print_columns(columns, setting, worlds(seed), shown)
     if beside:

@@ -32,7 +32,7 @@ FILLS = ("none", "easy", "holes")
 
 
 @dataclass(slots=True, eq=False)
-class Contender:
+class ActiveJob:
     """A job that runs or waits."""
 
     job: Job
@@ -52,25 +52,25 @@ class Contender:
         return math.inf if self.job.time_limit_s is None else float(self.job.time_limit_s)
 
 
-class WhoRuns(Protocol):
+class Admission(Protocol):
     """Order and fill, where GPUs are counted and not named."""
 
-    def arrive(self, here: Contender) -> None: ...
-    def ended(self, here: Contender) -> None: ...
-    def choose(self, now: float) -> list[Contender]:
+    def arrive(self, here: ActiveJob) -> None: ...
+    def ended(self, here: ActiveJob) -> None: ...
+    def choose(self, now: float) -> list[ActiveJob]:
         """All that should run now, in the order; the others that run are to be stopped."""
 
 
-def who_runs(fill: str, order: Order, n_gpus: int, *, changing: bool) -> WhoRuns:
+def admission(fill: str, order: Order, n_gpus: int, *, changing: bool) -> Admission:
     """`changing`: the order changes while jobs run."""
     if fill not in FILLS:
         raise ConfigError(f"There is no fill {fill!r}; choose one of {', '.join(FILLS)}.")
     if fill == "easy":
-        return Bounded(order, n_gpus)
-    return Heads(order, n_gpus, holes=fill == "holes", changing=changing)
+        return EasyBackfill(order, n_gpus)
+    return OrderOnly(order, n_gpus, holes=fill == "holes", changing=changing)
 
 
-class Heads:
+class OrderOnly:
     """`none` and `holes`: the order alone decides, each time anew; but a job that can't be stopped runs on."""
 
     def __init__(self, order: Order, n_gpus: int, *, holes: bool, changing: bool) -> None:
@@ -78,18 +78,18 @@ class Heads:
         self._n_gpus = n_gpus
         self._holes = holes
         self._changing = changing
-        self._here: list[tuple[Key, Contender]] = []  # by what they are before they ran
+        self._here: list[tuple[Key, ActiveJob]] = []  # by what they are before they ran
 
-    def arrive(self, here: Contender) -> None:
+    def arrive(self, here: ActiveJob) -> None:
         insort(self._here, self._placed(here), key=FIRST)
 
-    def ended(self, here: Contender) -> None:
+    def ended(self, here: ActiveJob) -> None:
         del self._here[bisect_left(self._here, self._placed(here)[0], key=FIRST)]
 
-    def _placed(self, here: Contender) -> tuple[Key, Contender]:
+    def _placed(self, here: ActiveJob) -> tuple[Key, ActiveJob]:
         return self._order.key(here.job, None), here
 
-    def choose(self, now: float) -> list[Contender]:
+    def choose(self, now: float) -> list[ActiveJob]:
         chosen = [here for _, here in self._here if here.fixed]
         room = self._n_gpus - sum(here.gpus for here in chosen)
         for here in self._in_order(now):
@@ -104,12 +104,12 @@ class Heads:
                 break
         return chosen
 
-    def _in_order(self, now: float) -> Iterable[Contender]:
+    def _in_order(self, now: float) -> Iterable[ActiveJob]:
         here, key = [here for _, here in self._here], self._order.key
         return sorted(here, key=lambda one: key(one.job, one.progress(now))) if self._changing else here
 
 
-class Bounded:
+class EasyBackfill:
     """`easy`: nobody is stopped, and nobody ahead is delayed beyond what time limits promise.
 
     The planner itself, over one node of GPUs without names: its line, its walk and its EASY.
@@ -120,22 +120,22 @@ class Bounded:
         parts = Composition("who", order, AnyGpus(), NoPatience(), fills.get("easy"))
         known = Knowledge(neutral_scores(one, (ANY_APP.cls,)), Apps({}, ANY_APP))
         self._planner = Planner(parts, one, known, facts=Circumstances(alone=True))
-        self._here: dict[int, Contender] = {}
-        self._running: dict[int, Contender] = {}
+        self._here: dict[int, ActiveJob] = {}
+        self._running: dict[int, ActiveJob] = {}
 
-    def arrive(self, here: Contender) -> None:
+    def arrive(self, here: ActiveJob) -> None:
         self._here[here.job.id] = here
         job = replace(
             here.job, shape=Shape(gpus=here.gpus), partitions=(), features="", excluded_nodes="", cpus_alloc=0
         )
         self._planner.arrive(job, ANY_APP, here.progress(0.0))
 
-    def ended(self, here: Contender) -> None:
+    def ended(self, here: ActiveJob) -> None:
         del self._here[here.job.id]
         self._running.pop(here.job.id, None)
         self._planner.ended(here.job.id)
 
-    def choose(self, now: float) -> list[Contender]:
+    def choose(self, now: float) -> list[ActiveJob]:
         made = self.plan(now)
         self._running.update((d.job, self._here[d.job]) for d in made.starts)
         return list(self._running.values())

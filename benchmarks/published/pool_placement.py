@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from benchmarks.published.admission import ActiveJob
 from benchmarks.published.reassign import Assigner, Claim
-from benchmarks.published.who_runs import Contender
 from pal_slurm.model import Cluster, Gpus, ScoreTable
 
 
-class GpuPool:
+class OnePool:
     """The GPUs of one pool, and the jobs that hold them."""
 
     def __init__(self, cluster: Cluster, scores: ScoreTable, model: int, move_cost_s: float) -> None:
@@ -21,7 +21,7 @@ class GpuPool:
         self._move_cost_s = move_cost_s
         self.size = int(mine.sum())
         self._all: list[int] = np.flatnonzero(mine.ravel()).tolist()
-        self._here: dict[int, Contender] = {}
+        self._here: dict[int, ActiveJob] = {}
         self._held: dict[int, Gpus] = {}
         self._settled: dict[int, Gpus] | None = {}  # where the last plan put whom; None: it holds no longer
         self.learn(scores)
@@ -32,10 +32,10 @@ class GpuPool:
         self._assigner = Assigner(self._cluster, scores, self._move_cost_s)
         self._settled = None
 
-    def came(self, here: Contender) -> None:
+    def add(self, here: ActiveJob) -> None:
         self._here[here.job.id] = here
 
-    def left(self, job: int) -> None:
+    def remove(self, job: int) -> None:
         del self._here[job]
         self._held.pop(job, None)
 
@@ -65,11 +65,11 @@ class GpuPool:
         return self._assigner.plan(claims)
 
 
-class Housing:
+class PoolPlacement:
     """The pools of one cluster."""
 
     def __init__(self, cluster: Cluster, scores: ScoreTable, move_cost_s: float) -> None:
-        self._pools = [GpuPool(cluster, scores, model, move_cost_s) for model in range(len(cluster.models))]
+        self._pools = [OnePool(cluster, scores, model, move_cost_s) for model in range(len(cluster.models))]
         self.gpus = [pool.size for pool in self._pools]
         self.pool_of: dict[int, int] = {}  # of the jobs that run
 
@@ -77,15 +77,15 @@ class Housing:
         for pool in self._pools:
             pool.learn(scores)
 
-    def left(self, job: int) -> None:
-        self._pools[self.pool_of.pop(job)].left(job)
+    def remove(self, job: int) -> None:
+        self._pools[self.pool_of.pop(job)].remove(job)
 
-    def put(self, then: Mapping[int, tuple[Contender, int]], now: float) -> dict[int, Gpus]:
+    def put(self, then: Mapping[int, tuple[ActiveJob, int]], now: float) -> dict[int, Gpus]:
         """`then`: all jobs that are to run now, each with its pool; the GPUs of each. Jobs that go are told before."""
         for job, (here, pool) in then.items():
             if job not in self.pool_of:
                 self.pool_of[job] = pool
-                self._pools[pool].came(here)
+                self._pools[pool].add(here)
         where: dict[int, Gpus] = {}
         for pool_of_gpus in self._pools:
             where |= pool_of_gpus.places(now)
