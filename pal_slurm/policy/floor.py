@@ -237,6 +237,8 @@ class Floor(FreeGpus):
         before, masks, mark = [array.copy() for array in arrays], self.masks.copy(), len(self.changed)
 
         def restore() -> None:
+            if len(self.changed) == mark:
+                return
             for array, old in zip(arrays, before, strict=True):
                 array[...] = old
             self.masks[:] = masks

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 
-from pal_slurm.model import FloatArray, IntArray, Snapshot, Speeds
+from pal_slurm.model import FloatArray, IntArray, Snapshot
 
 if TYPE_CHECKING:
     from pal_slurm.policy.moving.models import Between
@@ -31,7 +31,7 @@ Ring = list[tuple["RunsNow", "RunsNow", float]]  # who goes, whose GPUs he takes
 
 
 def exchanges(
-    standing: Sequence[RunsNow], view: Snapshot, between: Between, speeds: Speeds, margin: float, most: int
+    standing: Sequence[RunsNow], view: Snapshot, between: Between, margin: float, most: int
 ) -> Iterator[Ring]:
     """The best first; `most`: moves, one of each member."""
     shapes: dict[tuple[object, ...], list[RunsNow]] = defaultdict(list)
@@ -39,23 +39,19 @@ def exchanges(
         if all(gpus == s.job.gpus[0] for gpus in s.job.gpus):  # else it can't be asked for
             shapes[(-1 if s.app.base else s.model, len(s.job.nodes), len(s.job.gpus[0]), s.job.partitions)].append(s)
     for alike in shapes.values():
-        if len(alike) > 1 and any(_hopes(s, between, speeds, margin) for s in alike):
-            for ring in _Alike(alike, view, between, margin).rings(most):
+        if len(alike) > 1 and (steps := _Steps(alike, between)).win_s(margin).max() > 0:
+            for ring in _Alike(alike, steps, view, between, margin).rings(most):
                 most -= len(ring)
                 yield ring
-
-
-def _hopes(s: RunsNow, between: Between, speeds: Speeds, margin: float) -> bool:
-    """Whether it would pay for its move, if it got the best GPU of all."""
-    best = float(speeds.values(s.app.cls).min())
-    return max(s.could_win(best, base) for _, base in between.bases(s)) > margin * s.mover.cost_s
 
 
 class _Alike:
     """Jobs of one shape: any of them fits where another one runs."""
 
-    def __init__(self, alike: Sequence[RunsNow], view: Snapshot, between: Between, margin: float) -> None:
-        self._alike, self._view, self._steps = alike, view, _Steps(alike, between)
+    def __init__(
+        self, alike: Sequence[RunsNow], steps: _Steps, view: Snapshot, between: Between, margin: float
+    ) -> None:
+        self._alike, self._view, self._between, self._steps = alike, view, between, steps
         now, rest = np.array([s.step for s in alike]), np.array([s.rest_s for s in alike])
         self._worst = worst = np.argsort(-rest * (1.0 - self._steps.least() / now), kind="stable")[:MOST_PAIRS]
         self._row = {int(i): row for row, i in enumerate(worst)}
@@ -93,7 +89,8 @@ class _Alike:
                 yield self._taken(members)
                 most -= len(members)
         # Where of any two one would become much slower, of three maybe none does.
-        for start in self._worst[:tries].tolist():
+        pays = self._goes[:tries].max(axis=1) > 0  # in no ring does another one go first
+        for start in self._worst[:tries][pays].tolist():
             if self._may(members := self._grown(start, min(most, MOST_RING), 0.0)):
                 yield self._taken(members)
                 most -= len(members)
@@ -127,7 +124,7 @@ class _Alike:
             table[np.isin(self._worst, members)] = -np.inf
             table[:, members] = -np.inf
         ring = [self._alike[i] for i in members]
-        return [(one, other, one.gain(self._steps.between.step(one, other.gpus))) for one, other in _in_turn(ring)]
+        return [(one, other, one.gain(self._between.step(one, other.gpus))) for one, other in _in_turn(ring)]
 
 
 def _in_turn(ring: Sequence[T]) -> Iterator[tuple[T, T]]:
@@ -138,11 +135,18 @@ class _Steps:
     """Seconds per step of some on the GPUs of others. Never of all on those of all: that is memory by the square."""
 
     def __init__(self, alike: Sequence[RunsNow], between: Between) -> None:
-        self._alike, self.between = alike, between
+        self._alike, self._between, self._there = alike, between, between.sets(alike)
         self._kinds: dict[tuple[int, int], list[int]] = defaultdict(list)  # by application and model: alike anywhere
         for i, s in enumerate(alike):
             self._kinds[id(s.app), s.model].append(i)
         self._rows: dict[tuple[int, int], FloatArray] = {}
+
+    def win_s(self, margin: float) -> FloatArray:
+        """(all,) what each could win at most, what that must pay for taken off."""
+        pays = margin * np.array([s.mover.cost_s for s in self._alike])
+        now, rest = np.array([s.step for s in self._alike]), np.array([s.rest_s for s in self._alike])
+        wins: FloatArray = rest * (1.0 - self.least() / now) - pays
+        return wins
 
     def least(self) -> FloatArray:
         """(all,) where each is fastest."""
@@ -158,18 +162,15 @@ class _Steps:
 
     def at(self, some: IntArray) -> FloatArray:
         """(some, all) of all on their GPUs."""
-        there = [self._alike[i].gpus for i in some]
-        steps = np.empty((len(there), len(self._alike)))
-        for members in self._kinds.values():
-            one = self._alike[members[0]]
-            steps[:, members] = np.array([self.between.step(one, gpus) for gpus in there])[:, None]
+        steps = np.empty((len(some), len(self._alike)))
+        for kind, members in self._kinds.items():
+            steps[:, members] = self._everywhere(kind)[some][:, None]
         return steps
 
     def _everywhere(self, kind: tuple[int, int]) -> FloatArray:
         row = self._rows.get(kind)
         if row is None:
-            one = self._alike[self._kinds[kind][0]]
-            row = np.array([self.between.step(one, other.gpus) for other in self._alike])
+            row = self._between.steps(self._alike[self._kinds[kind][0]], self._there)
             if len(self._rows) < MOST_PAIRS:
                 self._rows[kind] = row
         return row

@@ -6,12 +6,23 @@ user allows its `need` knows: a GRES type, a constraint, pal:same, pools that ar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from pal_slurm.model import Cluster, Gpus, Speeds
+from pal_slurm.model import (
+    BoolArray,
+    Cluster,
+    FloatArray,
+    Gpus,
+    IntArray,
+    Speeds,
+    Tier,
+    base_of,
+    minds_links,
+    step_time,
+)
 
 if TYPE_CHECKING:
     from pal_slurm.policy.moving.value import RunsNow
@@ -20,11 +31,20 @@ if TYPE_CHECKING:
 NEVER = 1e9  # times as slow
 
 
+class Sets(NamedTuple):
+    """GPUs of running jobs, as many of each."""
+
+    gpus: IntArray  # (all, GPUs)
+    model: IntArray  # (all,)
+    tier: IntArray  # (all,)
+    unlinked: BoolArray  # (all,) on one node, and not all linked directly
+
+
 class Between:
     """For one look."""
 
     def __init__(self, cluster: Cluster, speeds: Speeds) -> None:
-        self._models, self._speeds = cluster.models, speeds
+        self._cluster, self._models, self._speeds = cluster, cluster.models, speeds
         self._of: list[int] = cluster.gpu_model.reshape(-1).tolist()
         self._there = np.unique(cluster.gpu_model[cluster.gpu_exists]).tolist() if len(cluster.models) > 1 else []
 
@@ -39,6 +59,27 @@ class Between:
         if len(self._there) < 2:
             return step
         return step * max(self._doubted(s, model) for model in {self._of[g] for g in gpus})
+
+    def sets(self, those: Sequence[RunsNow]) -> Sets:
+        """What they have."""
+        gpus = np.array([s.gpus for s in those])
+        tier = np.array([int(s.now.tier) for s in those])
+        unlinked = np.zeros(len(those), dtype=np.bool_)
+        if self._cluster.linked is not None and gpus.shape[1] > 1:
+            groups = self._cluster.linked.reshape(-1)[gpus]
+            unlinked = (tier == Tier.NODE) & (groups != groups[:, :1]).any(axis=1)
+        return Sets(gpus, np.array([s.model for s in those]), tier, unlinked)
+
+    def steps(self, s: RunsNow, there: Sets) -> FloatArray:
+        """(all,) seconds per step on each of these."""
+        worst = self._speeds.values(s.app.cls)[there.gpus].max(axis=1)
+        comm = np.array(s.app.comm)[there.tier]
+        if minds_links(s.app, self._cluster):
+            comm = np.where(there.unlinked, s.app.unlinked, comm)
+        base = np.array([base_of(s.app, model) for model in self._models])
+        doubted = np.array([self._doubted(s, model) if model in self._there else 1.0 for model in range(len(base))])
+        steps: FloatArray = step_time(base[there.model], worst, comm) * doubted[there.model]
+        return steps
 
     def bases(self, s: RunsNow) -> Iterator[tuple[int, float]]:
         """(model, its base there) of all that it could have; its own model first."""

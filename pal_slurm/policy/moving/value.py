@@ -10,8 +10,9 @@ unknown: a job that has run for long is taken to run for as long again, but not 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from pal_slurm.model import (
     Reason,
     RunTimes,
     Snapshot,
+    Tier,
     flat,
     speeds_of,
 )
@@ -38,6 +40,7 @@ from pal_slurm.policy.moving.models import Between
 from pal_slurm.policy.moving.rooms import Rooms
 from pal_slurm.policy.needs import Need
 from pal_slurm.policy.plan import NOTHING_KEPT, KeptForWaiting, Room
+from pal_slurm.policy.ranking import Ranking
 from pal_slurm.policy.seams import Placer, movings
 
 MOST_S = 7_200.0  # beyond that nobody knows what will be
@@ -95,10 +98,10 @@ class RunsNow:
     def gain(self, step: float) -> float:
         return self.rest_s * (1.0 - step / self.step)
 
-    def could_win(self, score: float, base: float | None = None) -> float:
-        """At most, on GPUs that are not better than that. `base`: of another model."""
-        slower = 1.0 if base is None else base / self.now.base
-        return self.rest_s * (1.0 - slower * score * min(self.app.comm) / (self.now.worst_score * self.now.comm))
+    def could_win(self, score: float, base: float, comm: float) -> float:
+        """At most, on GPUs that are not better than that."""
+        slower = base / self.now.base
+        return self.rest_s * (1.0 - slower * score * comm / (self.now.worst_score * self.now.comm))
 
 
 def rest_of(job: Job, app: App, now: float, run_times: RunTimes) -> float:
@@ -134,23 +137,31 @@ class ByValue:
         self.on.earmarks(self.kept.earmark)
         self._kept_now = dict(self.kept.room)
         self._free: dict[tuple[str, int], FloatArray] = {}  # by class and model: what is free, best first
+        self._ranked: dict[tuple[str, int], FloatArray] = {}  # the same node by node
+        self._nodes: dict[tuple[str, int, int], float] = {}  # and for how many GPUs: the best node
+        self._places: dict[tuple[Need, int, bool], tuple[int, Placement | None]] = {}
         try:
-            standing = [s for mover in movers if (s := self._standing(mover)) is not None]
-            self._make_room(standing)
+            self._movers = movers
+            self._make_room()
             if self.queue_gpus <= LONG_QUEUE * cluster.n_gpus:
-                self._to_free_gpus(self._left(standing))
+                self._to_free_gpus(self._left())
                 self._keep({})
-                self._exchange(self._left(standing))
+                self._exchange(self._left())
         finally:
             self._keep({})
             restore()
         return self.found
 
-    def _left(self, standing: Sequence[RunsNow]) -> list[RunsNow]:
+    def _left(self) -> list[RunsNow]:
         taken = {d.job for d in self.found}
-        return [s for s in standing if s.job.id not in taken]
+        return [s for s in self._standing if s.job.id not in taken]
 
-    def _standing(self, mover: MayMove) -> RunsNow | None:
+    @cached_property
+    def _standing(self) -> list[RunsNow]:
+        """Worked out where somebody may go: most looks end before."""
+        return [s for mover in self._movers if (s := self._runs_now(mover)) is not None]
+
+    def _runs_now(self, mover: MayMove) -> RunsNow | None:
         job, cluster = mover.job, self.view.cluster
         need = self.on.needs.of(job)
         if need is None or not need.ways or not set(job.nodes) <= cluster.node_index.keys():
@@ -191,14 +202,16 @@ class ByValue:
 
     # room for who waits
 
-    def _make_room(self, standing: Sequence[RunsNow]) -> None:
-        rooms = Rooms(self.on, self.placer, self.between, self.margin, standing)
+    def _make_room(self) -> None:
         for head in self.waits:
             need = self.on.needs.of(head.job)
             app = head.app or self.knowledge.apps.get(head.job.hint.app, head.job.user)
             if need is None or self.placer.place(head.job, app, self.on) is not None:
                 continue
+            if self.on.total() < need.gpus:
+                return  # whoever made way would find no room himself
             sooner = LEAST_S if head.until is None else min(MOST_S, max(0.0, head.until - self.view.taken))
+            rooms = Rooms(self.on, self.placer, self.between, self.margin, self._standing)
             room = rooms.best(need, self.most - len(self.found), sooner * need.shape.least_gpus)
             if room is not None:
                 saved = sooner * need.shape.least_gpus / sum(len(s.gpus) for s, _, _ in room.moves)
@@ -211,7 +224,7 @@ class ByValue:
 
     def _to_free_gpus(self, standing: Sequence[RunsNow]) -> None:
         """Those that run worst first; what one takes is no longer there for the next."""
-        hopes = [(self._hope(s), s) for s in standing]
+        hopes = [(self._hope(s), s) for s in standing if self._may_win(s)]
         for hope, s in sorted(hopes, key=lambda pair: -pair[0]):
             if len(self.found) >= self.most or hope <= 0:
                 return
@@ -230,7 +243,7 @@ class ByValue:
 
     def _keep(self, kept: dict[int, Room]) -> None:
         """Places are looked for beside this from now on."""
-        if self.on.kept is not kept:
+        if self.on.kept is not kept and (kept or self.on.kept):
             self.on.kept = kept
             self.on.found.clear()
             self.on.unfit.clear()
@@ -247,9 +260,41 @@ class ByValue:
 
     def _hope(self, s: RunsNow) -> float:
         """GPU seconds that it could win at most, what that must pay for taken off."""
-        bases = ((s.model, s.now.base),) if self.crowded else self.between.bases(s)
-        most = max(s.could_win(self._best_free(s, model), base) for model, base in bases)
+        comm = min(s.app.comm)
+        most = max(s.could_win(self._best_free(s, model), base, comm) for model, base in self._bases(s))
         return len(s.gpus) * (most - self.margin * s.mover.to_free_s)
+
+    def _may_win(self, s: RunsNow) -> bool:
+        """Whether a move could pay, by a closer look at what is free: for most there is nothing to search for."""
+        alone = len(s.need.ways) == 1 and s.need.ways[0][0] == 1 == len(s.job.nodes)
+        comm = min(s.app.comm[s.need.narrowest :]) if len(s.gpus) > 1 else s.app.comm[Tier.GPU]
+        best = self._best_node if alone else self._best_free
+        pays = self.margin * s.mover.to_free_s * (1.0 - 1e-9)
+        return any(s.could_win(best(s, model), base, comm) > pays for model, base in self._bases(s))
+
+    def _bases(self, s: RunsNow) -> Iterable[tuple[int, float]]:
+        return ((s.model, s.now.base),) if self.crowded else self.between.bases(s)
+
+    def _best_node(self, s: RunsNow, model: int) -> float:
+        """The same for one that runs on one node: so many are free on none with a better worst one."""
+        n = len(s.gpus)
+        key = (s.app.cls, model, n)
+        if key not in self._nodes:
+            self._nodes[key] = float(self._by_node(s.app.cls, model)[:, n - 1].min())
+        best = self._nodes[key]
+        row = s.gpus[0] // self.view.cluster.width
+        if n > 1 and model == s.model and self.on.n_free[row]:
+            own = self.speeds.values(s.app.cls)[list(s.gpus)]
+            best = min(best, float(np.sort(np.concatenate([self._by_node(s.app.cls, model)[row], own]))[n - 1]))
+        return best
+
+    def _by_node(self, cls: str, model: int) -> FloatArray:
+        """(N, S) scores of what is free of a model, the best of each node first; infinity: it has no more."""
+        if (cls, model) not in self._ranked:
+            shape = self.on.free.shape
+            open_ = self.on.free & (self.view.cluster.gpu_model == model)
+            self._ranked[cls, model] = np.sort(np.where(open_, self.speeds.values(cls).reshape(shape), np.inf), axis=1)
+        return self._ranked[cls, model]
 
     def _best_free(self, s: RunsNow, model: int) -> float:
         """No GPUs of a model that it could have now are better than that; infinity: there are none."""
@@ -264,6 +309,11 @@ class ByValue:
 
     def _elsewhere(self, s: RunsNow) -> Placement | None:
         """The best of what is free, its own GPUs among it."""
+        if len(s.gpus) == 1 and isinstance(self.placer, Ranking):  # which does not ask whose job it is
+            key, state = (s.need, id(s.app), s.late), len(self.on.changed)
+            if key not in self._places or self._places[key][0] != state:
+                self._places[key] = state, self.placer.place(s.job, s.app, self.on)
+            return self._places[key][1]
         if len(s.gpus) == 1:
             return self.placer.place(s.job, s.app, self.on)
         held = Placement(s.job.nodes, s.job.gpus, exact=False)
@@ -276,7 +326,7 @@ class ByValue:
 
     def _exchange(self, standing: Sequence[RunsNow]) -> None:
         most = self.most - len(self.found)
-        for ring in exchanges(standing, self.view, self.between, self.speeds, self.margin, most):
+        for ring in exchanges(standing, self.view, self.between, self.margin, most):
             for mover, holder, gain in ring:
                 where = Placement(holder.job.nodes, holder.job.gpus, exact=self.view.cluster.slots)
                 self._propose(mover, where, gain, Reason.BETTER_GPUS, partner=holder.job.id)
