@@ -98,17 +98,26 @@ class _Logs:
         return (self.squares + prior**2) / (self.n + 1)
 
 
+class _Told(NamedTuple):
+    """What one group tells of the logarithm of the time."""
+
+    part: float  # how far it is believed
+    mean: float
+    variance: float
+    of_limit: bool  # the logarithm of the share of the limit
+
+
 @dataclass(slots=True)
 class _Ended:
     ran: _Logs = field(default_factory=_Logs)
     of_limit: _Logs = field(default_factory=_Logs)
 
-    def tells(self, limit_s: float | None) -> tuple[float, float, float]:
-        """How many, the mean and the variance of the logarithm of the time."""
+    def tells(self, limited: bool) -> _Told:
         share = self.of_limit
-        if limit_s and share.n > self.ran.n / 2 and share.doubtful(LIMIT_DOUBT) < self.ran.doubtful(PRIOR_DOUBT):
-            return share.n, share.mean + math.log(limit_s), share.variance
-        return self.ran.n, self.ran.mean, self.ran.variance
+        by_limit = limited and share.n > self.ran.n / 2
+        if by_limit and share.doubtful(LIMIT_DOUBT) < self.ran.doubtful(PRIOR_DOUBT):
+            return _Told(share.n / (share.n + WEIGHT), share.mean, share.variance, True)
+        return _Told(self.ran.n / (self.ran.n + WEIGHT), self.ran.mean, self.ran.variance, False)
 
 
 @dataclass(slots=True)
@@ -132,6 +141,7 @@ class RunTimes:
         self._users: dict[str, _User] = {}
         self._everybody: _Ended | None = None
         self._made: dict[tuple[Group, float | None], RunEstimate] = {}
+        self._told: dict[tuple[str, str | None, str | None, bool], list[_Told]] = {}
         self.taught = 0  # jobs that have ended
 
     def ended(self, user: str, app: str, name: str, limit_s: float | None, ran_s: float, *, cut: bool = False) -> None:
@@ -156,10 +166,12 @@ class RunTimes:
             if limit_s:
                 kind.of_limit.add(math.log(min(ran_s / limit_s, 1.0)))
         self._everybody = None
+        self._told.clear()
         if cut and self._like(user, app, name, limit_s).seconds < was[-1]:  # the other of the two now spreads less
             for kind, ran, of_limit in before:
                 kind.ran, kind.of_limit = ran, of_limit
             self._everybody = None
+            self._told.clear()
         self._made.clear()
         self.taught += 1
 
@@ -175,6 +187,7 @@ class RunTimes:
         if made is None:
             if len(self._made) >= MOST_MADE:
                 self._made.clear()
+                self._told.clear()
             made = self._made[key] = self._like(user, app, name, limit_s)
         return made
 
@@ -187,10 +200,14 @@ class RunTimes:
                     yield user, group[0], kind.ran.n
 
     def _like(self, user: str, app: str | None, name: str | None, limit_s: float | None) -> RunEstimate:
+        key = (user, app, name, bool(limit_s))
+        told = self._told.get(key)
+        if told is None:
+            told = self._told[key] = [kind.tells(bool(limit_s)) for kind in self._groups(user, app, name)]
         mean, variance = math.log(PRIOR_S), PRIOR_DOUBT**2
-        for kind in self._groups(user, app, name):
-            n, theirs, spread = kind.tells(limit_s)
-            part = n / (n + WEIGHT)
+        of_limit = math.log(limit_s) if limit_s else 0.0
+        for part, theirs, spread, by_limit in told:
+            theirs += of_limit if by_limit else 0.0
             variance = part * spread + (1 - part) * variance + part * (1 - part) * (theirs - mean) ** 2
             mean = part * theirs + (1 - part) * mean
         seconds = math.exp(mean)

@@ -18,6 +18,8 @@ from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.policy.features import feature_mask
 from pal_slurm.policy.pools.billing import affordable, only_of
 
+MOST_KEPT = 1 << 15  # jobs
+
 
 @dataclass(frozen=True, eq=False)
 class Area:
@@ -72,9 +74,18 @@ class Needs:
         self._windows = sorted((r for r in reservations if r.end > now), key=lambda r: (r.start, r.name))
         self.partly = any(window.partly for window in self._windows)
         self._kinds: dict[tuple[object, ...], Need | None] = {}
+        self._last: dict[int, tuple[Job, Need | None]] = {}  # by job: it is asked for again and again
 
     def of(self, job: Job) -> Need | None:
         """None: the job asks for what we can't express, or has constraints that we can't honour exactly."""
+        last = self._last.get(job.id)
+        if last is None or last[0] is not job:
+            if len(self._last) >= MOST_KEPT:
+                self._last.clear()
+            last = self._last[job.id] = job, self._of(job)
+        return last[1]
+
+    def _of(self, job: Job) -> Need | None:
         if job.shape is None or job.exclusive:
             return None
         reach = self._reach(job) if self._windows else 0

@@ -19,7 +19,7 @@ from pal_slurm.guard.verdict import No
 from pal_slurm.model import Cluster, Decision, Ending, Job, JobState, Move, Placement, Snapshot
 from pal_slurm.policy import Plan, Planner
 from pal_slurm.policy.easy import limit
-from pal_slurm.policy.moving.value import ByValue, ForRoom, MayMove
+from pal_slurm.policy.moving.value import ByValue, ForRoom, Holds, MayMove
 from pal_slurm.sim.running import Run
 
 
@@ -32,6 +32,7 @@ class Looks:
         self.wake_at = math.inf
         self._once_more = math.inf
         self._day: deque[Move] = deque()  # those of the last one
+        self._held: dict[int, Holds] = {}
         self._as_running: dict[int, tuple[int, MayMove]] = {}  # by job: at which start
 
     def moves(self, planner: Planner, made: Plan, runs: Mapping[int, Run], now: float) -> list[Decision]:
@@ -53,7 +54,7 @@ class Looks:
         look = ByValue(
             view, planner.knowledge, planner.composition.placement, self._keys.margin, most, waits,
             planner.facts.run_times, made.kept, planner.floor,
-            queue_gpus=sum(group.gpus * len(group.line) for group in planner.queue.groups.values()),
+            held=self._held, queue_gpus=sum(group.gpus * len(group.line) for group in planner.queue.groups.values()),
         )  # fmt: skip
         found = list(_within(look.moves(list(movable.values())), movable, planner.cluster, rules))
         jobs = {d.job: planner.running[d.job][0] for d in found}

@@ -39,8 +39,8 @@ def exchanges(
         if all(gpus == s.job.gpus[0] for gpus in s.job.gpus):  # else it can't be asked for
             shapes[(-1 if s.app.base else s.model, len(s.job.nodes), len(s.job.gpus[0]), s.job.partitions)].append(s)
     for alike in shapes.values():
-        if len(alike) > 1 and (steps := _Steps(alike, between)).win_s(margin).max() > 0:
-            for ring in _Alike(alike, steps, view, between, margin).rings(most):
+        if len(alike) > 1:
+            for ring in _Alike(alike, view, between, margin).rings(most):
                 most -= len(ring)
                 yield ring
 
@@ -48,18 +48,22 @@ def exchanges(
 class _Alike:
     """Jobs of one shape: any of them fits where another one runs."""
 
-    def __init__(
-        self, alike: Sequence[RunsNow], steps: _Steps, view: Snapshot, between: Between, margin: float
-    ) -> None:
-        self._alike, self._view, self._between, self._steps = alike, view, between, steps
+    def __init__(self, alike: Sequence[RunsNow], view: Snapshot, between: Between, margin: float) -> None:
+        self._alike, self._view, self._between, self._margin = alike, view, between, margin
+
+    def _tables(self) -> bool:
+        """False: nobody would win enough anywhere."""
+        alike, steps = self._alike, _Steps(self._alike, self._between)
         now, rest = np.array([s.step for s in alike]), np.array([s.rest_s for s in alike])
-        self._worst = worst = np.argsort(-rest * (1.0 - self._steps.least() / now), kind="stable")[:MOST_PAIRS]
+        wins, pays = rest * (1.0 - steps.least() / now), self._margin * np.array([s.mover.cost_s for s in alike])
+        if (wins <= pays).all():
+            return False
+        self._worst = worst = np.argsort(-wins, kind="stable")[:MOST_PAIRS]
         self._row = {int(i): row for row, i in enumerate(worst)}
-        pays = margin * np.array([s.mover.cost_s for s in alike])
         # One row for each of the worst: what it wins where the others are, and what they win where it is.
-        quicker = _quicker(self._steps.of(worst), now[worst][:, None])
+        quicker = _quicker(steps.of(worst), now[worst][:, None])
         self._goes = rest[worst][:, None] * quicker - pays[worst][:, None]
-        quickens = _quicker(self._steps.at(worst), now)
+        quickens = _quicker(steps.at(worst), now)
         self._comes = rest * quickens - pays
         self._both = self._goes + self._comes
         model, user = np.array([s.model for s in alike]), np.array([s.job.user for s in alike])
@@ -74,9 +78,12 @@ class _Alike:
         asked = np.array([bool(s.job.consent.signal) for s in alike])  # who is asked first may not go
         self._goes[(quicker < -MOST_SLOWER) | asked[worst][:, None]] = -np.inf
         self._comes[(quickens < -MOST_SLOWER) | asked] = -np.inf
+        return True
 
     def rings(self, most: int) -> Iterator[Ring]:
-        tries = 16 * most
+        tries = 16 * most if self._tables() else 0
+        if not tries:
+            return
         while most > 1 and tries > 0:
             tries -= 1
             row, j = divmod(int(self._both.argmax()), len(self._alike))
@@ -140,13 +147,6 @@ class _Steps:
         for i, s in enumerate(alike):
             self._kinds[id(s.app), s.model].append(i)
         self._rows: dict[tuple[int, int], FloatArray] = {}
-
-    def win_s(self, margin: float) -> FloatArray:
-        """(all,) what each could win at most, what that must pay for taken off."""
-        pays = margin * np.array([s.mover.cost_s for s in self._alike])
-        now, rest = np.array([s.step for s in self._alike]), np.array([s.rest_s for s in self._alike])
-        wins: FloatArray = rest * (1.0 - self.least() / now) - pays
-        return wins
 
     def least(self) -> FloatArray:
         """(all,) where each is fastest."""

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from pal_slurm.model import (
     Reason,
     RunTimes,
     Snapshot,
+    Speeds,
     Tier,
     flat,
     speeds_of,
@@ -38,7 +40,7 @@ from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.moving.exchange import exchanges
 from pal_slurm.policy.moving.models import Between
 from pal_slurm.policy.moving.rooms import Rooms
-from pal_slurm.policy.needs import Need
+from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.plan import NOTHING_KEPT, KeptForWaiting, Room
 from pal_slurm.policy.ranking import Ranking
 from pal_slurm.policy.seams import Placer, movings
@@ -71,6 +73,19 @@ class ForRoom:
     job: Job
     until: float | None = None  # when it would probably start without any move
     app: App | None = None
+
+
+class Holds(NamedTuple):
+    """What does not change while a job runs where it runs. Without `now` it can't be moved."""
+
+    mover: MayMove
+    of: tuple[Speeds, Needs]  # as these tell
+    app: App
+    need: Need | None = None
+    gpus: Gpus = ()
+    rows: tuple[int, ...] = ()
+    model: int = 0
+    now: Factors | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,6 +141,7 @@ class ByValue:
     floor: Floor | None = None  # what is free, where somebody keeps that; it is as it was after the look
     crowded: bool = False  # jobs wait: what is free of another GPU model is not for those who run
     queue_gpus: int = 0  # that all who wait ask for
+    held: dict[int, Holds] = field(default_factory=dict)  # by job, from the last look, where somebody keeps that
     found: list[Decision] = field(default_factory=list)
 
     def moves(self, movers: Sequence[MayMove]) -> list[Decision]:
@@ -162,28 +178,30 @@ class ByValue:
         return [s for mover in self._movers if (s := self._runs_now(mover)) is not None]
 
     def _runs_now(self, mover: MayMove) -> RunsNow | None:
+        held = self.held.get(mover.job.id)
+        if held is None or held.mover is not mover or held.of != (self.speeds, self.on.needs):
+            held = self.held[mover.job.id] = self._holds(mover)
+        if held.now is None or held.need is None:
+            return None
+        job, app = mover.job, held.app
+        rest_s, late = rest_of(job, app, self.view.taken, self.run_times), self._late(mover, app)
+        on_kept = bool(self.kept.room) and not self.kept.room.keys().isdisjoint(held.rows)
+        return RunsNow(mover, app, held.need, held.gpus, held.model, held.now, rest_s, late, on_kept)
+
+    def _holds(self, mover: MayMove) -> Holds:
         job, cluster = mover.job, self.view.cluster
+        app = mover.app or self.knowledge.apps.get(job.hint.app, job.user)
+        none = Holds(mover, (self.speeds, self.on.needs), app)
         need = self.on.needs.of(job)
         if need is None or not need.ways or not set(job.nodes) <= cluster.node_index.keys():
-            return None
-        app = mover.app or self.knowledge.apps.get(job.hint.app, job.user)
+            return none
         gpus = flat(Placement(job.nodes, job.gpus, exact=False), cluster)
         models = {int(cluster.gpu_model.reshape(-1)[g]) for g in gpus}
-        on_kept = not self.kept.room.keys().isdisjoint(cluster.node_index[name] for name in job.nodes)
         now = self.speeds.factors(app, gpus)
         if len(models) > 1 or now.step_time <= 0:
-            return None
-        return RunsNow(
-            mover,
-            app,
-            need,
-            gpus,
-            models.pop(),
-            now,
-            rest_of(job, app, self.view.taken, self.run_times),
-            self._late(mover, app),
-            on_kept,
-        )
+            return none
+        rows = tuple(cluster.node_index[name] for name in job.nodes)
+        return Holds(mover, none.of, app, need, gpus, rows, models.pop(), now)
 
     def _late(self, mover: MayMove, app: App) -> bool:
         """One of six runs for longer than `at_most`: a wide job waits for the last of many, so limits tell there."""
