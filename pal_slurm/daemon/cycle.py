@@ -250,7 +250,7 @@ class Cycle:
             released=round.expected, rivals=watched(self.rivals, view.cluster), lapsed=ran_out,
             outside=outside(view.pending, self.config), refused=self._starts.refused(view), shares=self.rules.parts,
             accounts=self.rules.accounts, run_times=self.books.observer.run_times,
-            due=self.books.due(self.composition, round, self.clock.monotonic()),
+            wide=self.books.observer.wide, due=self.books.due(self.composition, round, self.clock.monotonic()),
         )  # fmt: skip
         round.run_times = known.run_times
         memory = self.books.memory.of(round.fence, round.now)

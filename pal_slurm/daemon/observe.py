@@ -1,9 +1,9 @@
 """What jobs really got. In: two snapshots in a row. Out: JobOutcome rows when a GPU job starts and when it ends.
 
 With node precision this is where we learn whether Slurm took the devices that the planner reckoned with. And it is
-where run times are learned: each job that ends teaches how long jobs like it run. One that was cancelled, failed, was
-preempted or was lost with its node teaches at most that they run for longer. Where Slurm does not tell how a job ended,
-it ran to its end.
+where run times are learned: each job that ends teaches how long jobs like it run, and one that had whole nodes
+teaches that wide jobs are usual. One that was cancelled, failed, was preempted or was lost with its node teaches at
+most that jobs like it run for longer. Where Slurm does not tell how a job ended, it ran to its end.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from pal_slurm.model import (
     PoolRules,
     RunTimes,
     Snapshot,
+    WideJobs,
     named,
     predict,
 )
@@ -58,6 +59,7 @@ class _Run(NamedTuple):
 class Observer:
     outcomes: OutcomeRepo
     run_times: RunTimes = field(default_factory=RunTimes)
+    wide: WideJobs = field(default_factory=WideJobs)
     _running: dict[Key, _Run] | None = field(default=None)
     _earlier: dict[int, tuple[int, float]] = field(default_factory=dict)  # of jobs that were requeued: runs, seconds
     _recalled: bool = field(default=False)
@@ -74,7 +76,8 @@ class Observer:
             runs[got.job].append(got)
         here = {job.id for job in (*snapshot.pending, *snapshot.running)}
         ended = ((max(g.end or 0 for g in all_of), all_of) for job, all_of in runs.items() if job not in here)
-        for _, all_of in sorted(ended, key=lambda told: told[0]):  # what ended last counts most
+        for at, all_of in sorted(ended, key=lambda told: told[0]):  # what ended last counts most
+            self._count_wide(all_of[-1], at, None, snapshot.cluster)
             ran_s = sum(
                 _on_best(got, (got.end or got.start) - got.start, knowledge, snapshot.cluster) for got in all_of
             )
@@ -131,6 +134,7 @@ class Observer:
             if run.job.id in here:
                 self._earlier[run.job.id] = (runs + 1, seconds)
             elif runs == run.job.restarts:
+                self._count_wide(run.got, end, run.job, snapshot.cluster)
                 self._teach(run.got, seconds, knowledge, cut=key in cut)
         self._earlier = {job: told for job, told in self._earlier.items() if job in here}
 
@@ -146,6 +150,12 @@ class Observer:
                 limit_s = None if job.time_limit_s is None else float(job.time_limit_s)
                 ran_s = float(job.end - job.start)
                 self.run_times.ended(job.user, app, named(job.name), limit_s, ran_s, cut=job.cut)
+                gpus = job.shape.least_gpus if job.shape else 0
+                self.wide.ended(float(job.end), job.nodes, gpus, snapshot.cluster, job)
+
+    def _count_wide(self, got: JobOutcome, end: float, job: Job | None, cluster: Cluster) -> None:
+        if not got.shared:
+            self.wide.ended(end, got.nodes, sum(map(len, got.gpus)), cluster, job)
 
     def _teach(self, got: JobOutcome, ran_s: float, knowledge: Knowledge, *, cut: bool) -> None:
         if got.user and not got.shared:  # with a part of a GPU, others decide too

@@ -59,6 +59,7 @@ from pal_slurm.model.speed import (
     speeds_of,
     step_time,
 )
+from pal_slurm.model.wide_jobs import WideJobs
 
 __all__ = [
     "ANYBODY", "APP_NAME", "KIND_OF", "LATE", "MOVABLE", "NOBODY_SHARES", "NOT_SENT", "NO_CONSENT", "NO_HINT",
@@ -69,8 +70,8 @@ __all__ = [
     "Move", "MoveTerms", "NotBegun", "OfRunning", "OperationKind", "Outcome", "PairsByUser", "PairsOfUser",
     "PartitionRule", "PastRun", "Pin", "Placement", "Plain", "PoolCost", "PoolRules", "Ranked", "RatedApp", "Reason",
     "Renew", "Renice", "Request", "Requeue", "Reservation", "RunEnd", "RunEstimate", "RunTimes", "ScoreTable",
-    "Shape", "Sharers", "Sharing", "Snapshot", "Speeds", "Tier", "Trust", "Unpin", "Waits", "Warn", "base_of",
-    "bins_with_neutral", "comm_of", "consent_of", "factors", "fence_of", "flat", "homogeneous", "minds_links",
-    "named", "neutral_scores", "over", "placement_of", "predict", "read_hint", "shared_comm", "speeds_of",
-    "step_time", "until",
+    "Shape", "Sharers", "Sharing", "Snapshot", "Speeds", "Tier", "Trust", "Unpin", "Waits", "Warn", "WideJobs",
+    "base_of", "bins_with_neutral", "comm_of", "consent_of", "factors", "fence_of", "flat", "homogeneous",
+    "minds_links", "named", "neutral_scores", "over", "placement_of", "predict", "read_hint", "shared_comm",
+    "speeds_of", "step_time", "until",
 ]  # fmt: skip

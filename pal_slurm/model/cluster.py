@@ -93,6 +93,13 @@ class Cluster:
         return int(self.gpu_exists.sum())
 
     @cached_property
+    def alike(self) -> IntArray:
+        """(N,) the same number for nodes of the same partitions that have as many GPUs of the same models."""
+        rows = np.stack([*self.partitions.values(), *np.where(self.gpu_exists, self.gpu_model, -1).T])
+        numbers: IntArray = np.unique(rows, axis=1, return_inverse=True)[1].ravel()
+        return numbers
+
+    @cached_property
     def feature_masks(self) -> Mapping[str, BoolArray]:
         """Feature -> (N,) nodes that have it."""
         masks: dict[str, BoolArray] = {}

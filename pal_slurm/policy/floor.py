@@ -11,7 +11,7 @@ from math import inf
 
 import numpy as np
 
-from pal_slurm.model import App, BoolArray, Cluster, IntArray, Job, Knowledge, Placement, Reservation
+from pal_slurm.model import App, BoolArray, Cluster, FloatArray, IntArray, Job, Knowledge, Placement, Reservation
 from pal_slurm.policy.earmark import Earmark, same
 from pal_slurm.policy.freegpus import FreeGpus, mask_of
 from pal_slurm.policy.merit import Merit, Worth, class_merit, flat_merit, worth_to_others
@@ -53,6 +53,7 @@ class Floor(FreeGpus):
         self.kept: dict[int, tuple[int, int, int]] = {}
         self.whole: Floor | None = None  # for which nothing is kept, where something is
         self.earmark: Earmark | None = None  # nodes that small jobs leave to a waiting one
+        self.spared: FloatArray | None = None  # (N,) times as dear, to jobs that would break up a whole node
         # Kinds of jobs for which nothing can be asked for now, and those that not even Slurm could start somehow.
         self.unfit: set[Need] = set()
         self.nowhere: set[Need] = set()
@@ -115,6 +116,17 @@ class Floor(FreeGpus):
         if not same(nodes, self.earmark):
             self.found.clear()
         self.earmark = nodes
+
+    def spares(self, price: FloatArray | None) -> None:
+        """For who is placed next."""
+        if price is not self.spared:
+            self.found.clear()
+        self.spared = price
+
+    def spared_for(self, gpus: int) -> FloatArray:
+        """(N,) the same for a job that takes so many GPUs of one node."""
+        assert self.spared is not None
+        return np.where(self.cluster.gpus_per_node > gpus, self.spared, 1.0)
 
     def merit(self, cls: str | None) -> Merit:
         """The ranks of a class; None: all GPUs alike."""

@@ -35,6 +35,9 @@ def better_than(slowdown: float, need: Need, app: App, planner: Planner, ahead: 
         at[earmark.mask] = math.inf  # what is left to others is no better start
     found: list[Better] = []
     speeds = planner.speeds.values(app.cls).reshape(at.shape)
+    if planner.floor.spared is not None and need.ways:
+        # A faster start there must be worth what it costs others.
+        speeds = speeds * planner.floor.spared_for(need.ways[0][1])[:, None]
     for base, models in Ranking().bases(app, planner.floor):
         for level in _levels(planner, app, slowdown * best / base):
             usable = speeds <= level

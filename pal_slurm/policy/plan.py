@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from pal_slurm.model import MOVABLE, Action, Decision, Job, Placement, RunTimes
+from pal_slurm.model import MOVABLE, Action, Decision, Job, Placement, RunTimes, WideJobs
 from pal_slurm.policy.earmark import Earmark
 from pal_slurm.policy.easy import Reserved
 from pal_slurm.policy.entitlement.precedence import DueNow, OwedFirst
@@ -57,6 +57,7 @@ class Circumstances:
     outside: frozenset[int] = frozenset()  # rollout: ours, but not yet to be placed
     refused: frozenset[int] = frozenset()  # whose pin was refused: Slurm's, in their turn
     run_times: RunTimes = field(default_factory=RunTimes, compare=False)  # how long jobs run
+    wide: WideJobs = field(default_factory=WideJobs, compare=False)  # that have ended lately
     movable: Callable[[Job], bool] = consents  # while it runs
     move_cost_s: float = 0.0  # what a move costs a job
     progress: Callable[[Job, float], Progress] = never_ran  # at a moment

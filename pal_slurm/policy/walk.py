@@ -28,6 +28,7 @@ from pal_slurm.policy.offers import Declines, Offers
 from pal_slurm.policy.plan import STARTS, KeptForWaiting, Plan, nobody
 from pal_slurm.policy.pools.choice import PoolChoice, PoolTaken
 from pal_slurm.policy.ranking import Ranking
+from pal_slurm.policy.spared import Spared
 
 if TYPE_CHECKING:
     from pal_slurm.policy.planner import Planner
@@ -71,6 +72,7 @@ class Walk:
         planner, alone = self.planner, self.facts.alone
         self.odd.expect()
         self.floor.earmarks(earmark(planner) if self._fastest is not None else None)
+        self._spared = Spared(planner)
         if self._ranking is None or self.facts.rivals is not nobody or self.changes:
             for group in planner.queue.groups.values():
                 group.ask_all()
@@ -85,6 +87,7 @@ class Walk:
             else:
                 self.odd.decide(who)
         self.neighbours.seat()
+        self.floor.spares(None)
         return self._plan()
 
     def _look_again(self) -> None:
@@ -146,9 +149,19 @@ class Walk:
     def where(self, need: Need, app: App, state: Floor, job: Job | None = None) -> Placement | None:
         if need.gpus > self._free:
             return None
+        if self._fastest is not None:
+            self._spare(job, app, state)
         if self._ranking is not None:
             return self._ranking.place_kind(need, app, state)
         return None if job is None else self.composition.placement.place(job, app, state)
+
+    def _spare(self, job: Job | None, app: App, state: Floor) -> None:
+        """Nodes that are to stay whole for wide jobs that are usual are dearer to it."""
+        run_s = 0.0 if job is None else self.facts.run_times.of(job, app.name).seconds
+        price = self._spared.price(run_s) if run_s else None
+        for floor in (state, state.whole):
+            if floor is not None:
+                floor.spares(price)
 
     def _ask(self, group: Group, place: InLine) -> None:
         """It starts, declines, or has no room."""

@@ -38,6 +38,8 @@ class InPlanner:
     def ended(self, run: Run, gpus: Gpus) -> None:
         del self._runs[run.work.id]
         self._planner.ended(run.work.id)
+        nodes = {self._cluster.node_names[gpu // self._cluster.width] for gpu in gpus}
+        self._planner.facts.wide.ended(run.end, sorted(nodes), len(gpus), self._cluster, run.job)
         self._planner.facts.run_times.ended(
             run.work.user,
             run.work.app.name,

@@ -21,7 +21,7 @@ def test_a_job_that_gains_nothing_by_waiting_does_not_wait(
 
 @pytest.mark.slow
 @pytest.mark.slurm(turns=("24.11", "26.05"))
-@pytest.mark.parametrize("case", [CASES["stream"], CASES["seconds"]], ids=lambda case: case.name)
+@pytest.mark.parametrize("case", [CASES["stream"], CASES["seconds"], CASES["usual-wide"]], ids=lambda case: case.name)
 def test_nobody_waits_much_longer_than_without_pald(
     make_minicluster: Callable[..., Minicluster], tmp_path: Path, case: Case
 ) -> None:

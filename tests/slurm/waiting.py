@@ -1,4 +1,4 @@
-"""Jobs that must not wait for pald: three stories on a real Slurm. In: a mini-cluster, a pald. Out: seconds waited.
+"""Jobs that must not wait for pald: stories on a real Slurm. In: a mini-cluster, a pald. Out: seconds waited.
 
 Each story is told with pald and without it (`enabled = no` in pal_lua.conf) on the same cluster, one right after the
 other, so that what else the machine does meets both.
@@ -102,6 +102,18 @@ def beside_an_array(cluster: Minicluster, task_s: int = 1) -> float:
     return waits(cluster, "--gres=gpu:4", "-t", "1")
 
 
+def beside_long_tasks(cluster: Minicluster) -> float:
+    """Tasks of 20 s, wherever they are put; long enough after the first of them began."""
+    cluster.submit("--array=1-1000%7", "--gres=gpu:1", "-t", "10", APP, wrap="sleep 20", user="alice")
+    time.sleep(25)
+    return waits(cluster, "--gres=gpu:4", "-t", "1")
+
+
+def wide_jobs(cluster: Minicluster) -> float:
+    """So many beside such tasks that they are usual."""
+    return max(beside_long_tasks(cluster), *(waits(cluster, "--gres=gpu:4", "-t", "1") for _ in range(4)))
+
+
 def behind_a_stream(cluster: Minicluster) -> float:
     """16 jobs at once, then one every two seconds for as long as bob waits."""
     one = f"sbatch -Q -o /dev/null --gres=gpu:2 -t 60 {APP} --wrap 'sleep 20'"
@@ -157,6 +169,7 @@ CASES = {
         Case("array", beside_an_array, None, 1.1, 5.0),
         Case("array-again", beside_an_array, beside_an_array, 1.1, 5.0),
         Case("array-of-20s", lambda cluster: beside_an_array(cluster, 20), None, 1.1, 5.0),
+        Case("usual-wide", beside_long_tasks, wide_jobs, 1.1, 5.0),
         Case("stream", behind_a_stream, None, 1.1, 5.0),
         Case("seconds", lambda cluster: seconds(cluster, 200), lambda cluster: seconds(cluster, 50), 1.1, 0.0),
         Case("srun", sruns, hostnames, 2.0, 0.0),

@@ -64,6 +64,8 @@ class Thrift(Ranking):
             price = price * dearer_racks(floor, OF_RACK)
         if (earmark := floor.earmark) is not None and earmark.steers(nodes, gpus):
             price = np.where(earmark.mask, price * EARMARKED, price)
+        elif floor.spared is not None:
+            price = price * floor.spared_for(gpus)
         row = int(price.argmin())
         allowed = area.mask is None or area.mask[row]
         if not allowed or not floor.has_room(row, gpus, cpus, mem_mb):
