@@ -37,7 +37,8 @@ class Easy:
         self.by_estimate = by_estimate
         self.floor, self.now = floor, now
         self.reserved: list[Reserved] = []
-        self.soonest = math.inf  # the start of the first reservation
+        self.soonest = math.inf  # the start of the first reservation, for those who start now
+        self.promised = self.expected = math.inf  # the same by time limits, and by what jobs probably run
         self.held: Floor | None = None  # for those who stay beyond it
         self.cleared: list[tuple[Job, Placement]] = []
         self._horizon = horizon
@@ -140,9 +141,10 @@ class Easy:
             old = held.kept.get(row)
             held.kept[row] = new if old is None else (min(old[0], new[0]), min(old[1], new[1]), min(old[2], new[2]))
         held.found.clear()
-        if self.by_estimate:  # jobs end before their limits: who stays beyond that is in its way
-            start -= SOONER * self._horizon.sooner_by(spots)
-        self.soonest = min(self.soonest, start)
+        # Jobs end before their limits: who stays beyond that is in its way.
+        sooner_s = self._horizon.sooner_by(spots) if self.by_estimate else 0.0
+        self.soonest = min(self.soonest, start - SOONER * sooner_s)
+        self.promised, self.expected = min(self.promised, start), min(self.expected, start - sooner_s)
 
 
 def limit(job: Job) -> float:

@@ -25,12 +25,13 @@ Room = tuple[int, int, int]  # GPUs, CPUs, MB
 class KeptForWaiting(NamedTuple):
     """What moves leave to jobs that wait."""
 
-    room: Mapping[int, Room]  # by row, all that those may have who run beyond `start`
-    start: float  # of the first job for which something is kept
+    room: Mapping[int, Room]  # by row, all that those may have who run beyond these starts
+    promised: float  # the first start for which something is kept, by time limits
+    expected: float  # the same by what jobs probably run
     earmark: Earmark | None  # nodes that small jobs leave to one that waits
 
 
-NOTHING_KEPT = KeptForWaiting({}, math.inf, None)
+NOTHING_KEPT = KeptForWaiting({}, math.inf, math.inf, None)
 
 
 def nobody(job: Job, since: float) -> bool:

@@ -326,7 +326,7 @@ class Walk:
             wake_at,
             self._all,
             planner.remembered,
-            KeptForWaiting(self.easy.kept, self.easy.soonest, self.floor.earmark),
+            KeptForWaiting(self.easy.kept, self.easy.promised, self.easy.expected, self.floor.earmark),
         )
 
     def _all(self) -> Iterator[Decision]:

@@ -54,7 +54,7 @@ class Looks:
         look = ByValue(
             view, planner.knowledge, planner.composition.placement, self._keys.margin, most, waits,
             planner.facts.run_times, made.kept, planner.floor,
-            held=self._held, queue_gpus=sum(group.gpus * len(group.line) for group in planner.queue.groups.values()),
+            held=self._held,
         )  # fmt: skip
         found = list(_within(look.moves(list(movable.values())), movable, planner.cluster, rules))
         jobs = {d.job: planner.running[d.job][0] for d in found}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -53,13 +52,12 @@ def proposals(
         theirs = (job for job in unleased(round.view, where) if job.gpu_job)
         heads = tuple(map(ForRoom, islice(theirs, 1)))
     margin = config.moves.margin * costs.doubt
-    asked = sum(gpus_asked(waiting[d.job]) for d in decisions if d.action is Action.WAIT and d.job in waiting)
     crowded = any(d.action is Action.WAIT and d.reason in CROWD for d in decisions)
 
     def look(those: Sequence[Job], most: int, heads: tuple[ForRoom, ...]) -> list[Decision]:
         seek = ByValue(
             round.view.awake, round.knowledge, composition.placement, margin, most, heads, run_times, kept,
-            crowded=crowded, queue_gpus=asked,
+            crowded=crowded,
         )  # fmt: skip
         return seek.moves(
             [MayMove(job, costs.of(job, round.view.cluster), idle_s=job.consent.ahead_s) for job in those]
@@ -72,12 +70,6 @@ def proposals(
         others = [job for job in jobs if job.user not in over and job.id not in going]
         found += look(others, room - len(found), () if makes else heads)
     return found
-
-
-def gpus_asked(job: Job) -> int:
-    """Of an array by as many waiting tasks as may run at once."""
-    tasks = min(len(job.array_tasks), job.array_limit or math.inf) if job.array_tasks else 1
-    return int(job.shape.least_gpus * tasks) if job.shape else 0
 
 
 def told_of_movers(

@@ -2,14 +2,16 @@
 
 Who starts, and where, is decided as if nobody could be moved; where nobody starts, this looks at who runs and finds the
 best first: those whose going makes room for a job that waits (rooms.py); to free GPUs that are better or closer
-together; jobs that exchange their GPUs (exchange.py). In a long queue only room is made: what moves save there goes to
-small jobs that pass the wide ones. No move of a plan waits for another one, but of those that
-exchange. A gain is time: what the job's next two hours, or less where it ends sooner, would be shorter by. Its rest is
-unknown: a job that has run for long is taken to run for as long again, but not beyond what jobs use of their limits.
+together; jobs that exchange their GPUs (exchange.py). No move of a plan waits for another one, but of those that
+exchange. A mover takes GPUs that are kept for a waiting job only where it puts off neither start of that job: the one
+that time limits promise, and the one that is expected. A gain is time: what the job's next two hours, or less where it
+ends sooner, would be shorter by. Its rest is unknown: a job that has run for long is taken to run for as long again,
+but not beyond what jobs use of their limits.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -47,8 +49,6 @@ from pal_slurm.policy.seams import Placer, movings
 
 MOST_S = 7_200.0  # beyond that nobody knows what will be
 LEAST_S = 1_800.0
-LONG_QUEUE = 2.0  # times the cluster's GPUs, asked for by those who wait
-WIDE = 8  # GPUs; a job of more starts when the last of many movers has ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class RunsNow:
     model: int
     now: Factors
     rest_s: float
-    late: bool = False  # it may run for too long to take GPUs that are kept for the first job that waits
+    late: bool = False  # with GPUs that are kept for the first job that waits, it would put off the start of that job
     on_kept: bool = False  # of these it has some
 
     @property
@@ -140,7 +140,6 @@ class ByValue:
     kept: KeptForWaiting = NOTHING_KEPT
     floor: Floor | None = None  # what is free, where somebody keeps that; it is as it was after the look
     crowded: bool = False  # jobs wait: what is free of another GPU model is not for those who run
-    queue_gpus: int = 0  # that all who wait ask for
     held: dict[int, Holds] = field(default_factory=dict)  # by job, from the last look, where somebody keeps that
     found: list[Decision] = field(default_factory=list)
 
@@ -159,10 +158,9 @@ class ByValue:
         try:
             self._movers = movers
             self._make_room()
-            if self.queue_gpus <= LONG_QUEUE * cluster.n_gpus:
-                self._to_free_gpus(self._left())
-                self._keep({})
-                self._exchange(self._left())
+            self._to_free_gpus(self._left())
+            self._keep({})
+            self._exchange(self._left())
         finally:
             self._keep({})
             restore()
@@ -204,13 +202,12 @@ class ByValue:
         return Holds(mover, none.of, app, need, gpus, rows, models.pop(), now)
 
     def _late(self, mover: MayMove, app: App) -> bool:
-        """One of six runs for longer than `at_most`: a wide job waits for the last of many, so limits tell there."""
-        now, job, head = self.view.taken, mover.job, next(iter(self.waits), None)
-        if head is not None and head.job.shape is not None and head.job.shape.least_gpus > WIDE:
-            start = self.kept.start if head.until is None else head.until
-            return job.end is None or job.end + mover.cost_s > start
+        """Whether the first job that waits would start later, by limits or as is expected, if this had its GPUs."""
+        job, now = mover.job, self.view.taken
+        last = math.inf if job.end is None else job.end + mover.cost_s
         left = self.run_times.of(job, app.name).at_most - (0.0 if job.start is None else now - job.start)
-        return left <= 0 or now + mover.cost_s + left > self.kept.start
+        probably = min(last, now + mover.cost_s + left) if left > 0 else last
+        return last > self.kept.promised or probably > self.kept.expected
 
     def _propose(self, s: RunsNow, where: Placement, gain: float, reason: Reason, **terms: int) -> None:
         step = self.speeds.step(s.app, flat(where, self.view.cluster))
