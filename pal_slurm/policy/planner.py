@@ -25,7 +25,7 @@ from pal_slurm.model import (
     speeds_of,
 )
 from pal_slurm.policy.composition import Composition
-from pal_slurm.policy.easy import limit
+from pal_slurm.policy.easy import Reserved, limit
 from pal_slurm.policy.entitlement.debts import NO_DEBTS
 from pal_slurm.policy.ever import Ever
 from pal_slurm.policy.floor import Floor, still_there
@@ -69,7 +69,7 @@ class Planner:
         self._planned_for = now
         self._restore: list[Callable[[], None]] = []
         self.moves = Moves(Planner, composition, cluster, knowledge.scores, facts) if composition.moving else None
-        self._last_kept: KeptForWaiting = NOTHING_KEPT  # by the last walk
+        self._last: tuple[tuple[Reserved, ...], KeptForWaiting] = (), NOTHING_KEPT  # by the last walk
         self.once = False  # made for one plan: nothing need be put back
         self.speeds = speeds_of(self.cluster, self.knowledge.scores)
         self.floor = Floor(self.cluster, self.knowledge, now=self.now, reservations=self.reservations)
@@ -157,7 +157,7 @@ class Planner:
         walk = Walk(self)
         made = walk.run()
         self._still = None if made.starts or walk.changes else (walk, made)
-        self._last_kept = made.kept
+        self._last = made.reserved, made.kept
         self.queue.newcomers.clear()
         return made
 
@@ -167,7 +167,8 @@ class Planner:
             wake_at = min(
                 (group.wake_at(self.now) for group in self.queue.groups.values() if group.refused), default=math.inf
             )
-            return Plan((), (), wake_at, self._walked, self.remembered, self._last_kept)
+            reserved = tuple(r for r in self._last[0] if r.job in self.queue.waiting)
+            return Plan((), reserved, wake_at, self._walked, self.remembered, self._last[1])
         if self._still is None:
             return None
         walk, made = self._still
