@@ -16,7 +16,7 @@ from pal_slurm.daemon.moves.budget import DAY_S, bounds
 from pal_slurm.guard import MoveRules
 from pal_slurm.guard.running import check_budget
 from pal_slurm.guard.verdict import No
-from pal_slurm.model import Cluster, Decision, Ending, Job, JobState, Move, Placement, Snapshot
+from pal_slurm.model import Cluster, Decision, Ending, Job, JobState, Move, Placement, Snapshot, flat
 from pal_slurm.policy import Plan, Planner
 from pal_slurm.policy.easy import limit
 from pal_slurm.policy.moving.value import ByValue, ForRoom, Holds, MayMove
@@ -52,10 +52,17 @@ class Looks:
         waits = [ForRoom(waiting[job].place.job, at, waiting[job].app) for job, at in heads.items() if job in waiting]
         view = Snapshot(now, planner.cluster, (), ())
         look = ByValue(
-            view, planner.knowledge, planner.composition.placement, self._keys.margin, most, waits,
-            planner.facts.run_times, made.kept, planner.floor,
+            view,
+            planner.knowledge,
+            planner.composition.placement,
+            self._keys.margin,
+            most,
+            waits,
+            planner.facts.run_times,
+            made.kept,
+            planner.floor,
             held=self._held,
-        )  # fmt: skip
+        )
         found = list(_within(look.moves(list(movable.values())), movable, planner.cluster, rules))
         jobs = {d.job: planner.running[d.job][0] for d in found}
         for decision in found:
@@ -64,8 +71,11 @@ class Looks:
             assert decision.placement is not None
             job = jobs[decision.job]
             end = runs[job.id].first_start + limit(job) + self._cost_s * runs[job.id].starts
-            ran = runs[job.id].attained_at(now)
-            rest = planner.facts.run_times.of(job, runs[job.id].work.app.name).rest(ran) + self._cost_s
+            run = runs[job.id]
+            best = min(run.work.app.base.values(), default=1.0)
+            rest = planner.facts.run_times.of(job, run.work.app.name).rest(run.attained_at(now) * best / run.step)
+            step = planner.speeds.step(run.work.app, flat(decision.placement, planner.cluster))
+            rest = self._cost_s + rest * step / best
             planner.started(job, decision.placement, end if end > now else now + limit(job), now + rest)
             self._day.append(_moved(decision, movable[job.id].job, now))
         if found:

@@ -119,10 +119,10 @@ class RunsNow:
         return self.rest_s * (1.0 - slower * score * comm / (self.now.worst_score * self.now.comm))
 
 
-def rest_of(job: Job, app: App, now: float, run_times: RunTimes) -> float:
-    """The time over which a gain counts."""
+def rest_of(job: Job, app: App, now: float, run_times: RunTimes, slower: float = 1.0) -> float:
+    """The time over which a gain counts. `slower`: than on the GPUs for which run times are told."""
     ran = 0.0 if job.start is None else now - job.start
-    rest = min(MOST_S, run_times.of(job, app.name).rest(ran))
+    rest = min(MOST_S, slower * run_times.of(job, app.name).rest(ran / slower))
     return rest if job.end is None else min(rest, max(0.0, job.end - now))
 
 
@@ -182,7 +182,8 @@ class ByValue:
         if held.now is None or held.need is None:
             return None
         job, app = mover.job, held.app
-        rest_s, late = rest_of(job, app, self.view.taken, self.run_times), self._late(mover, app)
+        slower = held.now.step_time / min(app.base.values(), default=1.0)
+        rest_s, late = rest_of(job, app, self.view.taken, self.run_times, slower), self._late(mover, app, slower)
         on_kept = bool(self.kept.room) and not self.kept.room.keys().isdisjoint(held.rows)
         return RunsNow(mover, app, held.need, held.gpus, held.model, held.now, rest_s, late, on_kept)
 
@@ -201,11 +202,11 @@ class ByValue:
         rows = tuple(cluster.node_index[name] for name in job.nodes)
         return Holds(mover, none.of, app, need, gpus, rows, models.pop(), now)
 
-    def _late(self, mover: MayMove, app: App) -> bool:
+    def _late(self, mover: MayMove, app: App, slower: float) -> bool:
         """Whether the first job that waits would start later, by limits or as is expected, if this had its GPUs."""
         job, now = mover.job, self.view.taken
         last = math.inf if job.end is None else job.end + mover.cost_s
-        left = self.run_times.of(job, app.name).at_most - (0.0 if job.start is None else now - job.start)
+        left = slower * self.run_times.of(job, app.name).at_most - (0.0 if job.start is None else now - job.start)
         probably = min(last, now + mover.cost_s + left) if left > 0 else last
         return last > self.kept.promised or probably > self.kept.expected
 
