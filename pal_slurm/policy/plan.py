@@ -85,7 +85,7 @@ class Plan:
     wake_at: float  # when somebody's patience ends; infinity: it is all up to events
     _all: Callable[[], Iterator[Decision]] = field(repr=False, compare=False)
     _memory: Callable[[], Memory] = field(default=lambda: NO_MEMORY, repr=False, compare=False)
-    kept: KeptForWaiting = field(default=NOTHING_KEPT, repr=False)
+    kept: KeptForWaiting = field(default=NOTHING_KEPT, repr=False, compare=False)
     moves: tuple[Decision, ...] = ()  # of running jobs: stopped, or put elsewhere; before anybody starts
 
     @cached_property
