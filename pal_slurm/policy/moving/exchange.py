@@ -96,8 +96,9 @@ class _Alike:
                 yield self._taken(members)
                 most -= len(members)
         # Where of any two one would become much slower, of three maybe none does.
-        pays = self._goes[:tries].max(axis=1) > 0  # in no ring does another one go first
-        for start in self._worst[:tries][pays].tolist():
+        # Whoever goes first wins, and somebody may take its GPUs.
+        may = (self._goes[:tries].max(axis=1) > 0) & (self._comes[:tries].max(axis=1) > -np.inf)
+        for start in self._worst[:tries][may].tolist():
             if self._may(members := self._grown(start, min(most, MOST_RING), 0.0)):
                 yield self._taken(members)
                 most -= len(members)

@@ -143,7 +143,7 @@ class PoolChoice:
     def takes(self, job: Job, need: Need, app: App, fits: Callable[[Need], bool]) -> PoolTaken:
         """`fits`: whether there is room now. Where it has no choice, or no pool has room, nothing is chosen."""
         options = self.of(need, app)
-        if not options:
+        if not any(fits(option.need) for option in options):
             return PoolTaken(need, math.inf, ())
         if self._prices is None:
             self._prices = self._price()
