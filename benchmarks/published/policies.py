@@ -24,8 +24,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import msgspec
-
 from benchmarks.published.admission import admission
 from benchmarks.published.dally import Leases
 from benchmarks.published.gavel import AS_PUBLISHED, GavelLoop, GavelPace
@@ -53,8 +51,6 @@ NAMES = (*ROUND_NAMES, *GAVEL_NAMES, DALLY, REASSIGN, *OWED_NAMES)
 class PublishedSpec(PolicySpec, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """One column of the comparison, of the policies above."""
 
-    weights: dict[str, float] = msgspec.field(default_factory=dict)
-    prices: dict[str, float] = msgspec.field(default_factory=dict)
     round_s: float = 0.0
     shares_last_s: float | None = None
     leases: tuple[int, int, int, int] = (3600, 24, 6, 12)
@@ -65,10 +61,6 @@ class PublishedSpec(PolicySpec, frozen=True, forbid_unknown_fields=True, kw_only
             raise ValueError("round_s: seconds, of artifact/gavel-las* only")
         if self.shares_last_s is not None and not (0 <= self.shares_last_s < math.inf and self.policy in GAVEL_NAMES):
             raise ValueError("shares_last_s: seconds, of artifact/gavel-las* only")
-        for name, least in (("weights", 0.0), ("prices", 1e-9)):
-            for key, value in getattr(self, name).items():
-                if not least <= value < math.inf:
-                    raise ValueError(f"{name}.{key}: {value:g} can't be")
 
     @property
     def has_parts(self) -> bool:
@@ -103,6 +95,8 @@ class Published(Policies):
         assert isinstance(spec, PublishedSpec)
         if spec.placement or spec.patience or spec.moving:
             raise ConfigError(f"{spec.label}: {name} says where jobs go; leave placement, patience and moving out.")
+        if name not in OWED_NAMES and (spec.weights or spec.prices):
+            raise ConfigError(f"{spec.label}: weights and prices are for gavel-owed/OBJECTIVE and gavel/OBJECTIVE.")
         if name == GAVEL_PAIRS:
             return GavelPairs(spec.label, setting.cluster, sharing, pace=_pace(spec))
         if name in GAVEL_NAMES:

@@ -68,6 +68,8 @@ def test_palctl_simulate_has_none_of_them_also_after_the_other_command_has_run(t
         ("policy: reassign\nfill: hole", "no fill 'hole'"),
         ("policy: reassign\norder: shortest", "no order 'shortest'"),
         ("policy: gavel-owed/cost\nprices: {h100: 3}", "no GPU model 'h100'"),
+        ("policy: gavel-owed/cost\nprices: {a: 0}", "prices.a: 0 can't be"),
+        ("policy: reassign\nweights: {ml: 2}", "weights and prices are for gavel-owed/OBJECTIVE"),
         ("policy: gavel-owed/gold", "no policy 'gavel-owed/gold'"),
     ],
 )
