@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pal_slurm.config import NEED_RESTART, Config
+from pal_slurm.config.composition import composition_of
 from pal_slurm.daemon.beside.showing import ShownBeside
 from pal_slurm.daemon.books import Books
 from pal_slurm.daemon.clock import Clock
@@ -26,7 +27,6 @@ from pal_slurm.daemon.writer import Writer
 from pal_slurm.errors import ConfigError
 from pal_slurm.guard import Rules
 from pal_slurm.learning.knowledge import KnowledgeKeeper
-from pal_slurm.policy import Composition, compose
 from pal_slurm.slurm.port import Capabilities, SchedulerSetup, Slurm
 from pal_slurm.store import MoveRepo, Store
 from pal_slurm.store.samples import SampleRepo
@@ -125,7 +125,7 @@ class Pald:
 
 def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
     """`slurm`: talk to that one, and not to the one that the configuration names."""
-    composition_of(config)  # a mistake there is told before anything is opened
+    composition_of(config.policy)  # a mistake there is told before anything is opened
     state, setup = opened(config, clock, slurm)
     try:
         return assembled(config, setup, state)
@@ -137,7 +137,7 @@ def build(config: Config, clock: Clock, slurm: Slurm | None = None) -> Pald:
 
 def assembled(config: Config, setup: SchedulerSetup, state: DaemonState) -> Pald:
     """What can fail comes first: then the state is as it was."""
-    composition, caps = composition_of(config), state.slurm.capabilities()
+    composition, caps = composition_of(config.policy), state.slurm.capabilities()
     rules = rules_of(config, caps, setup)
     state.config, state.paces = config, state.paces.of(config.budget)
     state.slurm.movable(config.moves.qos, config.moves.partitions)
@@ -207,20 +207,6 @@ def _replaced(config: Config, state: DaemonState) -> None:
             state.alive.gone()  # nobody is to believe in the old one
         state.alive = fresh
     state.users = state.users.at(users_path(config))
-
-
-def composition_of(config: Config) -> Composition:
-    """Slurm's priority counts, whatever the order of the named policy, unless `policy.order` says otherwise (P5)."""
-    p = config.policy
-    return compose(
-        p.name,
-        order=p.order or "slurm",
-        placement=p.placement,
-        patience=p.patience,
-        pools="best" if p.pools == "fastest" else p.pools,
-        entitlement=p.entitlement,
-        fill="" if p.backfill is None else "easy" if p.backfill else "none",
-    )
 
 
 def rules_of(config: Config, caps: Capabilities, setup: SchedulerSetup) -> Rules:

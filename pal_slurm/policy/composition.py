@@ -32,7 +32,7 @@ NAMED: dict[str, tuple[str, str, str, str]] = {
     "dally": ("nw-sens", "packed", "dally", "easy"),
     "gavel": ("slurm", "thrift", "earlier-finish", "easy"),  # and `gavel/OBJECTIVE`
 }
-PRICED = frozenset({"pal", "gavel"})
+OURS = frozenset({"pal", "gavel"})  # they go by prices on several models; in the simulator they move and share
 OWED = "max-min"  # by plain `gavel`
 
 
@@ -78,6 +78,6 @@ def compose(
         fill=fills.get(fill or parts[3]),
         moving=movings.get(moving),
         changing=(order or parts[0]) in BY_PROGRESS,
-        pools=pool_choices.get(pools or ("prices" if base in PRICED else "best")),
+        pools=pool_choices.get(pools or ("prices" if base in OURS else "best")),
         entitlement=entitlements.get(entitlement or owed),
     )

@@ -151,7 +151,7 @@ class Planner:
         self._turn_over()
         if self.floor.spare(self.queue.classes(self.now)):
             self._still = None
-        if self.facts.alone and (still := self._nothing_new()) is not None:
+        if self.facts.alone and not self.facts.shares and (still := self._nothing_new()) is not None:
             return still
         self._save()
         walk = Walk(self)

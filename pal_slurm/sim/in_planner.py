@@ -1,9 +1,9 @@
-"""pald's own planner as a scheduler of the engine. In: arrivals, ends, what is learned. Out: starts, moves, stops."""
+"""pald's own planner as a scheduler of the engine. In: arrivals, ends, what is learned. Out: starts, moves."""
 
 from __future__ import annotations
 
-from pal_slurm.model import Action, Cluster, Gpus, Job, Knowledge, ScoreTable, flat
-from pal_slurm.policy import Circumstances, Composition, Plan, Planner, Progress
+from pal_slurm.model import Cluster, Gpus, Knowledge, ScoreTable, flat
+from pal_slurm.policy import Circumstances, Composition, Plan, Planner
 from pal_slurm.sim.engine import NEVER, Run, Stage
 from pal_slurm.sim.looks import Looks
 
@@ -11,25 +11,22 @@ from pal_slurm.sim.looks import Looks
 class InPlanner:
     """What the planner is told for a whole trace, and what it decides."""
 
+    restless = False
+
     def __init__(
         self,
         name: str,
         cluster: Cluster,
         known: ScoreTable,
         composition: Composition,
-        move_cost_s: float = 0.0,
         *,
-        moves: bool = True,
         looks: Looks | None = None,
     ) -> None:
-        """`moves`: jobs that may be moved are. `looks`: for moves, after plans in which nobody starts."""
+        """`looks`: for moves, after plans in which nobody starts."""
         self.name, self.wake_at = name, NEVER
-        self.restless = composition.moving is not None and composition.changing and not composition.fill.reserves
         self._cluster, self._looks = cluster, looks
         self._runs: dict[int, Run] = {}
-        movable = _movable if moves else _bound
-        facts = Circumstances(alone=True, movable=movable, move_cost_s=move_cost_s, progress=self._progress)
-        self._planner = Planner(composition, cluster, Knowledge(known), facts=facts)
+        self._planner = Planner(composition, cluster, Knowledge(known), facts=Circumstances(alone=True))
 
     def arrive(self, run: Run) -> None:
         self._runs[run.work.id] = run
@@ -40,24 +37,15 @@ class InPlanner:
         self._planner.ended(run.work.id)
         nodes = {self._cluster.node_names[gpu // self._cluster.width] for gpu in gpus}
         self._planner.facts.wide.ended(run.end, sorted(nodes), len(gpus), self._cluster, run.job)
-        self._planner.facts.run_times.ended(
-            run.work.user,
-            run.work.app.name,
-            "",
-            run.work.limit_s,
-            (run.attained + run.end - run.started) * min(run.work.app.base.values(), default=1.0) / run.step,
-        )
+        self._planner.facts.run_times.ended(*run_time_of(run))
 
     def learn(self, known: ScoreTable) -> None:
         self._planner.learned(Knowledge(known))
 
     def act(self, stage: Stage) -> None:
         made = self.plan(stage.now)
-        for decision in (*made.moves, *made.starts) if made.moves else made.starts:
+        for decision in made.starts:
             run = self._runs[decision.job]
-            if decision.action is Action.STOP:
-                stage.stop(run)
-                continue
             # What goes plain, because it fits only unevenly over its nodes, gets what Slurm would give it.
             where = decision.placement or self._planner.running[decision.job][1]
             stage.start(run, flat(where, self._cluster))
@@ -75,13 +63,9 @@ class InPlanner:
     def plan(self, now: float) -> Plan:
         return self._planner.act(now)
 
-    def _progress(self, job: Job, now: float) -> Progress:
-        return self._runs[job.id].progress(now)
 
-
-def _movable(job: Job) -> bool:
-    return job.requeue
-
-
-def _bound(job: Job) -> bool:
-    return False
+def run_time_of(run: Run) -> tuple[str, str, str, float | None, float]:
+    """What a job that has ended tells of others: user, application, class shown, limit, seconds on its best GPUs."""
+    work = run.work
+    best = min(work.app.base.values(), default=1.0) / run.step
+    return work.user, work.app.name, "", work.limit_s, (run.attained + run.end - run.started) * best

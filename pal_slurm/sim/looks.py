@@ -13,12 +13,14 @@ from dataclasses import replace
 
 from pal_slurm.config.moves import MovesSection
 from pal_slurm.daemon.moves.budget import DAY_S, bounds
+from pal_slurm.daemon.moves.proposing import CROWD
 from pal_slurm.guard import MoveRules
 from pal_slurm.guard.running import check_budget
 from pal_slurm.guard.verdict import No
 from pal_slurm.model import Cluster, Decision, Ending, Job, JobState, Move, Placement, Snapshot, flat
 from pal_slurm.policy import Plan, Planner
 from pal_slurm.policy.easy import limit
+from pal_slurm.policy.line import Group
 from pal_slurm.policy.moving.value import ByValue, ForRoom, Holds, MayMove
 from pal_slurm.sim.running import Run
 
@@ -61,6 +63,7 @@ class Looks:
             planner.facts.run_times,
             made.kept,
             planner.floor,
+            crowded=any(map(_crowds, planner.queue.groups.values())),
             held=self._held,
         )
         found = list(_within(look.moves(list(movable.values())), movable, planner.cluster, rules))
@@ -85,7 +88,7 @@ class Looks:
     def _mover(self, job: Job, where: Placement, run: Run, rules: MoveRules, now: float) -> MayMove | None:
         """As the guard judges one; its limit counts anew with each start, as Slurm's does."""
         end = run.started + limit(job)
-        if not run.work.requeue or now < run.started + rules.first_s or now > end - rules.last_s:
+        if where.shard or not run.work.requeue or now < run.started + rules.first_s or now > end - rules.last_s:
             return None
         if rules.of_job.get(job.id, 0) >= rules.per_job:
             return None
@@ -98,6 +101,11 @@ class Looks:
             )
             known = self._as_running[job.id] = run.starts, MayMove(runs, self._cost_s, run.work.app)
         return known[1]
+
+
+def _crowds(group: Group) -> bool:
+    """Whether one of this kind waits for room or for a pool; the others wait for better GPUs of their own accord."""
+    return len(group.line) > sum(refusal.reason not in CROWD for refusal in group.refused.values())
 
 
 def _within(

@@ -2,17 +2,17 @@
 
 A YAML file names a policy and changes parts of it:
 
-    name: las-packed      # what tables call it
+    name: two-models      # what tables call it
     policy: packed        # a name as --policy takes it
-    order: las            # slurm, fifo, las, srtf
-    placement: pm-first   # not for a `pal` that moves jobs
-    patience: none        # likewise
-    fill: easy            # none, easy, holes
-    moves: false          # whether running jobs may be moved (only `pal` moves any, if `moving` does not say so)
-    moving: assign        # none, assign, value, pools, pools-learned, owed/OBJECTIVE: how running jobs make way;
-                          # `value` is pald's
-    shares: false         # nobody gets GPUs that another has, whatever --sharing says (`pal` on several models)
-    weights: {ml: 2}      # for gavel/OBJECTIVE: of accounts, or of users without one; 1
+    order: fifo           # of pal.yaml's; without it Slurm's own, which is FIFO here
+    placement: pm-first
+    patience: none
+    fill: easy            # none, easy
+    moves: false          # whether running jobs may be moved
+    moving: value         # none, value: how running jobs make way; without it `pal` and gavel/* move jobs, if these
+                          # may be moved, and the others none
+    shares: false         # nobody gets GPUs that another has, whatever --sharing says (else in `pal` and gavel/*)
+    weights: {ml: 2}      # for gavel/OBJECTIVE: of users; 1
     prices: {v100: 3.1}   # for gavel/cost and gavel/cost-slo: of a GPU of a model; 1
 """
 
@@ -20,24 +20,23 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
+from pal_slurm.config.composition import composition_of
 from pal_slurm.config.moves import MovesSection
+from pal_slurm.config.schema import PolicySection
 from pal_slurm.errors import ConfigError
 from pal_slurm.model import NOBODY_SHARES, Cluster, ScoreTable, Sharing
-from pal_slurm.policy.composition import NAMED, compose
-from pal_slurm.policy.moving.owed import Bargain, Owed
-from pal_slurm.policy.moving.pools import Pools
-from pal_slurm.policy.seams import fills, movings
+from pal_slurm.policy.composition import NAMED, OURS, composition_names
 from pal_slurm.scores import alike, binned
 from pal_slurm.sim.engine import ClusterRules, Scheduler
 from pal_slurm.sim.in_planner import InPlanner
+from pal_slurm.sim.in_snapshots import InSnapshots
 from pal_slurm.sim.looks import Looks
-
-POOLS = ("pools", "pools-learned")
 
 
 class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -50,7 +49,7 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     patience: str = ""
     fill: str = ""
     moves: bool | None = None
-    moving: str = ""
+    moving: Literal["", "none", "value"] = ""
     shares: bool | None = None
     weights: dict[str, float] = {}
     prices: dict[str, float] = {}
@@ -72,8 +71,23 @@ class PolicySpec(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
     @property
     def walks(self) -> str:
-        """The order in which it goes over the jobs."""
+        """The order in which it considers jobs: Slurm's own is FIFO here, where all jobs have one priority."""
         return self.order or "fifo"
+
+    @property
+    def _ours(self) -> bool:
+        return self.policy.partition("/")[0] in OURS
+
+    def moved(self, *, may: bool) -> bool:
+        """Whether it moves running jobs. `may`: they may be moved, if it says nothing else."""
+        return (may if self.moves is None else self.moves) and (
+            self.moving or ("value" if self._ours else "none")
+        ) == "value"
+
+    @property
+    def shared(self) -> bool:
+        """Whether two jobs may have one GPU."""
+        return self._ours if self.shares is None else self.shares
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +98,11 @@ class Setting:
     locality: float
     rules: ClusterRules
     requeue: bool  # jobs may be stopped and moved
-    learns: bool = False  # how fast applications are on each model is not told
     moves: MovesSection | None = None  # pald's bounds on moves, where they are not the defaults
 
 
 def policy_names() -> tuple[str, ...]:
-    owed = (name.replace("owed/", "gavel/") for name in movings.names() if name.startswith("owed/"))
-    return (*sorted(NAMED), *owed)
+    return composition_names()
 
 
 class Policies:
@@ -145,53 +157,34 @@ def scheduler_for(
     spec: PolicySpec, setting: Setting, known: ScoreTable, seed: int, sharing: Sharing = NOBODY_SHARES
 ) -> Scheduler:
     """The scheduler of a policy; errors name what does not go together. `sharing`: what it is told of pairs."""
-    if spec.fill and spec.fill not in fills.names():
-        raise ConfigError(f"{spec.label}: there is no fill {spec.fill!r}; choose one of {', '.join(fills.names())}.")
-    if spec.shares is not None and spec.policy != "pal":
-        raise ConfigError(f"{spec.label}: shares is for pal.")
-    moves = setting.requeue if spec.moves is None else spec.moves
-    if spec.policy.partition("/")[0] == "gavel":
-        return _entitled(spec, setting, known, moves=moves)
-    if spec.weights or spec.prices:
-        raise ConfigError(f"{spec.label}: weights and prices are for gavel/OBJECTIVE.")
-    moving = spec.moving or _moving(spec, setting, moves)
-    if movings.get(moving) is not None:
-        if spec.placement or spec.patience:
-            raise ConfigError(f"{spec.label}: moving {moving!r} says where jobs go; leave placement and patience out.")
-        composition = compose(spec.policy, order=spec.walks, fill=spec.fill, moving=moving)
-        if moving in POOLS and spec.shares is not False:
-            composition = replace(composition, moving=Pools(learns=moving == "pools-learned", sharing=sharing))
-        return InPlanner(spec.label, setting.cluster, known, composition, setting.rules.restart_cost_s, moves=moves)
-    if spec.fill == "holes":
-        raise ConfigError(f"{spec.label}: fill `holes` stops jobs again; only a moving `pal` can.")
-    placement = spec.placement or NAMED[spec.policy][1]
-    if placement == "random":
-        placement = f"random({seed})"
-    composition = compose(
-        spec.policy, order=spec.order or "fifo", placement=placement, patience=spec.patience, fill=spec.fill
-    )
-    ties = binned(known.classes, known.score, known.known, alike)  # as pald sees its scores
-    looks = Looks(setting.rules.restart_cost_s, setting.moves) if moving == "value" and moves else None
-    return InPlanner(spec.label, setting.cluster, ties, composition, looks=looks)
-
-
-def _entitled(spec: PolicySpec, setting: Setting, known: ScoreTable, *, moves: bool) -> Scheduler:
-    """`gavel/OBJECTIVE`: what jobs are owed says who runs where."""
-    if spec.placement or spec.patience or spec.moving:
-        raise ConfigError(f"{spec.label}: what is owed says where jobs go; leave placement, patience and moving out.")
+    if spec.fill not in ("", "none", "easy"):
+        raise ConfigError(f"{spec.label}: there is no fill {spec.fill!r}; choose none or easy.")
     unknown = sorted(set(spec.prices) - set(setting.cluster.models))
     if unknown:
         raise ConfigError(f"{spec.label}: prices: there is no GPU model {unknown[0]!r} in the cluster.")
-    objective = spec.policy.partition("/")[2] or "max-min"
-    composition = compose("packed", order=spec.order or "fifo", fill=spec.fill, moving=f"owed/{objective}")
-    composition = replace(composition, moving=Owed(objective, Bargain(spec.weights, spec.prices)))
-    return InPlanner(spec.label, setting.cluster, known, composition, setting.rules.restart_cost_s, moves=moves)
+    composition = composition_of(msgspec.convert(section_of(spec, seed), PolicySection))
+    if composition.entitlement is None and (spec.weights or spec.prices):
+        raise ConfigError(f"{spec.label}: weights and prices are for gavel/OBJECTIVE.")
+    ties = binned(known.classes, known.score, known.known, alike)  # as pald sees its scores
+    looks = Looks(setting.rules.restart_cost_s, setting.moves) if spec.moved(may=setting.requeue) else None
+    pairs = sharing if spec.shared else NOBODY_SHARES
+    if composition.entitlement is None and not pairs.beside:
+        return InPlanner(spec.label, setting.cluster, ties, composition, looks=looks)
+    return InSnapshots(
+        spec.label, setting.cluster, ties, composition, looks=looks, sharing=pairs, weights=spec.weights,
+        prices=spec.prices,
+    )  # fmt: skip
 
 
-def _moving(spec: PolicySpec, setting: Setting, moves: bool) -> str:
-    """What `pal` does by itself: pools where there are several models, also when nobody may be moved."""
-    if spec.policy != "pal" or spec.placement:
-        return "none"
-    if len(setting.cluster.models) > 1 and not spec.patience and spec.fill in ("", "easy"):
-        return "pools-learned" if setting.learns else "pools"
-    return "assign" if moves else "none"
+def section_of(spec: PolicySpec, seed: int = 0) -> dict[str, object]:
+    """The same policy in the words of pal.yaml's `policy`: pald and the simulator make its composition of these."""
+    if not spec.has_parts:
+        raise ConfigError(f"{spec.label}: pald has no such policy; --daemon takes those of pal.yaml.")
+    placement = spec.placement or NAMED[spec.policy.partition("/")[0]][1]
+    return {
+        "name": spec.policy,
+        "order": spec.order,
+        "placement": f"random({seed})" if placement == "random" else spec.placement,
+        "patience": spec.patience,
+        "backfill": None if not spec.fill else spec.fill == "easy",
+    }

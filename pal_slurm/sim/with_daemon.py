@@ -19,7 +19,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from pal_slurm.errors import BadInput, ConfigError, PalError
+from pal_slurm.errors import BadInput, PalError
 from pal_slurm.model import Apps, EditKind, Knowledge, Speeds
 from pal_slurm.model.app import APP_NAME
 from pal_slurm.scores import alike, binned
@@ -27,7 +27,7 @@ from pal_slurm.sim.compare import RATIOS, Column, share
 from pal_slurm.sim.daemon import Effort, SimPald, settings
 from pal_slurm.sim.engine import OnProgress
 from pal_slurm.sim.outcome import Timeline, TraceOutcome
-from pal_slurm.sim.policies import PolicySpec, Setting
+from pal_slurm.sim.policies import PolicySpec, Setting, section_of
 from pal_slurm.sim.slurm.backend import SimSlurm
 from pal_slurm.sim.slurm.controller import Controller
 from pal_slurm.sim.slurm.jobs import SimJob, with_gpus
@@ -121,7 +121,9 @@ def run(
     lost: dict[int, float] = {}
     with tempfile.TemporaryDirectory(dir=MEMORY if MEMORY.is_dir() else None) as home:
         pald = SimPald(
-            SimSlurm(controller, words_of(setting.cluster)), settings(Path(home), _of(spec) | _nested(keys)), knowledge
+            SimSlurm(controller, words_of(setting.cluster)),
+            settings(Path(home), {"policy": section_of(spec)} | _nested(keys)),
+            knowledge,
         )
         controller.plugin = Leasing(pald.alive, told=lambda: pald.sign.told_s)
         for place, work in enumerate(load.works):
@@ -155,19 +157,6 @@ def _submit(
     controller: Controller, record: partial[JobRecord], lasts: partial[float], jobs: dict[int, SimJob], at: int
 ) -> None:
     jobs[at] = controller.pending[controller.submit(record(), lasts)]
-
-
-def _of(spec: PolicySpec) -> dict[str, object]:
-    """The same policy in pal.yaml's words."""
-    if not spec.has_parts:
-        raise ConfigError(f"{spec.label}: pald has no such policy; --daemon takes those of pal.yaml.")
-    fill = None if not spec.fill else spec.fill == "easy"
-    return {
-        "policy": {
-            "name": spec.policy, "order": spec.order or "slurm", "placement": spec.placement,
-            "patience": spec.patience, "backfill": fill,
-        }
-    }  # fmt: skip
 
 
 def _nested(keys: Mapping[str, str]) -> dict[str, object]:

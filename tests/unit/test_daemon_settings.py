@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from pal_slurm.daemon.build import composition_of
+from pal_slurm.config.composition import composition_of
+from pal_slurm.config.schema import PolicySection
 from pal_slurm.daemon.leader import Leader
 from pal_slurm.daemon.leases.alive import Alive
 from pal_slurm.daemon.main import _ask_settings, _reload
@@ -18,7 +19,6 @@ from pal_slurm.errors import SlurmUnavailable
 from pal_slurm.model import EditKind
 from pal_slurm.policy.composition import composition_names
 from pal_slurm.policy.order.slurm import SlurmOrder
-from pal_slurm.sim.daemon import settings
 from tests.simpald import House
 
 MakeHouse = Callable[..., House]
@@ -73,9 +73,8 @@ def test_a_line_that_slurm_conf_lacked_counts_without_a_restart_of_pald(house: H
 
 
 def test_no_named_policy_has_pald_start_jobs_in_another_order_than_slurms(make_house: MakeHouse) -> None:
-    """Dally's own order is one of the simulator's: fewest GPUs times time first, whatever priority Slurm gave (P5)."""
     for name in composition_names():
-        assert isinstance(composition_of(settings(Path("/"), {"policy": {"name": name}})).order, SlurmOrder), name
+        assert isinstance(composition_of(PolicySection(name=name)).order, SlurmOrder), name
     house = make_house(count=1, policy={"name": "dally"})
     full = house.submit("--gres=gpu:4", "-t10", runs=60)
     house.live(5)

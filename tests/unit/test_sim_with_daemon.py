@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 
 import msgspec
@@ -9,17 +10,18 @@ import pytest
 from click.testing import CliRunner
 
 from pal_slurm.cli.palctl import palctl
-from pal_slurm.model import Cluster, EditKind, Speeds
+from pal_slurm.model import App, Cluster, EditKind, Speeds, neutral_scores
 from pal_slurm.sim.clusters import parse_cluster
 from pal_slurm.sim.daemon import Effort
-from pal_slurm.sim.engine import ClusterRules
+from pal_slurm.sim.engine import ClusterRules, Engine
 from pal_slurm.sim.outcome import TraceOutcome
-from pal_slurm.sim.policies import PolicySpec, Setting
+from pal_slurm.sim.policies import PolicySpec, Setting, scheduler_for
 from pal_slurm.sim.slurm.backend import SimSlurm
 from pal_slurm.sim.slurm.controller import Controller
 from pal_slurm.sim.slurm.machine import nodes_of, words_of
 from pal_slurm.sim.slurm.setup import SlurmSetup
 from pal_slurm.sim.with_daemon import run
+from pal_slurm.sim.workload import Work, workload
 from pal_slurm.sim.worlds import Sources, World, Worlds
 
 CLUSTER = parse_cluster("4x4")
@@ -56,6 +58,26 @@ def test_pald_sees_every_level_of_the_network_as_the_bare_policy_does(shape: str
     assert seen.rack.tolist() == cluster.rack.tolist()
     assert [level.tolist() for level in seen.above] == [level.tolist() for level in cluster.above]
     assert len(seen.above) == max(shape.count("/") - 1, 0)
+
+
+MIXED = parse_cluster("fast:3x2+slow:3x2")
+APPS = tuple(App(f"a{n}", "A", {"fast": 1.0, "slow": slow}) for n, slow in enumerate((1.1, 2.0, 5.0)))
+
+
+@pytest.mark.parametrize("policy", ["pal", "gavel/max-min"])
+def test_on_several_gpu_models_a_bare_policy_is_what_pald_does(policy: str) -> None:
+    """Which model a job takes, whether it waits for one, and who is owed what."""
+    rng = random.Random(5)
+    works = [
+        Work(n, 60.0 * n, rng.choice((1, 1, 2)), 60.0 * rng.randint(3, 30), APPS[n % 3], 9_000, f"u{rng.randrange(4)}")
+        for n in range(40)
+    ]
+    scores = neutral_scores(MIXED)
+    drawn = World(workload(works), scores, scores)
+    spec, setting = PolicySpec(policy=policy, fill="easy"), Setting(MIXED, 1.7, ClusterRules(), False)
+    bare = Engine(MIXED, scores, drawn.load, scheduler_for(spec, setting, scores, 0), setting.rules).run()
+    pald, _ = run(spec, setting, drawn, {})
+    assert pald.avg_jct_s == pytest.approx(bare.avg_jct_s, rel=0.02)
 
 
 def test_the_same_seed_gives_the_same_run() -> None:

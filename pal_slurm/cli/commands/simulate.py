@@ -34,11 +34,14 @@ if TYPE_CHECKING:
     "--profile", "profiles", multiple=True, metavar="CLASS=FILE", help="Measured run times; draw whole nodes."
 )
 @click.option("--policy", "policies", multiple=True, metavar="NAME|FILE.yaml", help="May be given several times.")
-@click.option("--order", default="", help="slurm, fifo, las or srtf, for all policies.")
+@click.option("--order", default="", help="slurm (FIFO here) or fifo, for all policies.")
 @click.option("--placement", default="", help="In place of each policy's own; columns are named by it.")
-@click.option("--fill", default="", help="none, easy or holes, for all policies.")
-@click.option("--moves/--no-moves", "moves", default=None, help="May `pal` move running jobs? Default: not for sacct.")
-@click.option("--moving", default="", help="none, assign or value (pald's), for all policies.")
+@click.option("--fill", default="", help="none or easy, for all policies.")
+@click.option("--moves/--no-moves", "moves", default=None, help="May running jobs be moved? Default: not for sacct.")
+@click.option(
+    "--moving", type=click.Choice(["", "none", "value"]), default="", show_choices=False,
+    help="How: value or none, for all policies; else `pal` and gavel/* move jobs, and the others none.",
+)  # fmt: skip
 @click.option("--round", "round_s", default=0.0, type=Number(0), help="Seconds; 0 acts at once.")
 @click.option("--restart-cost", default=0.0, type=Number(0), help="Seconds that a move or restart costs.")
 @click.option("--first-start-cost", is_flag=True, help="The first start of a job costs as much as a restart.")
@@ -46,7 +49,7 @@ if TYPE_CHECKING:
 @click.option(
     "--sharing", default=0.0, type=Number(0, 1), help="Share of the jobs that said pal:share; costs: --throughputs."
 )
-@click.option("--pairs-told", default=1.0, type=Number(0, 1), help="Share of the pairs whose costs `pal` is told.")
+@click.option("--pairs-told", default=1.0, type=Number(0, 1), help="Share of the pairs whose costs policies are told.")
 @click.option("--checkpoint", default=0.0, type=Number(0), help="Seconds between checkpoints; 0 loses nothing.")
 @click.option("--locality", default=1.7, type=Number(1), help="Factor on jobs that span nodes.")
 @click.option("--comm", default="", metavar="COSTS", help="Instead: flat, GPU/NODE/RACK/CLUSTER or FILE:NAME[,NAME].")
@@ -55,9 +58,6 @@ if TYPE_CHECKING:
 @click.option("--default-class", default="A", help="Of jobs whose application the trace does not name.")
 @click.option("--limit-factor", default=2.0, type=Number(1), help="Time limit over ideal run time, if untold.")
 @click.option("--throughputs", type=click.Path(path_type=Path), help="gavel: simulation_throughputs.json.")
-@click.option(
-    "--rates", type=click.Choice(["told", "learned"]), default="told", help="How `pal` knows speeds on several models."
-)
 @click.option(
     "--tracked",
     default="",
@@ -98,7 +98,6 @@ def command(
     default_class: str,
     limit_factor: float,
     throughputs: Path | None,
-    rates: str,
     tracked: str,
     seed: int,
     repeat: int,
@@ -157,7 +156,7 @@ def command(
     rules = ClusterRules(
         round_s, restart_cost, first_start_cost, checkpoint_s=checkpoint, uplinks=parse_uplinks(uplinks)
     )
-    setting = Setting(cluster, locality, rules, may_move, learns=rates == "learned")
+    setting = Setting(cluster, locality, rules, may_move)
     seeds = range(seed, seed + repeat)
     gc.disable()  # a run makes no cycles, and looking for some among a long trace's jobs costs a tenth of the time
     try:

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from pal_slurm.model import Cluster
 from pal_slurm.slurm.node_states import UNFIT
-from pal_slurm.slurm.nodes import PLAIN_WORDS, NodeRecord, SiteWords
+from pal_slurm.slurm.nodes import NodeRecord, SiteWords
 
 
 class Part(NamedTuple):
@@ -179,10 +179,10 @@ def nodes_of(cluster: Cluster) -> list[Node]:
 
 
 def words_of(cluster: Cluster) -> SiteWords:
-    """What its topology tells, where there is more of it than racks."""
-    if not cluster.above:
-        return PLAIN_WORDS
-    levels = (cluster.rack, *cluster.above)
+    """Features that name GPU models, where there are several; the topology, where there is more of it than racks."""
+    models = cluster.models if len(cluster.models) > 1 else ()
+    levels = (cluster.rack, *cluster.above) if cluster.above else ()
     return SiteWords(
-        levels=tuple(dict(zip(cluster.node_names, map(str, level.tolist()), strict=True)) for level in levels)
+        models=models,
+        levels=tuple(dict(zip(cluster.node_names, map(str, level.tolist()), strict=True)) for level in levels),
     )
