@@ -4,8 +4,7 @@
 
 Gavel's 5.6 jobs an hour on 36 V100, 36 P100 and 36 K80; the spread inside each model is drawn from Longhorn's
 measured run times (`../shared/data/pal`): of ResNet-50 for all, or with --several, where jobs have 1 to 8 GPUs (2.6
-an hour), of ResNet-50, BERT and PageRank for three classes of applications. 60 s at each start; who runs by least
-attained service. First come first served on whatever is free; `pal` that knows models only; models and each GPU; and
+an hour), of ResNet-50, BERT and PageRank for three classes of applications. 60 s at each start, FIFO as Slurm has it. `packed`; `pal` that knows models only; models and each GPU; and
 where all models are alike and nine tenths of the GPUs are needed, `pal` that knows nothing, and each GPU. The last
 line: the gain of each, and of both.
 """
@@ -58,12 +57,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         name: jct_h(name, load, policy, truth, known)
         for name, policy, known in (
             ("packed", PolicySpec(policy="packed"), blind),
-            ("pal, models", PolicySpec(policy="pal", order="las"), blind),
-            ("pal, models and GPUs", PolicySpec(policy="pal", order="las"), truth),
+            ("pal, models", PolicySpec(policy="pal"), blind),
+            ("pal, models and GPUs", PolicySpec(policy="pal"), truth),
         )
     }
     alone = {
-        name: jct_h(name, on_median(load), PolicySpec(policy="pal", order="las"), truth, known)
+        name: jct_h(name, on_median(load), PolicySpec(policy="pal"), truth, known)
         for name, known in (("one model", blind), ("one model, GPUs", truth))
     }
     models = told["pal, models"] / told["packed"]

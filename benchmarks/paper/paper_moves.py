@@ -70,9 +70,8 @@ def one(seed: int, per_hour: float, jobs: int, shares: Sequence[float]) -> tuple
     packed = told(run("packed", work, table, fill="easy", moves=False))
     ours = []
     for share in shares:
-        moving = "value" if share else "none"
         movable = work.movable(share, seed)
-        ours.append(told(run("pal", movable, table, fill="easy", cost=RESTART_S, moving=moving, moves=share > 0)))
+        ours.append(told(run("pal", movable, table, fill="easy", cost=RESTART_S, moves=share > 0)))
     return packed, ours
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,7 +91,7 @@ def run(
     locality: float = LOCALITY,
     cluster: Cluster = CLUSTER,
     moves: bool = True,
-    moving: str = "",
+    moving: Literal["", "none", "value"] = "",
     seed: int = 0,
 ) -> TraceOutcome:
     """One policy on one world. Published policies act in rounds, ours at once, unless told otherwise."""

@@ -214,7 +214,7 @@ def _page(config: Config) -> Iterator[tuple[str, str]]:
 
 def _policy(config: Config) -> Iterator[tuple[str, str]]:
     from pal_slurm.policy.composition import composition_names  # the names that exist are known by the registry alone
-    from pal_slurm.policy.seams import BY_PROGRESS, entitlements, movings, orders, patiences, placements
+    from pal_slurm.policy.seams import entitlements, orders, patiences, placements
 
     policy = config.policy
     names = composition_names()
@@ -222,22 +222,7 @@ def _policy(config: Config) -> Iterator[tuple[str, str]]:
         near = difflib.get_close_matches(policy.name, names, n=1)
         hint = f"did you mean `{near[0]}`?" if near else f"choose one of {', '.join(names)}"
         yield "policy.name", f"there is no policy {policy.name!r}; {hint}"
-    if policy.order in BY_PROGRESS:
-        yield (
-            "policy.order",
-            f"{policy.order} goes by how far jobs have come, and none that waits for pald has; choose slurm or fifo "
-            "(the simulator has it, for policies that stop running jobs)",
-        )
-    bare = policy.moving.partition("(")[0]
-    if bare in movings.names() and movings.get(bare) is not None:
-        yield (
-            "policy.moving",
-            f"{bare} gives running jobs any GPUs of the cluster, which Slurm can't be asked for; choose value or none "
-            f"(the simulator has it: palctl simulate --moving {bare})",
-        )
-    elif bare in movings.names() and bare != policy.moving:
-        yield "policy.moving", f"{bare} takes no numbers"
-    elif policy.moving == "value" and config.actuator != "move":
+    if policy.moving == "value" and config.actuator != "move":
         yield (
             "policy.moving",
             f"actuator {config.actuator} moves no running job; say `actuator: move`, or leave this out",
@@ -247,7 +232,6 @@ def _policy(config: Config) -> Iterator[tuple[str, str]]:
         ("policy.placement", policy.placement, placements),
         ("policy.patience", policy.patience, patiences),
         ("policy.entitlement", policy.entitlement, entitlements),
-        ("policy.moving", policy.moving, movings),
     ]
     for key, name, registry in seams:
         try:

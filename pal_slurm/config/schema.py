@@ -93,7 +93,8 @@ class PolicySection(Section, frozen=True):
         ),
     ] = ""
     moving: Annotated[
-        str, why("How running jobs make way where `actuator` is move: value (by what it brings), none. Empty: value.")
+        Literal["", "none", "value"],
+        why("How running jobs make way where `actuator` is move: value (by what it brings), none. Empty: value."),
     ] = ""
     preemption: Annotated[Literal["", "none"], why("Means nothing any more; kept so that older files are taken.")] = ""
     backfill: Annotated[

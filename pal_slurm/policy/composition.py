@@ -6,17 +6,14 @@ from dataclasses import dataclass, field
 
 from pal_slurm.errors import ConfigError
 from pal_slurm.policy.seams import (
-    BY_PROGRESS,
     Entitlement,
     Fill,
-    Moving,
     Order,
     Patience,
     Placer,
     PoolPolicy,
     entitlements,
     fills,
-    movings,
     orders,
     patiences,
     placements,
@@ -29,7 +26,7 @@ NAMED: dict[str, tuple[str, str, str, str]] = {
     "pm-first": ("slurm", "pm-first", "none", "easy"),
     "packed": ("slurm", "packed", "none", "easy"),
     "random": ("slurm", "random", "none", "easy"),
-    "dally": ("nw-sens", "packed", "dally", "easy"),
+    "dally": ("slurm", "packed", "dally", "easy"),
     "gavel": ("slurm", "thrift", "earlier-finish", "easy"),  # and `gavel/OBJECTIVE`
 }
 OURS = frozenset({"pal", "gavel"})  # they go by prices on several models; in the simulator they move and share
@@ -44,8 +41,6 @@ class Composition:
     patience: Patience
     fill: Fill
     pools: PoolPolicy = field(default_factory=lambda: pool_choices.get("best"))
-    moving: Moving | None = None
-    changing: bool = False  # the order changes while jobs run
     entitlement: Entitlement | None = None  # how much of each pool each job is owed
 
 
@@ -60,7 +55,6 @@ def compose(
     placement: str = "",
     patience: str = "",
     fill: str = "",
-    moving: str = "none",
     pools: str = "",
     entitlement: str = "",
 ) -> Composition:
@@ -76,8 +70,6 @@ def compose(
         placement=placements.get(placement or parts[1]),
         patience=patiences.get(patience or parts[2]),
         fill=fills.get(fill or parts[3]),
-        moving=movings.get(moving),
-        changing=(order or parts[0]) in BY_PROGRESS,
         pools=pool_choices.get(pools or ("prices" if base in OURS else "best")),
         entitlement=entitlements.get(entitlement or owed),
     )

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 
-from pal_slurm.model import Gpus, Job, JobRef, Reason
+from pal_slurm.model import Job, JobRef, Reason
 from pal_slurm.policy.entitlement.debts import NO_DEBTS, Debts, debts_of
 from pal_slurm.policy.seams import Lessons, Promised
 
@@ -43,8 +43,6 @@ class Memory:
     promised: Mapping[JobRef, Promised] = field(default_factory=dict)  # to those of them whose patience keeps its word
     lessons: Lessons = ()  # of the patience; another one can't read them
     learner: str = ""  # its name
-    settled: tuple[tuple[int, Gpus], ...] = ()  # where the last plan that moves jobs put whom, in the order
-    mover: str = ""  # the name of the `moving` that planned so
     debts: Debts = NO_DEBTS  # where jobs are owed something
 
     def declines_since(self, job: Job) -> float | None:
@@ -73,8 +71,6 @@ class Memory:
             "promised": [[*key[:2], p.until, p.badness, p.reason.value] for key, p in self.promised.items()],
             "lessons": [list(row) for row in self.lessons],
             "learner": self.learner,
-            "settled": [[job, *gpus] for job, gpus in self.settled],
-            "mover": self.mover,
             "debts": self.debts.plain(),
         }
 
@@ -93,14 +89,12 @@ def memory_of(plain: object) -> Memory:
         heads = {JobRef(int(job), int(submit)): Head(since, until) for job, submit, since, until in rows}
         promised = dict(_promised(plain.get("promised", ())))
         lessons = tuple(tuple(map(float, _numbers(row))) for row in plain.get("lessons", ()))
-        rows = map(_numbers, plain.get("settled", ()))
-        settled = tuple((int(job), tuple(map(int, gpus))) for job, *gpus in rows)
-        learner, mover = plain.get("learner", ""), plain.get("mover", "")
-        if not isinstance(learner, str) or not isinstance(mover, str):
-            raise TypeError("a learner and a mover have names")
+        learner = plain.get("learner", "")
+        if not isinstance(learner, str):
+            raise TypeError("a learner has a name")
         debts = debts_of(plain["debts"]) if "debts" in plain else NO_DEBTS
         begun = None if begun is None else float(begun)
-        return Memory(begun, declining, heads, promised, lessons, learner, settled, mover, debts)
+        return Memory(begun, declining, heads, promised, lessons, learner, debts)
     except (KeyError, IndexError, TypeError, ValueError, OverflowError):
         return NO_MEMORY
 

@@ -8,12 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
 
-from pal_slurm.model import MOVABLE, Action, Decision, Job, Placement, RunTimes, WideJobs
+from pal_slurm.model import Action, Decision, Job, Placement, RunTimes, WideJobs
 from pal_slurm.policy.earmark import Earmark
 from pal_slurm.policy.easy import Reserved
 from pal_slurm.policy.entitlement.precedence import DueNow, OwedFirst
 from pal_slurm.policy.memory import NO_MEMORY, Memory
-from pal_slurm.policy.seams import Progress
 
 if TYPE_CHECKING:
     from pal_slurm.policy.composition import Composition
@@ -39,15 +38,6 @@ def nobody(job: Job, since: float) -> bool:
     return False
 
 
-def consents(job: Job) -> bool:
-    """Whether it said that it may be moved."""
-    return job.consent.given in MOVABLE
-
-
-def never_ran(job: Job, now: float) -> Progress:
-    return Progress()
-
-
 @dataclass(frozen=True, slots=True)
 class Circumstances:
     """What a plan must know beside the queue; the daemon fills it from its ledger."""
@@ -59,9 +49,6 @@ class Circumstances:
     refused: frozenset[int] = frozenset()  # whose pin was refused: Slurm's, in their turn
     run_times: RunTimes = field(default_factory=RunTimes, compare=False)  # how long jobs run
     wide: WideJobs = field(default_factory=WideJobs, compare=False)  # that have ended lately
-    movable: Callable[[Job], bool] = consents  # while it runs
-    move_cost_s: float = 0.0  # what a move costs a job
-    progress: Callable[[Job, float], Progress] = never_ran  # at a moment
     alone: bool = False  # no Slurm beside us that starts jobs otherwise than they are asked for: the bare simulator
     due: DueNow | None = None  # what each job is owed, where an entitlement counts
     shares: bool = False  # two jobs may have one GPU
@@ -86,7 +73,6 @@ class Plan:
     _all: Callable[[], Iterator[Decision]] = field(repr=False, compare=False)
     _memory: Callable[[], Memory] = field(default=lambda: NO_MEMORY, repr=False, compare=False)
     kept: KeptForWaiting = field(default=NOTHING_KEPT, repr=False, compare=False)
-    moves: tuple[Decision, ...] = ()  # of running jobs: stopped, or put elsewhere; before anybody starts
 
     @cached_property
     def decisions(self) -> tuple[Decision, ...]:

@@ -32,7 +32,6 @@ from pal_slurm.policy.floor import Floor, still_there
 from pal_slurm.policy.horizon import Horizon
 from pal_slurm.policy.line import InLine
 from pal_slurm.policy.memory import NO_MEMORY, Head, Memory
-from pal_slurm.policy.moves import Moves
 from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.plan import NOTHING_KEPT, NOTHING_SPECIAL, Circumstances, KeptForWaiting, Plan
 from pal_slurm.policy.pools.choice import PoolOption
@@ -68,7 +67,6 @@ class Planner:
         self._still: tuple[Walk, Plan] | None = None  # the last plan, where it started nobody and nothing has ended
         self._planned_for = now
         self._restore: list[Callable[[], None]] = []
-        self.moves = Moves(Planner, composition, cluster, knowledge.scores, facts) if composition.moving else None
         self._last: tuple[tuple[Reserved, ...], KeptForWaiting] = (), NOTHING_KEPT  # by the last walk
         self.once = False  # made for one plan: nothing need be put back
         self.speeds = speeds_of(self.cluster, self.knowledge.scores)
@@ -89,9 +87,6 @@ class Planner:
 
     def arrive(self, job: Job, app: App | None = None, progress: Progress | None = None) -> None:
         app = self.knowledge.apps.get(job.hint.app, job.user) if app is None else app
-        if self.moves is not None:
-            self.moves.arrive(job, app)
-            return
         place = InLine(self.composition.order.key(job, progress), limit(job), job)
         self.queue.enter(place, app, self.now)
 
@@ -102,9 +97,6 @@ class Planner:
 
     def started(self, job: Job, placement: Placement, end: float, soon: float | None = None) -> None:
         """It runs there; most often as we have planned it."""
-        if self.moves is not None:
-            self.moves.started(job, self.knowledge.apps.get(job.hint.app, job.user), placement, end)
-            return
         self._still = None
         if job.id in self.queue.waiting:
             self.queue.leave(job.id)
@@ -118,9 +110,6 @@ class Planner:
 
     def ended(self, job: int) -> None:
         """It runs no longer, or waits no longer."""
-        if self.moves is not None:
-            self.moves.ended(job)
-            return
         self._still = None
         if job in self.queue.waiting:
             self._forget(self.queue.leave(job).place.job)
@@ -129,8 +118,6 @@ class Planner:
 
     def learned(self, knowledge: Knowledge) -> None:
         """Other scores are known from now on."""
-        if self.moves is not None:
-            self.moves.learned(knowledge.scores)
         self._still = None
         self.knowledge = knowledge
         self.speeds = speeds_of(self.cluster, knowledge.scores)
@@ -144,8 +131,6 @@ class Planner:
     def act(self, now: float) -> Plan:
         """What to do now."""
         self.now = now
-        if self.moves is not None:
-            return self.moves.act(now)
         if self.memory.begun is None:
             self.memory = replace(self.memory, begun=now)
         self._turn_over()
@@ -195,16 +180,11 @@ class Planner:
         """All that a snapshot tells."""
         now, windows = snapshot.taken, snapshot.reservations
         made = cls(composition, snapshot.cluster, knowledge, now=now, reservations=windows, facts=facts, memory=memory)
-        for job in snapshot.running if made.moves is None else made.moves.as_begun(snapshot.running, memory):
+        for job in snapshot.running:
             where, end = Placement(job.nodes, job.holds, False), math.inf if job.end is None else float(job.end)
-            if made.moves is not None:
-                made.started(job, where, end)
-            else:
-                made._holds(job, where, end)
+            made._holds(job, where, end)
         for job in snapshot.pending:
             made.arrive(job)
-        if made.moves is not None:
-            made.moves.recall(memory)
         return made
 
     # what a walk asks and does
@@ -326,7 +306,7 @@ def plan(
     memory: Memory = NO_MEMORY,
 ) -> Plan:
     """As pald plans: from one look at the queue."""
-    if not snapshot.pending and composition.moving is None:
+    if not snapshot.pending:
         snapshot = replace(snapshot, running=())  # nobody asks who holds what
     made = Planner.of(snapshot, knowledge, composition, circumstances, memory)
     made.once = True

@@ -5,12 +5,11 @@ All are pure: no clock, no I/O, no global random numbers. The daemon and the sim
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, Protocol, runtime_checkable
 
-from pal_slurm.model import App, Cluster, Gpus, Job, Placement, Reason, ScoreTable, Tier
+from pal_slurm.model import App, Cluster, Job, Placement, Reason, Tier
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.registry import Registry
 
@@ -140,61 +139,6 @@ class Studied(Protocol):
     def learns(self, lessons: Lessons, settled: Sequence[Settled]) -> Lessons: ...
 
 
-@dataclass(slots=True, eq=False)
-class Contender:
-    """A job that runs or waits, where running jobs make way for others."""
-
-    job: Job
-    app: App
-    gpus: int
-    progress: Callable[[float], Progress]  # at a moment
-    movable: bool = True
-    held: Gpus = ()  # where it runs,
-    until: float = math.inf  # at latest
-
-    @property
-    def fixed(self) -> bool:
-        """It runs, and stays where it is."""
-        return bool(self.held) and not self.movable
-
-    @property
-    def limit_s(self) -> float:
-        return math.inf if self.job.time_limit_s is None else float(self.job.time_limit_s)
-
-
-class WhoRuns(Protocol):
-    """Order and fill, where GPUs are counted and not named."""
-
-    def arrive(self, here: Contender) -> None: ...
-    def ended(self, here: Contender) -> None: ...
-    def choose(self, now: float) -> list[Contender]:
-        """All that should run now, in the order; the others that run are to be stopped."""
-
-
-class Mover(Protocol):
-    """Decides who runs, and where, of all the jobs of one cluster; told of every one that comes and goes."""
-
-    wake_at: float  # when it wants to be asked again, whatever happens; infinity: at the next event
-
-    def arrive(self, here: Contender) -> None: ...
-    def ended(self, here: Contender) -> None: ...
-    def learn(self, scores: ScoreTable) -> None: ...
-    def act(self, now: float) -> Mapping[int, Gpus] | None:
-        """The GPUs of every job that is to run now; who runs and is not there is stopped. None: all as it is."""
-
-    def settled(self) -> Iterable[tuple[int, Gpus]]:
-        """Where the last plan put whom, in the order: while they are there nothing is planned anew."""
-
-    def recall(self, settled: Mapping[int, Gpus]) -> None: ...
-
-
-class Moving(Protocol):
-    name: str
-
-    def mover(self, who: WhoRuns, order: Order, cluster: Cluster, scores: ScoreTable, cost_s: float) -> Mover:
-        """`cost_s`: what a move costs a job."""
-
-
 class Entitlement(Protocol):
     name: str
 
@@ -207,13 +151,8 @@ class PoolPolicy(Protocol):
         """The pools of a cluster, for a choice by prices; None: nobody chooses a pool."""
 
 
-# These go by how far a job has come. Of jobs that wait until they start and then stay, none has come any way: they are
-# of use only where running jobs are stopped for others.
-BY_PROGRESS = frozenset({"las", "srtf", "nw-sens"})
-
 orders: Registry[Order] = Registry("order", "pal_slurm.policy.order")
 fills: Registry[Fill] = Registry("fill", "pal_slurm.policy.fill")
-movings: Registry[Moving | None] = Registry("moving", "pal_slurm.policy.moving")
 entitlements: Registry[Entitlement | None] = Registry("entitlement", "pal_slurm.policy.entitlement")
 pool_choices: Registry[PoolPolicy] = Registry("choice of pools", "pal_slurm.policy.pools")
 placements: Registry[Placer] = Registry("placement", "pal_slurm.policy.places")

@@ -32,6 +32,7 @@ from pal_slurm.model import (
     ScoreTable,
     Sharing,
     Snapshot,
+    WideJobs,
     flat,
 )
 from pal_slurm.policy import Circumstances, Composition, Planner
@@ -80,7 +81,7 @@ class InSnapshots:
         self._runs: dict[int, Run] = {}
         self._waiting: dict[int, Job] = {}
         self._running: dict[int, tuple[Job, Placement]] = {}
-        self._memory, self._run_times = NO_MEMORY, RunTimes()
+        self._memory, self._run_times, self._wide = NO_MEMORY, RunTimes(), WideJobs()
         entitlement = composition.entitlement
         self._owed = None if entitlement is None else Owed(entitlement, weights or {})
 
@@ -101,8 +102,9 @@ class InSnapshots:
         return name
 
     def ended(self, run: Run, gpus: Gpus) -> None:
-        job = run.work.id
-        del self._runs[job], self._running[job]
+        job, where = self._running.pop(run.work.id)
+        del self._runs[run.work.id]
+        self._wide.ended(run.end, where.nodes, where.n_gpus, self._cluster, job)
         self._run_times.ended(*run_time_of(run))
 
     def learn(self, known: ScoreTable) -> None:
@@ -113,7 +115,7 @@ class InSnapshots:
         due = None
         if self._owed is not None:
             due = self._owed.now(seen, self._knowledge, self._run_times, self._memory.debts)
-        facts = Circumstances(alone=True, run_times=self._run_times, due=due, shares=self._shares)
+        facts = Circumstances(alone=True, run_times=self._run_times, wide=self._wide, due=due, shares=self._shares)
         planner = Planner.of(seen, self._knowledge, self._composition, facts, self._memory)
         made = planner.act(stage.now)
         self._memory, self.wake_at = made.memory, made.wake_at

@@ -119,8 +119,8 @@ def test_a_promise_for_a_reason_that_is_not_known_is_forgotten_and_nothing_else(
     assert memory.declining and memory.heads and memory.begun == NOW - 50
 
 
-def test_what_a_patience_learned_and_where_a_plan_put_whom_are_two_things(store: Store) -> None:
-    memory = Memory(NOW, lessons=((1.0, 2.0, 3.0),), learner="value", settled=((7, (0, 1)), (8, ())), mover="assign")
+def test_what_a_patience_learned_is_kept_with_its_name(store: Store) -> None:
+    memory = Memory(NOW, lessons=((1.0, 2.0, 3.0),), learner="dally")
     Remembering(MemoryRepo(store, "c")).keep(memory, 1, NOW)
     assert stored(store) == memory
 

@@ -45,7 +45,7 @@ from pal_slurm.policy.moving.rooms import Rooms
 from pal_slurm.policy.needs import Need, Needs
 from pal_slurm.policy.plan import NOTHING_KEPT, KeptForWaiting, Room
 from pal_slurm.policy.ranking import Ranking
-from pal_slurm.policy.seams import Placer, movings
+from pal_slurm.policy.seams import Placer
 
 MOST_S = 7_200.0  # beyond that nobody knows what will be
 LEAST_S = 1_800.0
@@ -346,7 +346,3 @@ class ByValue:
             for mover, holder, gain in ring:
                 where = Placement(holder.job.nodes, holder.job.gpus, exact=self.view.cluster.slots)
                 self._propose(mover, where, gain, Reason.BETTER_GPUS, partner=holder.job.id)
-
-
-# Who starts is not its matter: the plan is made without it, and then it looks.
-movings.register("value", lambda _: None)

@@ -1,16 +1,10 @@
-"""One job as pools see it. In: its app, its GPUs, where it is. Out: a PoolClaim: its speeds, what binds it."""
+"""How fast an application is on each GPU model, over its fastest. In: an app. Out: its speeds."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import NamedTuple
 
-import numpy as np
-
-from pal_slurm.model import App, FloatArray, base_of
-
-LEAST_REST_S = 1800.0  # a job that has just begun is expected to go on for so long
+from pal_slurm.model import App, base_of
 
 
 def relative_rates(app: App, models: Sequence[str]) -> tuple[float, ...]:
@@ -23,26 +17,3 @@ def relative_rates(app: App, models: Sequence[str]) -> tuple[float, ...]:
         return tuple(min(base_of(app, m) for m in models) / base_of(app, model) for model in models)
     best = min(base for base in told if base)
     return tuple(best / base if base else 0.0 for base in told)
-
-
-class PoolClaim(NamedTuple):
-    """A job that runs or waits."""
-
-    job: int
-    gpus: int
-    rates: tuple[float, ...]  # by pool, over its best; 0: not there
-    movable: bool  # while it runs
-    pool: int = -1  # where it runs; -1: it waits
-    began: float = math.inf  # it would have, had it run all its time until now in one
-    ends: float = math.inf  # at latest, by its limit
-
-    @property
-    def fixed(self) -> bool:
-        """It stays where it is."""
-        return self.pool >= 0 and not self.movable
-
-
-def rest_s(began: FloatArray, ends: FloatArray, now: float) -> FloatArray:
-    """What jobs are expected to go on for: who has run for long goes on for long."""
-    rest: FloatArray = np.maximum(np.minimum(ends - now, np.maximum(LEAST_REST_S, now - began)), 0.0)
-    return rest
