@@ -4,9 +4,9 @@
 
 Gavel's 5.6 jobs an hour on 36 V100, 36 P100 and 36 K80; the spread inside each model is drawn from Longhorn's
 measured run times (`../shared/data/pal`): of ResNet-50 for all, or with --several, where jobs have 1 to 8 GPUs (2.6
-an hour), of ResNet-50, BERT and PageRank for three classes of applications. 60 s at each start, FIFO as Slurm has it. `packed`; `pal` that knows models only; models and each GPU; and
-where all models are alike and nine tenths of the GPUs are needed, `pal` that knows nothing, and each GPU. The last
-line: the gain of each, and of both.
+an hour), of ResNet-50, BERT and PageRank for three classes of applications. 60 s at each start, in Slurm's order
+(FIFO). `packed`; `pal` that knows models only; models and each GPU; and where all models are alike and nine tenths of
+the GPUs are needed, `pal` that knows nothing, and each GPU. The last line: the gain of each, and of both.
 """
 
 from __future__ import annotations

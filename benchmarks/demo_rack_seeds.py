@@ -38,7 +38,7 @@ def main() -> int:
     # Slurm alone is packed without a wait, and its --switches packed with one of five minutes for a rack.
     arms = {
         "packed": ("packed", "none", "fifo"), "switches": ("packed", "fixed(300,300)", "fifo"),
-        "dally": ("dally", f"dally({lease_s},24,6,12)", "nw-sens"), "pal": ("pal", "", "fifo"),
+        "dally": ("dally", f"dally({lease_s},24,6,12)", "fifo"), "pal": ("pal", "", "fifo"),
     }  # fmt: skip
     print(f"{'seed':>4}" + "".join(f"{arm:>10}" for arm in arms) + "   average JCT, simulated, s")
     best, ratios = 0, []

@@ -49,7 +49,7 @@ BLOCK = 25
 FAR = T0 + 10**6
 COMPOSITIONS = [
     compose("pal"), compose("packed"), compose("pal", fill="none"), compose("pal", order="fifo", placement="lv"),
-    compose("pal", order="srtf"), compose("pm-first", patience="earlier-finish"), compose("pal"),
+    compose("pal", order="fifo"), compose("pm-first", patience="earlier-finish"), compose("pal"),
     compose("packed", patience="earlier-finish"), compose("packed", patience="fixed(300,900)"),
     compose("dally", patience="dally(60,24,2,4)"),
 ]  # fmt: skip

@@ -64,7 +64,7 @@ def odd_queues(draw: st.DrawFn) -> tuple[Job, ...]:
 def compositions(draw: st.DrawFn) -> Composition:
     made = compose(
         draw(st.sampled_from(("pal", "packed", "pm-first", "random"))),
-        order=draw(st.sampled_from(("", "fifo", "las", "srtf"))),
+        order=draw(st.sampled_from(("", "fifo", "slurm"))),
     )
     fill = draw(st.sampled_from((EASY, EASY, fills.get("none"), replace(EASY, reserve=3))))
     return replace(made, fill=fill)

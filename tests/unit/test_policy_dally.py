@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from benchmarks.published.orders import order_named
 from pal_slurm.errors import ConfigError
 from pal_slurm.model import (
     Action,
@@ -21,7 +22,7 @@ from pal_slurm.model import (
     homogeneous,
     neutral_scores,
 )
-from pal_slurm.policy import NAMED, Progress, compose, orders, plan
+from pal_slurm.policy import NAMED, Progress, compose, plan
 from pal_slurm.policy.memory import Memory, memory_of
 from pal_slurm.policy.patience.dally import Dally, Timers
 from pal_slurm.policy.seams import Lessons, Offer, Settled, Wait, patiences
@@ -94,7 +95,7 @@ def test_waits_for_nodes_and_racks_are_recorded_by_size_from_one_lease_on_and_wi
 
 
 def test_an_offer_reaches_newcomers_first_and_then_who_was_hurt_most() -> None:
-    order = orders.get("nw-sens")
+    order = order_named("nw-sens")
     ran = {1: Progress(1000.0, 900.0), 2: Progress(1000.0, 300.0), 3: Progress(500.0, 150.0)}
     jobs = [waiting(i, 1, submit=i) for i in range(1, 6)]
     assert [j.id for j in sorted(jobs, key=lambda j: order.key(j, ran.get(j.id)))] == [4, 5, 3, 2, 1]
@@ -147,4 +148,4 @@ def test_constants_that_make_no_sense_are_refused(name: str, said: str) -> None:
 
 
 def test_dally_leaves_room_for_the_head_of_the_queue_whatever_its_author_does() -> None:
-    assert compose("dally").fill.reserve == 1 and NAMED["dally"] == ("nw-sens", "packed", "dally", "easy")
+    assert compose("dally").fill.reserve == 1 and NAMED["dally"] == ("slurm", "packed", "dally", "easy")

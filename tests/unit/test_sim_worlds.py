@@ -168,9 +168,9 @@ def test_the_first_seed_takes_a_scores_file_as_it_is_and_others_shuffle_its_node
 
 def test_a_policy_file_is_read_strictly(tmp_path: Path) -> None:
     path = tmp_path / "mine.yaml"
-    path.write_text("policy: packed\norder: las\n")
+    path.write_text("policy: packed\norder: fifo\n")
     spec = read_policy(str(path))
-    assert (spec.label, spec.policy, spec.order) == ("mine", "packed", "las")
+    assert (spec.label, spec.policy, spec.order) == ("mine", "packed", "fifo")
     path.write_text("policy: packed\nodrer: las\n")
     with pytest.raises(ConfigError, match="odrer"):
         read_policy(str(path))

@@ -200,10 +200,12 @@ def _specs(read: Sequence[PolicySpec], order: str, placement: str, fill: str, mo
 
 def _own(spec: PolicySpec, part: str) -> str:
     """What the named policy has of that part by itself."""
-    from pal_slurm.policy.composition import NAMED
+    from pal_slurm.policy.composition import NAMED, OURS
 
-    named = NAMED.get(spec.policy.partition("/")[0])
-    return named[1] if named is not None and part == "placement" else ""
+    base = spec.policy.partition("/")[0]
+    if part == "moving":
+        return "value" if base in OURS else ""
+    return NAMED[base][1] if base in NAMED else ""
 
 
 def _tracked(text: str) -> range | None:
