@@ -52,7 +52,7 @@ def main() -> None:
     options = parser.parse_args()
     need_data()
     rows = []
-    for fill in ("none", "easy", "holes"):
+    for fill in ("none", "easy"):
         ratios: dict[str, list[list[float]]] = {}
         spans: dict[str, list[list[float]]] = {}
         for seed in range(options.seeds):
