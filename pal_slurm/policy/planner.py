@@ -25,7 +25,7 @@ from pal_slurm.model import (
     speeds_of,
 )
 from pal_slurm.policy.composition import Composition
-from pal_slurm.policy.easy import Reserved, limit
+from pal_slurm.policy.easy import limit
 from pal_slurm.policy.entitlement.debts import NO_DEBTS
 from pal_slurm.policy.ever import Ever
 from pal_slurm.policy.floor import Floor, still_there
@@ -67,7 +67,7 @@ class Planner:
         self._still: tuple[Walk, Plan] | None = None  # the last plan, where it started nobody and nothing has ended
         self._planned_for = now
         self._restore: list[Callable[[], None]] = []
-        self._last: tuple[tuple[Reserved, ...], KeptForWaiting] = (), NOTHING_KEPT  # by the last walk
+        self._last_kept: KeptForWaiting = NOTHING_KEPT  # by the last walk
         self.once = False  # made for one plan: nothing need be put back
         self.speeds = speeds_of(self.cluster, self.knowledge.scores)
         self.floor = Floor(self.cluster, self.knowledge, now=self.now, reservations=self.reservations)
@@ -142,7 +142,7 @@ class Planner:
         walk = Walk(self)
         made = walk.run()
         self._still = None if made.starts or walk.changes else (walk, made)
-        self._last = made.reserved, made.kept
+        self._last_kept = made.kept
         self.queue.newcomers.clear()
         return made
 
@@ -152,8 +152,7 @@ class Planner:
             wake_at = min(
                 (group.wake_at(self.now) for group in self.queue.groups.values() if group.refused), default=math.inf
             )
-            reserved = tuple(r for r in self._last[0] if r.job in self.queue.waiting)
-            return Plan((), reserved, wake_at, self._walked, self.remembered, self._last[1])
+            return Plan((), (), wake_at, self._walked, self.remembered, self._last_kept)
         if self._still is None:
             return None
         walk, made = self._still

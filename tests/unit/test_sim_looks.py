@@ -12,8 +12,8 @@ from click.testing import CliRunner
 
 from pal_slurm.cli.palctl import palctl
 from pal_slurm.config.moves import MovesSection
-from pal_slurm.model import App, Gpus, Knowledge, ScoreTable, homogeneous
-from pal_slurm.policy import Circumstances, Planner, compose
+from pal_slurm.model import App, Gpus, ScoreTable, homogeneous
+from pal_slurm.policy import compose
 from pal_slurm.scores import binned
 from pal_slurm.sim.engine import Change, ClusterRules, Engine, Stage
 from pal_slurm.sim.in_planner import InPlanner
@@ -118,16 +118,3 @@ def test_palctl_simulate_moves_as_pald_does(tmp_path: Path) -> None:
 
     assert simulated() > 0
     assert simulated("--no-moves") == simulated("--movable", "0") == 0
-
-
-def test_where_no_gpu_is_free_a_look_still_knows_for_whom_room_is_kept() -> None:
-    """As pald does, which plans anew in each cycle: else movers take what they may not have where that job is known."""
-    planner = Planner(compose("pal", order="fifo"), CLUSTER, Knowledge(scores()), facts=Circumstances(alone=True))
-    for number, gpus in ((0, 7), (1, 8), (2, 1)):  # the last may start beside the first, ahead of the second
-        planner.arrive(job(number, float(number), 4.0 if number == 0 else 1.0, gpus).as_job(), APP)
-    made = planner.act(10.0)
-    assert [d.job for d in made.starts] == [0, 2] and [r.job for r in made.reserved] == [1]
-    still = planner.act(20.0)
-    assert (still.starts, still.reserved, still.kept) == ((), made.reserved, made.kept)
-    planner.ended(1)
-    assert planner.act(30.0).reserved == ()
