@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import results
 from pal_slurm.cli.manual import programs
 from tests.docs.pages import PAGES, PROJECT, anchors, blocks, name, pages_with, prose, run
 
@@ -122,3 +123,15 @@ def test_code_that_is_named_exists() -> None:
             if "NAME" not in path and not any(fnmatch(one, path) or f"/{one}".endswith(f"/{path}") for one in tree):
                 missing.append(f"{name(page)}: {path}")
     assert missing == []
+
+
+def test_the_page_of_results_has_each_part_once() -> None:
+    page = results.PAGE.read_text(encoding="utf-8")
+    assert sorted(re.findall(r"<!-- part: (\S+) -->\n.*?<!-- end -->", page, re.DOTALL)) == sorted(results.PARTS)
+
+
+def test_a_part_of_the_page_of_results_is_replaced_alone() -> None:
+    page = "<!-- part: a -->\nold\n<!-- end -->\n<!-- part: b -->\nold\n<!-- end -->\n"
+    assert results.put(page, "b", "new") == page[: page.index("b -->")] + "b -->\n\nnew\n\n<!-- end -->\n"
+    with pytest.raises(SystemExit, match="part c stands there 0 times"):
+        results.put(page, "c", "new")
