@@ -79,6 +79,7 @@ WAITS = (*STAY[:1], Row("dally", "pin", "dally", "--movable 0"), *STAY[1:])
 
 PARTS: Mapping[str, Table | Program] = {
     "published": Program("python -m benchmarks.paper.paper_traces", markdown=True),
+    "profiles": Program("python -m benchmarks.paper.paper_profiles", markdown=True),
     "by-size": Program("python -m benchmarks.paper.paper_moves", markdown=True),
     **{
         f"sia-philly-{n}": Table(
@@ -91,6 +92,7 @@ PARTS: Mapping[str, Table | Program] = {
     "gavel-4.0": Table(f"DATA/gavel/traces/continuous_single_rate4.0_seed0.tsv {MODELS} --tracked 4000-4999", MIXED),
     "gavel-5.6": Table(f"DATA/gavel/traces/continuous_single_rate5.6_seed0.tsv {MODELS} --tracked 4000-4999", MIXED),
     "gavel-multi": Table(f"DATA/gavel/traces/continuous_multi_rate2.6_seed0.tsv {MODELS} --tracked 2000-2999", MIXED),
+    "bounds": Program("python -m benchmarks.fluid_bounds"),
     "racks-flat": Table(f"synthetic:jobs=500 {RACKS}", WAITS),
     "racks-strong": Table(
         f"synthetic:jobs=500 {RACKS} --comm DATA/traces/derived/artistsim_tier_slowdowns.csv:*", WAITS
@@ -106,6 +108,7 @@ PARTS: Mapping[str, Table | Program] = {
     "demo-sharing": Program("scripts/demo --sharing"),
     "twin": Program("python -m benchmarks.twin"),
     "speed": Program("python -m benchmarks.bench_sim"),
+    "planning": Program("python -m benchmarks.bench_planning"),
     "deciding": Program("python -m benchmarks.bench_entitlements"),
 }
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Literal
@@ -101,17 +100,6 @@ def run(
     spec = PublishedSpec(policy=policy, order=order, placement=placement, patience=patience, fill=fill, moving=moving)
     scheduler = scheduler_for(spec, setting, truth if known is None else known, seed)
     return Engine(cluster, truth, work, scheduler, setting.rules).run()
-
-
-def jittered(work: Workload, seed: int) -> Workload:
-    """The tracked jobs submitted up to two minutes sooner or later: the same load, another roll of the dice."""
-    if seed == 0:
-        return work
-    rng = np.random.default_rng([seed, 13])
-    head = len(work.tracked)
-    moved = [replace(w, submit=max(0.0, w.submit + float(rng.uniform(-120, 120)))) for w in work.works[:head]]
-    moved.sort(key=lambda w: w.submit)
-    return Workload((*moved, *work.works[head:]), work.tracked)
 
 
 def geomean(values: Iterable[float]) -> float:
