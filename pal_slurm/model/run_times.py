@@ -120,6 +120,11 @@ class _Ended:
         return _Told(self.ran.n / (self.ran.n + WEIGHT), self.ran.mean, self.ran.variance, False)
 
 
+def _limit(told_s: float | None) -> float | None:
+    """A limit that can be none tells nothing."""
+    return told_s if told_s is not None and told_s > 0 else None
+
+
 @dataclass(slots=True)
 class _User:
     every: _Ended = field(default_factory=_Ended)
@@ -150,6 +155,7 @@ class RunTimes:
         `cut`: it did not run to its end. It would have run for longer: it makes no estimate of jobs like it shorter.
         """
         ran_s = max(ran_s, LEAST_S)
+        limit_s = _limit(limit_s)
         groups: tuple[tuple[str | None, str | None], ...] = ((None, None), (app, None), (app, name))
         was = [self._like(user, *group, limit_s).seconds if cut else 0.0 for group in groups]
         if all(ran_s <= seconds for seconds in was):
@@ -182,6 +188,7 @@ class RunTimes:
 
     def like(self, user: str, app: str, name: str | None, limit_s: float | None) -> RunEstimate:
         """`name`: None: of whatever name."""
+        limit_s = _limit(limit_s)
         key = ((user, app) if name is None else (user, app, name), limit_s)
         made = self._made.get(key)
         if made is None:

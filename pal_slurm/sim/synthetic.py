@@ -63,7 +63,8 @@ def parse_recipe(text: str) -> Recipe:
     for key, (least, most) in _RANGES.items():
         value = getattr(recipe, key)
         if not least <= value <= most:  # nan is neither
-            raise BadInput(f"{text[:200]}: {key}={value:g} must be {least:g} to {most:,.12g}.")
+            shown = f"{value:g}" if abs(value) < 1e300 else str(value)[:40]  # beyond what a float holds
+            raise BadInput(f"{text[:200]}: {key}={shown} must be {least:g} to {most:,.12g}.")
     if recipe.arrivals not in ARRIVALS:
         raise BadInput(f"{text[:200]}: arrivals={recipe.arrivals[:40]!r} must be one of {', '.join(ARRIVALS)}.")
     if recipe.shortest_min > recipe.longest_min:

@@ -136,6 +136,16 @@ def test_movers_put_off_neither_the_promised_nor_the_expected_start_of_a_waiting
     )
 
 
+@pytest.mark.parametrize(("gpus", "goes"), [(4, True), (8, False)])
+def test_two_exchange_where_the_waiting_job_can_start_on_what_either_of_them_leaves(gpus: int, goes: bool) -> None:
+    """It starts when the first of the two ends, on whichever node that is; one that needs both starts later."""
+    pair = [running(1, "n1", (0, 1, 2, 3)), running(2, "n2", (0, 1, 2, 3), "b")]
+    kept = KeptForWaiting({0: (0, 0, 0), 1: (0, 0, 0)}, NOW + HOUR, NOW + HOUR, None)
+    waits = replace(waiting(9, gpus), shape=Shape(gpus // 4, gpus // 4, gpus))
+    found = look(pair, slow("n1"), nodes=2, run_times=RunTimes(), kept=kept, margin=0.1, waits=(waits,))
+    assert bool([d for d in found if d.terms is not None and d.terms.partner is not None]) is goes
+
+
 @pytest.mark.parametrize("row", [1, 2, 3])
 def test_a_small_mover_leaves_nodes_alone_that_are_earmarked_for_a_waiting_job(row: int) -> None:
     mask = np.arange(4) == row

@@ -98,3 +98,12 @@ def test_a_user_of_countless_names_forgets_his_own_jobs_only() -> None:
     assert times.like("u", "bert", named("train"), None).seconds == pytest.approx(500.0, rel=0.02)
     assert times.like("bad", "bert", named("first"), None).seconds < 250.0
     assert len(list(times.kinds(1, 1e9))) == 2
+
+
+@pytest.mark.parametrize("limit_s", [0.0, -60.0])
+def test_a_limit_that_can_be_none_tells_nothing(limit_s: float) -> None:
+    odd, none = RunTimes(), RunTimes()
+    for times, limit in ((odd, limit_s), (none, None)):
+        for _ in range(10):
+            times.ended("u", "a", "", limit, 3600.0)
+    assert odd.like("u", "a", "", limit_s) == none.like("u", "a", "", None)

@@ -19,6 +19,7 @@ from pal_slurm.model import FloatArray, IntArray, Snapshot
 if TYPE_CHECKING:
     from pal_slurm.policy.moving.models import Between
     from pal_slurm.policy.moving.value import RunsNow
+    from pal_slurm.policy.needs import Need
 
 T = TypeVar("T")
 MOST_PAIRS = 256  # jobs of one shape, those that could win most, for which a partner is sought
@@ -31,16 +32,22 @@ Ring = list[tuple["RunsNow", "RunsNow", float]]  # who goes, whose GPUs he takes
 
 
 def exchanges(
-    standing: Sequence[RunsNow], view: Snapshot, between: Between, margin: float, most: int
+    standing: Sequence[RunsNow],
+    view: Snapshot,
+    between: Between,
+    margin: float,
+    most: int,
+    free: IntArray,
+    heads: Sequence[Need],
 ) -> Iterator[Ring]:
-    """The best first; `most`: moves, one of each member."""
+    """The best first; `most`: moves, one of each member. `free`: GPUs by row. `heads`: for whom GPUs are kept."""
     shapes: dict[tuple[object, ...], list[RunsNow]] = defaultdict(list)
     for s in standing:
         if all(gpus == s.job.gpus[0] for gpus in s.job.gpus):  # else it can't be asked for
             shapes[(-1 if s.app.base else s.model, len(s.job.nodes), len(s.job.gpus[0]), s.job.partitions)].append(s)
     for alike in shapes.values():
         if len(alike) > 1:
-            for ring in _Alike(alike, view, between, margin).rings(most):
+            for ring in _Alike(alike, view, between, margin, free, heads).rings(most):
                 most -= len(ring)
                 yield ring
 
@@ -48,8 +55,17 @@ def exchanges(
 class _Alike:
     """Jobs of one shape: any of them fits where another one runs."""
 
-    def __init__(self, alike: Sequence[RunsNow], view: Snapshot, between: Between, margin: float) -> None:
+    def __init__(
+        self,
+        alike: Sequence[RunsNow],
+        view: Snapshot,
+        between: Between,
+        margin: float,
+        free: IntArray,
+        heads: Sequence[Need],
+    ) -> None:
         self._alike, self._view, self._between, self._margin = alike, view, between, margin
+        self._free, self._heads = free, heads
 
     def _tables(self) -> bool:
         """False: nobody would win enough anywhere."""
@@ -71,14 +87,30 @@ class _Alike:
         for gain in (quicker, quickens):
             self._both[(gain < -MOST_SLOWER_MODEL) | ((gain < -MOST_SLOWER) & ~own)] = -np.inf
         self._both[np.arange(len(worst)), worst] = -np.inf
-        # Who may run beyond the start of the first job that waits takes no GPUs that are kept for it.
+        # Who may run beyond the start of the first job that waits takes no GPUs that are kept for it, but where that
+        # job can start on what either of the two leaves: it starts when the first of them ends, wherever that is.
         late, kept = np.array([s.late for s in alike]), np.array([s.on_kept for s in alike])
-        there, here = late[worst][:, None] & kept, kept[worst][:, None] & late
+        serves = np.array([self._serves(s) for s in alike])
+        either = serves[worst][:, None] & serves & (model[worst][:, None] == model)
+        there, here = late[worst][:, None] & kept & ~either, kept[worst][:, None] & late & ~either
         self._both[there | here], self._goes[there], self._comes[here] = -np.inf, -np.inf, -np.inf
         asked = np.array([bool(s.job.consent.signal) for s in alike])  # who is asked first may not go
         self._goes[(quicker < -MOST_SLOWER) | asked[worst][:, None]] = -np.inf
         self._comes[(quickens < -MOST_SLOWER) | asked] = -np.inf
         return True
+
+    def _serves(self, s: RunsNow) -> bool:
+        """Whether each job for which GPUs are kept can start on any one of its nodes when it has ended."""
+        cluster, nodes = self._view.cluster, len(s.job.nodes)
+        rows = [cluster.node_index[name] for name in s.job.nodes]
+        gpus = int(self._free[rows].min()) + len(s.job.gpus[0])
+        cpus = int(cluster.cpus_free[rows].min()) + s.job.cpus_alloc // nodes
+        mem_mb = int(cluster.mem_free_mb[rows].min()) + s.need.shape.mem_on_each(nodes)
+        return bool(self._heads) and all(
+            any(way[0] == 1 and way[1] <= gpus and way[2] <= cpus and way[3] <= mem_mb for way in head.ways)
+            and any(area.mask is None or bool(area.mask[rows].all()) for area in head.areas)
+            for head in self._heads
+        )
 
     def rings(self, most: int) -> Iterator[Ring]:
         tries = 16 * most if self._tables() else 0

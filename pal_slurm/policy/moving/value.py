@@ -342,7 +342,9 @@ class ByValue:
 
     def _exchange(self, standing: Sequence[RunsNow]) -> None:
         most = self.most - len(self.found)
-        for ring in exchanges(standing, self.view, self.between, self.margin, most):
+        heads = [need for waits in self.waits if (need := self.on.needs.of(waits.job)) is not None]
+        heads = heads if len(heads) == len(self.waits) else []
+        for ring in exchanges(standing, self.view, self.between, self.margin, most, self.on.n_free, heads):
             for mover, holder, gain in ring:
                 where = Placement(holder.job.nodes, holder.job.gpus, exact=self.view.cluster.slots)
                 self._propose(mover, where, gain, Reason.BETTER_GPUS, partner=holder.job.id)
