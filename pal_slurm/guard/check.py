@@ -6,7 +6,7 @@ Verdicts are given in order: what one permitted start takes is gone for the next
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from itertools import chain
 
@@ -46,12 +46,13 @@ def check(
     return verdicts
 
 
-def _alone(verdict: Verdict, refused: Collection[int]) -> Verdict:
+def _alone(verdict: Verdict, refused: Set[int]) -> Verdict:
     """Of those that exchange their GPUs all go, or none."""
     terms = verdict.decision.terms
-    if isinstance(verdict, Refusal) or terms is None or terms.partner not in refused:
+    if isinstance(verdict, Refusal) or terms is None or refused.isdisjoint(terms.partners):
         return verdict
-    said = f"job {verdict.decision.job}: job {terms.partner}, whose GPUs it would take, must stay"
+    first = next(other for other in terms.partners if other in refused)
+    said = f"job {verdict.decision.job}: job {first}, whose GPUs it would take, must stay"
     return Refusal(verdict.decision, Cause.PARTNER, said)
 
 
@@ -118,7 +119,11 @@ class _Batch:
         ring = [self.running[other] for other in ring_of(decision, self.moves) if other in self.running]
         if not self.stay.isdisjoint(other.id for other in ring):
             raise No(Cause.PARTNER, "one of those that would exchange their GPUs with it must stay")
-        self.lent = frozenset(chain.from_iterable(map(self._gpus_of, (job, *ring[1:2]))))
+        partners = decision.terms.partners if decision.terms is not None else ()
+        leave = [other for other in ring[1:] if other.id in partners]
+        self.lent = frozenset(chain.from_iterable(map(self._gpus_of, (job, *leave))))
+        if leave and decision.placement is not None and not self.lent.issuperset(self._gpus_of(decision.placement)):
+            raise No(Cause.PARTNER, "it would take GPUs that none of those leaves who exchange theirs with it")
         self.room.lend(ring or [job])
         try:
             self._check_pin(replace(job, required_nodes="", slots=(), request=_asked(job)), decision.placement)
@@ -137,7 +142,7 @@ class _Batch:
         for other in ring_of(decision, self.moves):
             self.room.stay(other)
 
-    def _gpus_of(self, job: Job) -> Iterator[tuple[int, int]]:
+    def _gpus_of(self, job: Job | Placement) -> Iterator[tuple[int, int]]:
         index = self.snapshot.cluster.node_index
         for node, slots in zip(job.nodes, job.gpus, strict=True):
             if node in index:

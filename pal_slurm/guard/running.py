@@ -173,7 +173,7 @@ def _check_rivals(job: Job, decision: Decision, snapshot: Snapshot, moves: MoveR
     terms = decision.terms
     rivals = list(unleased(snapshot, around(job, decision)))
     # It takes no GPU that was free, or what it leaves is theirs.
-    for_them = terms is not None and (terms.partner is not None or terms.makes_room_for in {r.id for r in rivals})
+    for_them = terms is not None and (terms.partners or terms.makes_room_for in {r.id for r in rivals})
     for other in rivals:
         if other.pin is not None and not other.pin.nodes.isdisjoint(around(job, decision)):
             raise No(Cause.WOULD_BE_TAKEN, f"job {other.id} is about to start there")
@@ -209,14 +209,26 @@ def unleased(snapshot: Snapshot, nodes: Collection[str]) -> Iterator[Job]:
 
 
 def ring_of(decision: Decision, decisions: Mapping[int, Decision]) -> tuple[int, ...]:
-    """The jobs that exchange their GPUs with it, itself first: each takes those of the next. Empty: it is no ring."""
-    found, at = [decision.job], decision
-    while len(found) <= MOST_RING:
-        other = decisions.get(at.terms.partner) if at.terms and at.terms.partner is not None else None
-        if other is None or other.action is not Action.MOVE:
-            return ()
-        if other.job == decision.job:
-            return tuple(found)
-        found.append(other.job)
-        at = other
-    return ()
+    """The jobs that exchange their GPUs with it, itself first, then those whose GPUs it takes. Empty: it is no exchange.
+
+    In a ring each takes the GPUs of the next; in a gathering one takes those of several, which take its own. Whoever is
+    reached from one of them is reached from all: nobody takes GPUs of a job that takes none of theirs.
+    """
+    found = _reached(decision, decisions)
+    if any(len(_reached(decisions[job], decisions)) != len(found) for job in found):
+        return ()
+    return found
+
+
+def _reached(decision: Decision, decisions: Mapping[int, Decision]) -> tuple[int, ...]:
+    """Itself, those whose GPUs it takes, those whose GPUs these take, and so on. Empty: one of them does not go."""
+    found = [decision.job]
+    for job in found:  # grows meanwhile
+        terms = decisions[job].terms
+        for other in terms.partners if terms is not None else ():
+            its = decisions.get(other)
+            if its is None or its.action is not Action.MOVE or len(found) > MOST_RING:
+                return ()
+            if other not in found:
+                found.append(other)
+    return tuple(found) if 1 < len(found) <= MOST_RING else ()

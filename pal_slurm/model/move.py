@@ -48,7 +48,8 @@ class Move:
     ahead: int | None = None  # the nice that keeps its place in the queue; none: nobody waits
     fence: tuple[str, ...] = ()  # nodes that are kept from others meanwhile; none: nobody waits who could take its GPUs
     partner: int | None = None  # the job whose GPUs it takes, while that one takes its own, or those of another one
-    ring: tuple[int, ...] = ()  # all that exchange their GPUs, itself first: each takes those of the next
+    further: tuple[int, ...] = ()  # and further ones whose GPUs it takes
+    ring: tuple[int, ...] = ()  # all that exchange their GPUs, itself first, then those whose GPUs it takes
     makes_room_for: int | None = None
     cost_s: float = 0.0  # reckoned: what it loses
     gain_s: float = 0.0  # reckoned: what it wins over the time that counts, cost not taken off
@@ -72,6 +73,11 @@ class Move:
     def others(self) -> tuple[int, ...]:
         """Who else exchanges; the one whose GPUs it takes first."""
         return self.ring[1:] or (() if self.partner is None else (self.partner,))
+
+    @property
+    def partners(self) -> tuple[int, ...]:
+        """All whose GPUs it takes."""
+        return () if self.partner is None else (self.partner, *self.further)
 
     @property
     def dead_s(self) -> float | None:

@@ -80,6 +80,12 @@ class MoveTerms:
     step_before: float | None = None  # by the one equation
     partner: int | None = None  # the running job whose GPUs it takes: that one goes too, and so on in a ring
     makes_room_for: int | None = None
+    further: tuple[int, ...] = ()  # further running jobs whose GPUs it takes: they go too
+
+    @property
+    def partners(self) -> tuple[int, ...]:
+        """All whose GPUs it takes."""
+        return () if self.partner is None else (self.partner, *self.further)
 
 
 class Alongside(NamedTuple):

@@ -83,7 +83,7 @@ def of_himself(life: Life, private: Collection[str]) -> Life:
     if "jobs" in private:
         decided = tuple(replace(why, ahead=None, decision=replace(why.decision, rank=0)) for why in decided)
         edits = tuple(replace(edit, decision=None, move=None) for edit in edits)
-        moves = tuple(replace(move, partner=None, ring=(), makes_room_for=None) for move in moves)
+        moves = tuple(replace(move, partner=None, further=(), ring=(), makes_room_for=None) for move in moves)
     if "nodes" in private:
         decided = tuple(replace(why, free_gpus=None) for why in decided)
     return replace(life, decided=decided, edits=edits, moves=moves)

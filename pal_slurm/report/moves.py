@@ -106,5 +106,7 @@ def _purpose(move: Move) -> str:
     if move.makes_room_for is not None:
         return f", to make room for job {move.makes_room_for}"
     if len(move.ring) > 2:
-        return f", which job {move.partner} leaves; {len(move.ring)} jobs change places"
+        leave = " and ".join(map(str, move.partners))
+        leave = f"jobs {leave} leave" if move.further else f"job {leave} leaves"
+        return f", which {leave}; {len(move.ring)} jobs change places"
     return "" if move.partner is None else f", while job {move.partner} takes its GPUs"

@@ -15,7 +15,7 @@ from pal_slurm.config.moves import MovesSection
 from pal_slurm.daemon.moves.budget import DAY_S, bounds
 from pal_slurm.daemon.moves.proposing import CROWD
 from pal_slurm.guard import MoveRules
-from pal_slurm.guard.running import check_budget
+from pal_slurm.guard.running import check_budget, ring_of
 from pal_slurm.guard.verdict import No
 from pal_slurm.model import Cluster, Decision, Ending, Job, JobState, Move, Placement, Snapshot, flat
 from pal_slurm.policy import Plan, Planner
@@ -111,7 +111,7 @@ def _crowds(group: Group) -> bool:
 def _within(
     found: Sequence[Decision], movable: Mapping[int, MayMove], cluster: Cluster, rules: MoveRules
 ) -> Iterator[Decision]:
-    """Those that the guard lets pass; of two that exchange their GPUs both, or none."""
+    """Those that the guard lets pass; of those that exchange their GPUs all, or none."""
     begun: list[Job] = []
     refused: set[int] = set()
     for decision in found:
@@ -122,9 +122,9 @@ def _within(
             refused.add(job.id)
         else:
             begun.append(job)
+    by_job = {decision.job: decision for decision in found}
     for decision in found:
-        partner = decision.terms.partner if decision.terms is not None else None
-        if refused.isdisjoint((decision.job, partner)):
+        if refused.isdisjoint((decision.job, *ring_of(decision, by_job))):
             yield decision
 
 

@@ -30,6 +30,7 @@ from pal_slurm.model import (
     Action,
     Decision,
     EditKind,
+    Ending,
     Fence,
     Intent,
     Job,
@@ -77,6 +78,7 @@ class Movers:
     going: dict[int, Move] = field(default_factory=dict)  # by job, as of this cycle
     lately: dict[int, Move] = field(default_factory=dict)  # by job, its newest: those that are over among them
     homes: dict[int, Placement] = field(default_factory=dict)  # by job: where it goes instead of its target
+    back: dict[int, Placement] = field(default_factory=dict)  # by job: where it ran, for its gathering has fallen
     memory: MoversMemory = field(default_factory=MoversMemory)
     keeping: set[int] = field(default_factory=set)  # jobs whose targets are kept from those that wait
     lives: Lives = field(init=False)
@@ -136,7 +138,9 @@ class Movers:
             return
         steps = self.ledger.steps_of(found)
         jobs = {job.id: job for job in (*round.snapshot.pending, *round.snapshot.running)}
-        self.homes = {m.job: at for n, m in found.items() if (at := self._pinned_instead(m, steps[n])) is not None}
+        self.back = {m.job: m.old for m in found.values() if self._goes_back(m, steps)}
+        pinned = {m.job: at for n, m in found.items() if (at := self._pinned_instead(m, steps[n])) is not None}
+        self.homes = self.back | pinned
         wishes: list[Wish] = []
         changed: dict[int, Move] = {}
         self.keeping.clear()
@@ -173,12 +177,12 @@ class Movers:
         caps: Capabilities,
     ) -> Scene:
         scene = Scene(round.now, same_second=caps.same_second, allowed=rules.moves is not None)
-        partner = jobs.get(move.partner) if move.partner is not None else None
-        there = partner is not None and not partner.pending and move.target and holds(partner, move.target)
+        partners = [other for number in move.partners if (other := jobs.get(number)) is not None and not other.pending]
+        there = [other.id for other in partners if move.target is not None and holds(other, move.target)]
         standing = {r.fenced: r.nodes for r in round.snapshot.reservations if r.fenced is not None}
         fenced = bool(move.fence) and standing.get(move.job, frozenset()) >= set(move.fence)
         fenced = fenced and standing.keys() >= set(move.others)
-        alone = bool(there) and move.partner not in self.going
+        alone = not self.going.keys() >= set(there)
         scene = replace(scene, fenced=fenced, left_alone=alone)
         if job is not None and not job.pending and isinstance(steps[-1].edit, Fence | Warn):
             ring = [m for other in (move.job, *move.others) if (m := self.going.get(other)) is not None]
@@ -201,6 +205,9 @@ class Movers:
             soon = fenced or round.now < since + UNSURE_S
             fate = Fate.WAITING if soon and pin.fate is Fate.UNDO else pin.fate  # a fence of ours is still in its way
             return replace(scene, pin=fate, pin_said=pin.cause)
+        home = self.back.get(move.job)
+        if home is not None and not self._blocked(job, move.original, home, round.snapshot, rules):
+            return replace(scene, home=home)
         blocked = "" if there else self._blocked(job, move.original, move.target, round.snapshot, rules)
         scene = replace(scene, partner_there=bool(there), blocked=blocked)
         if not (blocked or alone) or move.job not in standing:
@@ -209,6 +216,17 @@ class Movers:
         if (home := next(instead, None)) is not None:
             self.homes[move.job] = home
         return replace(scene, home=home)
+
+    def _goes_back(self, move: Move, steps: Mapping[int, Sequence[Intent]]) -> bool:
+        """Whether one of its gathering stays, so that it goes back to where it ran, as all others do: what they leave
+        is in as many pieces as they are, and may fit nobody else. Not once one of them has gone where it was to go."""
+        those = [self.going.get(job) or self.lately.get(job) for job in (move.job, *move.others)]
+        group = [m for m in those if m is not None and m.began_at == move.began_at]
+        if move.handed or not any(m.further for m in group) or all(m.ending is not Ending.STAYED for m in group):
+            return False
+        pins = [(m.target, i.edit) for m in group for i in steps.get(m.operation, ()) if isinstance(i.edit, Pin)]
+        there = any(at is not None and (at.nodes, at.slots) == (pin.nodes, pin.slots) for at, pin in pins)
+        return not there and all(m.ending is not Ending.MOVED for m in group)
 
     def _instead(self, move: Move) -> Iterator[Placement]:
         """Where the one was to go that has not left its GPUs to it, for nobody takes these now; its own old ones."""

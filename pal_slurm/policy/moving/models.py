@@ -60,6 +60,10 @@ class Between:
             return step
         return step * max(self._doubted(s, model) for model in {self._of[g] for g in gpus})
 
+    def values(self, s: RunsNow) -> FloatArray:
+        """Scores of all GPUs for its class."""
+        return self._speeds.values(s.app.cls)
+
     def sets(self, those: Sequence[RunsNow]) -> Sets:
         """What they have."""
         gpus = np.array([s.gpus for s in those])

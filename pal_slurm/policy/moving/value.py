@@ -15,7 +15,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,6 +40,7 @@ from pal_slurm.model import (
 )
 from pal_slurm.policy.floor import Floor
 from pal_slurm.policy.moving.exchange import exchanges
+from pal_slurm.policy.moving.gathering import Gatherings
 from pal_slurm.policy.moving.models import Between
 from pal_slurm.policy.moving.rooms import Rooms
 from pal_slurm.policy.needs import Need, Needs
@@ -160,6 +161,7 @@ class ByValue:
             self._make_room()
             self._to_free_gpus(self._left())
             self._keep({})
+            self._gather(self._left())
             self._exchange(self._left())
         finally:
             self._keep({})
@@ -210,7 +212,7 @@ class ByValue:
         probably = min(last, now + mover.cost_s + left) if left > 0 else last
         return last > self.kept.promised or probably > self.kept.expected
 
-    def _propose(self, s: RunsNow, where: Placement, gain: float, reason: Reason, **terms: int) -> None:
+    def _propose(self, s: RunsNow, where: Placement, gain: float, reason: Reason, **terms: Any) -> None:
         step = self.speeds.step(s.app, flat(where, self.view.cluster))
         cost = s.mover.cost_s if "partner" in terms else s.mover.to_free_s
         said = MoveTerms(cost, gain, s.step, **terms)
@@ -338,7 +340,15 @@ class ByValue:
         self.on.hold(s.job, held)
         return where
 
-    # those that exchange their GPUs
+    # those that are brought together, and those that exchange their GPUs
+
+    def _gather(self, standing: Sequence[RunsNow]) -> None:
+        gatherings = Gatherings(standing, self.view, self.between, self.margin, self.kept.room.keys())
+        for group in gatherings.groups(self.most - len(self.found)):
+            for goes in group:
+                partner, *further = goes.holders
+                terms = {"partner": partner, "further": tuple(further)}
+                self._propose(goes.mover, gatherings.where(goes), goes.gain_s, Reason.BETTER_GPUS, **terms)
 
     def _exchange(self, standing: Sequence[RunsNow]) -> None:
         most = self.most - len(self.found)
