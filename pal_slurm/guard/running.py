@@ -209,10 +209,10 @@ def unleased(snapshot: Snapshot, nodes: Collection[str]) -> Iterator[Job]:
 
 
 def ring_of(decision: Decision, decisions: Mapping[int, Decision]) -> tuple[int, ...]:
-    """The jobs that exchange their GPUs with it, itself first, then those whose GPUs it takes. Empty: it is no exchange.
+    """The jobs that exchange their GPUs with it, itself first, then those whose GPUs it takes. Empty: none.
 
-    In a ring each takes the GPUs of the next; in a gathering one takes those of several, which take its own. Whoever is
-    reached from one of them is reached from all: nobody takes GPUs of a job that takes none of theirs.
+    In a ring each takes the GPUs of the next; in a gathering one takes those of several, which take its own. From each
+    member all others are reached: nobody takes GPUs of a job that is not one of them.
     """
     found = _reached(decision, decisions)
     if any(len(_reached(decisions[job], decisions)) != len(found) for job in found):

@@ -9,6 +9,7 @@ from statistics import median
 import pytest
 
 from pal_slurm.model import Ending, Move
+from pal_slurm.model.hostlist import expand_hosts
 from pal_slurm.store import MoveRepo, open_store
 from tests.slurm.history import jobs_ran
 from tests.slurm.minicluster import Minicluster, wait_for
@@ -171,6 +172,16 @@ def two_on_two_nodes(minicluster: Minicluster, pald: Pald, script: str = COUNTS)
     return jobs, files, slow, fast
 
 
+def held(minicluster: Minicluster, job: int) -> list[tuple[str, int]]:
+    """(node, slot)"""
+    found = []
+    for nodes, slots in minicluster.gpu_indices(job).items():
+        ends = [part.partition("-") for part in slots.split(",")]
+        all_slots = [slot for a, _, b in ends for slot in range(int(a), int(b or a) + 1)]
+        found += [(node, slot) for node in expand_hosts(nodes) for slot in all_slots]
+    return sorted(found)
+
+
 def show_that_it_is_slow(pald: Pald, home: Path, slow: str, fast: str) -> None:
     """To those who mind: class A."""
     rows = [f"{node},{slot},A,{1.7 if node == slow else 1.0}" for node in (slow, fast) for slot in range(4)]
@@ -195,6 +206,49 @@ def test_two_jobs_exchange_their_gpus_where_both_together_gain(minicluster: Mini
             counted = [n for n, _, _ in steps(log)]
             assert counted == list(range(1, len(counted) + 1))
         assert {m.partner for job in jobs.values() for m in moves(pald, job)} == set(jobs.values())
+
+
+@pytest.mark.slurm("26.05", slow=("24.11",))
+def test_a_spread_job_and_those_who_hold_the_gpus_of_a_node_change_places(
+    minicluster: Minicluster, tmp_path: Path
+) -> None:
+    """It runs on two slow GPUs of each of two nodes, which the four of the third node do not mind."""
+    with Pald(minicluster, tmp_path, MOVES) as pald, minicluster.leases():
+        assert pald.once() == 0
+        one, two, three, *others = minicluster.nodes
+        for node in others:
+            minicluster.drain(node)
+        pald.start()
+        beside = [minicluster.submit(f"--gres=gpu:{n}", "-w", node) for node, n in ((one, 2), (two, 2), (three, 4))]
+        for job in beside:
+            minicluster.wait_state(job, "RUNNING")
+        files = {n: logs(minicluster, f"steps-{n}") for n in range(5)}
+        jobs = {0: counting(minicluster, files[0], "--comment=app:resnet pal:move", "-n4", "--gpus=4", "-t", "60")}
+        minicluster.wait_state(jobs[0], "RUNNING")
+        was = held(minicluster, jobs[0])
+        assert [node for node, _ in was] == [one, one, two, two]
+        minicluster.client("scancel", str(beside[2]))
+        for n in range(1, 5):
+            words = ("--comment=app:bert pal:move", "--gres=gpu:1", "-t", "60")
+            jobs[n] = counting(minicluster, files[n], *words)
+            minicluster.wait_state(jobs[n], "RUNNING")
+        assert {node for n in range(1, 5) for node, _ in held(minicluster, jobs[n])} == {three}
+        wait_for(lambda: all(steps(log) for log in files.values()), "they count")
+        rows = [
+            f"{node},{slot},{cls},{1.7 if cls == 'A' and node != three else 1.0}"
+            for node in (one, two, three) for slot in range(4) for cls in "AB"
+        ]  # fmt: skip
+        (tmp_path / "scores.csv").write_text("node,slot,class,score\n" + "\n".join(rows) + "\n")
+        pald.palctl("scores", "import", str(tmp_path / "scores.csv"))
+        wait_for(lambda: all(any(m.ending for m in moves(pald, job)) for job in jobs.values()), "all moved", 240)
+        assert {moves(pald, job)[0].ending for job in jobs.values()} == {Ending.MOVED}
+        assert {len(moves(pald, job)[0].ring) for job in jobs.values()} == {5}
+        assert held(minicluster, jobs[0]) == [(three, slot) for slot in range(4)]
+        assert sorted(found for n in range(1, 5) for found in held(minicluster, jobs[n])) == was
+        wait_for(lambda: all(len(dead_times(log)) == 1 for log in files.values()), "they count again")
+        for log in files.values():
+            counted = [n for n, _, _ in steps(log)]
+            assert counted == list(range(1, len(counted) + 1))
 
 
 @pytest.mark.slurm("26.05", slow=("24.11",))

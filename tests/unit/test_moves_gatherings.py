@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from itertools import combinations
 
 import pytest
 
 from pal_slurm.guard import Cause, MoveRules, Refusal, Rules, check
-from pal_slurm.model import Action, Decision, EditKind, Ending, MoveTerms, Reason
+from pal_slurm.model import Action, Decision, Ending, MoveTerms, Reason
 from pal_slurm.sim.slurm.manners import Manners
 from pal_slurm.sim.slurm.trouble import AnswerFate
+from tests.moves_faults import FAULTS
 from tests.moving import QUICK_MOVES, Wanted, moves_of, the_move, there
 from tests.simpald import Crash, House
 from tests.unit.test_daemon_crashes import Fuse, armed
@@ -69,6 +71,7 @@ class Gathering:
 
     def begin(self) -> None:
         self.gather()
+        self.since = self.house.now
         while not moves_of(self.house, self.wide):
             self.house.live(0.05)
 
@@ -76,7 +79,7 @@ class Gathering:
         while not any(self.house.state(job) == "PENDING" for job in self.jobs):
             self.house.live(0.05)
 
-    def nobody_shares(self) -> None:
+    def nobody_shares(self, but: str = "") -> None:
         held = [
             (node, slot)
             for job in self.jobs
@@ -85,7 +88,7 @@ class Gathering:
             for slot in slots
         ]
         assert len(held) == len(set(held))
-        assert self.house.controller.reservations == []
+        assert [r for r in self.house.controller.reservations if r.name != but] == []
 
     def all_run(self, *but: int) -> None:
         states = {job: self.house.state(job) for job in self.jobs if job not in but}
@@ -180,28 +183,72 @@ def test_where_one_fence_is_refused_nobody_goes(home: House, refused: int) -> No
     group.all_run()
 
 
-@pytest.mark.every(3)
+@dataclass
+class OnWay:
+    """One of the group, as the faults of tests/moves_faults.py want it."""
+
+    house: House
+    job: int
+    target: str
+
+    @property
+    def state(self) -> str:
+        return self.house.state(self.job)
+
+
+@pytest.mark.every(8)
+@pytest.mark.parametrize(("member", "rival"), [(0, False), (1, False), (0, True), (4, True)])
+@pytest.mark.parametrize("step", ["begun", "COMPLETING", "PENDING", "pinned"])
+@pytest.mark.parametrize("fault", FAULTS)
+def test_after_any_fault_at_any_step_everybody_runs_who_has_room(
+    home: House, fault: str, step: str, member: int, rival: bool
+) -> None:
+    group = Gathering(home, rival=rival)
+    job = group.jobs[member]
+    at = OnWay(home, job, group.targets[job].nodes[0])
+    group.begin()
+    while step != "begun" and not (at.state == step or (step == "pinned" and home.job(job).job().required_nodes)):
+        home.live(0.05)
+        assert home.now < group.since + 60
+    FAULTS[fault](at)
+    home.live(300)
+    group.nobody_shares("maint")
+    home.controller.reservations.clear()
+    for node in ("n1", "n2", "n3", "n4"):
+        home.controller.set_node(node, "IDLE")
+    for other in {*home.controller.pending, *home.controller.running} - set(group.jobs):  # they may have more room now
+        home.controller.cancel(other)
+    home.live(200)
+    gone = [job] if home.state(job) in ("CANCELLED", "COMPLETED") else []
+    assert not gone or fault in ("user cancels", "job ends")
+    group.all_run(*gone)
+
+
+@pytest.mark.every(4)
 @pytest.mark.parametrize("rival", [False, True])
 @pytest.mark.parametrize("stays", [None, 1])
-def test_wherever_pald_dies_and_starts_anew_everybody_runs(make_house: Make, stays: int | None, rival: bool) -> None:
-    """Each point of the cycle in turn, until there is none left to die at."""
-    for at in range(1, 60):
+@pytest.mark.parametrize("part", range(8))
+def test_a_crash_at_any_write_of_a_gathering_leaves_everybody_running(
+    part: int, stays: int | None, rival: bool, make_house: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gathers(fuse: Fuse) -> Gathering:
         house = make_house(**QUICK_MOVES)
         group = Gathering(house, rival=rival)
-        group.gather()
         if stays is not None:
             house.watch.stay = frozenset({str(group.jobs[stays])})
-        fuse = Fuse(at)
-        with armed(fuse):
-            try:
-                house.live(40)
-            except Crash:
-                pass
-        if not fuse.blown:
-            assert at > 5
-            return
-        house.restart()
-        house.live(200)
+        with suppress(Crash), armed(house, fuse, monkeypatch):
+            group.gather()
+            house.live(40)
+        return group
+
+    gathers(whole := Fuse())
+    for at in range(1 + part, whole.passed + 1, 8):
+        group = gathers(Fuse(at))
+        group.house.restart()
+        group.house.live(250)
+        if group.rival and group.house.state(group.rival) == "RUNNING":
+            group.house.controller.cancel(group.rival)
+            group.house.live(60)
         group.all_run()
 
 
@@ -227,18 +274,17 @@ def test_the_guard_lets_only_those_gather_who_take_what_the_others_leave(make_ho
     assert Cause.PARTNER in refused([*made[:4], replace(made[4], placement=there("n4", 0))], with_free)
 
 
-@pytest.mark.parametrize("words", [("-c9",), ("--mem=40000",)], ids=["cpus", "memory"])
-def test_several_that_go_to_one_node_are_given_its_room_once(make_house: Make, words: tuple[str, ...]) -> None:
-    """Each alone has room beside who runs on n1 or n2, and on n3 they have it all: 32 CPUs, 128,000 MB."""
+@pytest.mark.parametrize(("words", "room"), [(("-c6",), (8, 40_000)), (("--mem=30000",), (20, 40_000))])
+def test_several_that_go_to_one_node_are_given_its_room_once(
+    make_house: Make, words: tuple[str, ...], room: tuple[int, int]
+) -> None:
+    """Each alone has room there."""
     house = make_house(**QUICK_MOVES)
-    blocks = 26 if words[0] == "-c9" else None
-    group = Gathering(house, words=("-c8",) if blocks else ("--mem=32000",))
-    cpus, mem = house.slurm.snapshot().cluster.cpus_free, house.slurm.snapshot().cluster.mem_free_mb
-    tight = replace(
-        house.slurm.snapshot().cluster,
-        cpus_free=cpus.clip(max=10) if blocks else cpus,
-        mem_free_mb=mem if blocks else mem.clip(max=40_000),
-    )
-    verdicts = check(group.decisions(), replace(house.slurm.snapshot(), cluster=tight), RULES)
-    assert all(isinstance(verdict, Refusal) for verdict in verdicts)
-    assert Cause.CPUS in {v.reason for v in verdicts if isinstance(v, Refusal)} or not blocks
+    group = Gathering(house, words=words)
+    view = house.slurm.snapshot()
+    cpus, mem_mb = view.cluster.cpus_free, view.cluster.mem_free_mb
+    for factor, goes in ((1, False), (2, True)):
+        most = [factor * most for most in room]
+        tight = replace(view.cluster, cpus_free=cpus.clip(max=most[0]), mem_free_mb=mem_mb.clip(max=most[1]))
+        verdicts = check(group.decisions(), replace(view, cluster=tight), RULES)
+        assert {not isinstance(verdict, Refusal) for verdict in verdicts} == {goes}

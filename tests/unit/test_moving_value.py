@@ -246,6 +246,63 @@ def test_a_ring_has_no_member_that_does_not_pay_for_its_own_move() -> None:
     assert {d.job for d in look(jobs, slow("n1"), nodes=4)} in ({1, 2}, {1, 3}, {1, 4})
 
 
+def spread(**more: Any) -> Job:
+    """Four GPUs on two nodes, where its class is slow."""
+    made = replace(running(1, "n1", (2, 3), cpus_alloc=8), shape=Shape(1, 4, gpus=4, cpus=8), nodes=("n1", "n2"))
+    return replace(made, **{"gpus": ((2, 3), (2, 3))} | more)
+
+
+def small(n: int, slots: tuple[int, ...] = (), node: str = "n3", **more: Any) -> Job:
+    return running(n, node, slots or (n - 2,), "b", cpus_alloc=2, **more)
+
+
+FOUR = [small(n) for n in range(2, 6)]
+SIGNAL = Consent(Given.ASKED, signal="USR1", ahead_s=30)
+WAITS_ON_N3 = KeptForWaiting({2: (0, 0, 0)}, NOW + HOUR, NOW + HOUR, None)
+SHORT = int(NOW) + 2400
+END_SOON = [replace(job, end=SHORT) for job in FOUR]
+
+
+@pytest.mark.parametrize(
+    ("wide", "smalls", "queue", "moved"),
+    [
+        pytest.param(spread(), FOUR, {}, 5, id="one and four"),
+        pytest.param(spread(), [small(2, (0, 1)), small(3, (2, 3))], {}, 3, id="one and two of two GPUs"),
+        pytest.param(spread(), [small(2, (0, 1, 2)), small(3, (3,))], {}, 0, id="it leaves no three on a node"),
+        pytest.param(spread(), FOUR, {"movable": [spread(), *FOUR[1:]]}, 0, id="one is not movable"),
+        pytest.param(spread(), FOUR, {"movable": FOUR}, 0, id="the spread one is not"),
+        pytest.param(spread(), FOUR, {"cost": 600.0}, 0, id="it does not pay"),
+        pytest.param(spread(), [replace(job, hint=Hint(app="a")) for job in FOUR], {}, 0, id="they would be slower"),
+        pytest.param(spread(shape=Shape(2, 2, gpus=4)), FOUR, {}, 0, id="it asks for two nodes"),
+        pytest.param(spread(gpus=((1, 2, 3), (3,))), FOUR, {}, 0, id="it could not go back"),
+        pytest.param(spread(shape=Shape(1, 4, gpus=4, mem_per_node_mb=9**9)), FOUR, {}, 0, id="its memory"),
+        pytest.param(spread(shape=Shape(1, 4, gpus=4, cpus=999)), FOUR, {}, 0, id="its CPUs"),
+        pytest.param(spread(), [*FOUR[:3], small(5, shape=Shape(1, 1, 1, cpus_per_node=999))], {}, 0, id="their CPUs"),
+        pytest.param(spread(), [*FOUR[:3], small(5, excluded_nodes="n1,n2")], {}, 0, id="one may not go there"),
+        pytest.param(spread(), [*FOUR[:3], small(5, consent=SIGNAL)], {}, 0, id="one is asked first"),
+        pytest.param(spread(consent=SIGNAL), [replace(j, consent=SIGNAL) for j in FOUR], {}, 0, id="all are"),
+        pytest.param(spread(), END_SOON, {"kept": WAITS_ON_N3}, 0, id="kept for a job that waits"),
+        pytest.param(spread(), END_SOON, {}, 5, id="no job waits"),
+        pytest.param(spread(end=SHORT), FOUR, {"kept": WAITS_ON_N3, "margin": 0.5}, 5, id="and it ends before that"),
+        pytest.param(spread(), FOUR, {"kept": WAITS_ON_N3}, 5, id="no more of what is kept than before"),
+    ],
+)  # fmt: skip
+def test_a_spread_job_and_those_who_hold_the_gpus_of_a_node_change_places(
+    wide: Job, smalls: list[Job], queue: dict[str, Any], moved: int
+) -> None:
+    beside = [running(90 + n, f"n{n}", (0, 1)) for n in (1, 2)]
+    jobs = [wide, *smalls]
+    found = {d.job: d for d in look([*jobs, *beside], slow("n1", "n2"), nodes=3, **{"movable": jobs} | queue)}
+    assert len(found) == moved
+    if moved:
+        taken = [(node, slot) for d in found.values() if d.placement for node, slots in zip(
+            d.placement.nodes, d.placement.gpus, strict=True) for slot in slots]  # fmt: skip
+        assert sorted(taken) == sorted({(n, s) for n in ("n1", "n2") for s in (2, 3)} | {("n3", s) for s in range(4)})
+        assert found[1].placement is not None and found[1].placement.nodes == ("n3",)
+        partners = {job: set(d.terms.partners) for job, d in found.items() if d.terms}
+        assert partners == {1: set(found) - {1}} | {job: {1} for job in set(found) - {1}}
+
+
 def test_a_job_may_make_room_for_the_head() -> None:
     jobs = [running(number, f"n{number}", (0,)) for number in (1, 2)]
     (found,) = look(jobs, {}, waits=(waiting(9, 4),), nodes=2)

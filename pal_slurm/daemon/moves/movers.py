@@ -178,11 +178,13 @@ class Movers:
     ) -> Scene:
         scene = Scene(round.now, same_second=caps.same_second, allowed=rules.moves is not None)
         partners = [other for number in move.partners if (other := jobs.get(number)) is not None and not other.pending]
-        there = [other.id for other in partners if move.target is not None and holds(other, move.target)]
+        there = {other.id for other in partners if move.target is not None and holds(other, move.target)}
+        if _gathers(group := self._group(move)):  # where one stays all go back: until all are out nobody is pinned
+            there |= {m.job for m in group[1:] if m.job in self.going and _not_yet(m, jobs.get(m.job))}
         standing = {r.fenced: r.nodes for r in round.snapshot.reservations if r.fenced is not None}
         fenced = bool(move.fence) and standing.get(move.job, frozenset()) >= set(move.fence)
         fenced = fenced and standing.keys() >= set(move.others)
-        alone = not self.going.keys() >= set(there)
+        alone = not self.going.keys() >= there
         scene = replace(scene, fenced=fenced, left_alone=alone)
         if job is not None and not job.pending and isinstance(steps[-1].edit, Fence | Warn):
             ring = [m for other in (move.job, *move.others) if (m := self.going.get(other)) is not None]
@@ -217,12 +219,16 @@ class Movers:
             self.homes[move.job] = home
         return replace(scene, home=home)
 
+    def _group(self, move: Move) -> list[Move]:
+        """Itself, and those that exchange with it, as far as they are known."""
+        those = [move, *(self.going.get(job) or self.lately.get(job) for job in move.others)]
+        return [m for m in those if m is not None and m.began_at == move.began_at]
+
     def _goes_back(self, move: Move, steps: Mapping[int, Sequence[Intent]]) -> bool:
         """Whether one of its gathering stays, so that it goes back to where it ran, as all others do: what they leave
         is in as many pieces as they are, and may fit nobody else. Not once one of them has gone where it was to go."""
-        those = [self.going.get(job) or self.lately.get(job) for job in (move.job, *move.others)]
-        group = [m for m in those if m is not None and m.began_at == move.began_at]
-        if move.handed or not any(m.further for m in group) or all(m.ending is not Ending.STAYED for m in group):
+        group = self._group(move)
+        if move.handed or not _gathers(group) or all(m.ending is not Ending.STAYED for m in group):
             return False
         pins = [(m.target, i.edit) for m in group for i in steps.get(m.operation, ()) if isinstance(i.edit, Pin)]
         there = any(at is not None and (at.nodes, at.slots) == (pin.nodes, pin.slots) for at, pin in pins)
@@ -308,6 +314,16 @@ class Movers:
         written = self.writer.write(wishes, round)
         for move in begun[: len(written)]:
             self.going[move.job] = move
+
+
+def _gathers(group: Iterable[Move]) -> bool:
+    """Whether they are no ring: one of them takes the GPUs of several."""
+    return any(move.further for move in group)
+
+
+def _not_yet(move: Move, job: Job | None) -> bool:
+    """It was not requeued yet, and maybe never is."""
+    return job is not None and job.submit == move.submit and job.restarts == move.restarts
 
 
 def _keeps(move: Move, job: Job | None, now: float) -> bool:

@@ -197,8 +197,8 @@ class Gatherings:
 
 
 def _could_be_together(s: RunsNow) -> bool:
-    """And go back to where it runs: Slurm can't be asked for different GPUs on different nodes."""
-    equal = all(gpus == s.job.gpus[0] for gpus in s.job.gpus)
+    """And go back to where it runs: Slurm can't be asked for more GPUs of one node than of another."""
+    equal = len({len(gpus) for gpus in s.job.gpus}) == 1
     return equal and any(way[:2] == (1, len(s.gpus)) for way in s.need.ways)
 
 
