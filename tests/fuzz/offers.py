@@ -6,7 +6,7 @@ job that was moved is offered the next of its nodes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pal_slurm.daemon.round import Round
@@ -41,6 +41,11 @@ class Offers:
         for line, other in self.swaps.items():
             if line in jobs and other in jobs and jobs[other].gpus and not jobs[line].completing:
                 its = jobs[other]
+                if group := _gathered(jobs[line], its, jobs.values()):
+                    yield from group
+                    continue
+                if _gathered(its, jobs[line], jobs.values()):
+                    continue  # it is one of that group
                 yield _move(jobs[line], Placement(its.nodes, its.gpus, exact=True), partner=its.id)
 
     def _offered(self, jobs: Mapping[int, Job], cluster: Cluster) -> Iterator[Decision]:
@@ -66,6 +71,26 @@ def _places(job: Job, nodes: tuple[str, ...], cluster: Cluster) -> Iterator[Plac
             yield Placement((name,), (tuple(slots[:count]),), exact=True)
 
 
-def _move(job: Job, where: Placement | None, partner: int | None = None) -> Decision:
+def _gathered(wide: Job, other: Job, jobs: Iterable[Job]) -> list[Decision]:
+    """Of two that hold unequally many GPUs the larger one takes those of the smaller one and of others on its node."""
+    if wide.completing or len(wide.nodes) != 1 or len(other.nodes) != 1 or wide.nodes == other.nodes:
+        return []
+    (left,), group = wide.gpus, list[Job]()
+    for job in (other, *(job for job in jobs if job.nodes == other.nodes and job.id != other.id)):
+        if not job.completing and job.gpus and sum(len(j.gpus[0]) for j in group) + len(job.gpus[0]) <= len(left):
+            group.append(job)
+    taken = tuple(sorted(slot for job in group for slot in job.gpus[0]))
+    if len(group) < 2 or other not in group or len(taken) != len(left):
+        return []
+    first, *further = (job.id for job in group)
+    made = [_move(wide, Placement(other.nodes, (taken,), exact=True), first, tuple(further))]
+    for job in group:
+        slots, left = left[: len(job.gpus[0])], left[len(job.gpus[0]) :]
+        made.append(_move(job, Placement(wide.nodes, (slots,), exact=True), wide.id))
+    return made
+
+
+def _move(job: Job, where: Placement | None, partner: int | None = None, further: tuple[int, ...] = ()) -> Decision:
     action = Action.STOP if where is None else Action.MOVE
-    return Decision(job.id, None, action, Reason.BETTER_GPUS, where, 1.0, terms=MoveTerms(20.0, 600.0, 1.2, partner))
+    terms = MoveTerms(20.0, 600.0, 1.2, partner, further=further)
+    return Decision(job.id, None, action, Reason.BETTER_GPUS, where, 1.0, terms=terms)
