@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from pal_slurm.daemon.round import Round
-from pal_slurm.model import Action, Cluster, Decision, Job, MoveTerms, Placement, Reason
+from pal_slurm.model import MOVABLE, Action, Cluster, Decision, Job, MoveTerms, Placement, Reason
 from pal_slurm.policy import Plan
 
 QUEUE = "queue"
@@ -35,7 +35,13 @@ class Offers:
             return []  # those that wait go first
         running = {job.id: job for job in round.view.running}
         jobs = {line: running[number] for line, number in self.numbers.items() if number in running}
-        return [*self._swapped(jobs), *self._offered(jobs, round.view.cluster)]
+        made = [*self._swapped(jobs), *self._offered(jobs, round.view.cluster)]
+        wide = next((d for d in made if d.terms and d.terms.further), None)
+        if wide is None or wide.terms is None:
+            return made
+        first = made.index(wide)
+        group = made[first : first + 1 + len(wide.terms.partners)]
+        return [*group, *(d for d in made if d.job not in {member.job for member in group})]  # nothing else of theirs
 
     def _swapped(self, jobs: Mapping[int, Job]) -> Iterator[Decision]:
         for line, other in self.swaps.items():
@@ -76,7 +82,10 @@ def _gathered(wide: Job, other: Job, jobs: Iterable[Job]) -> list[Decision]:
     if wide.completing or len(wide.nodes) != 1 or len(other.nodes) != 1 or wide.nodes == other.nodes:
         return []
     (left,), group = wide.gpus, list[Job]()
-    for job in (other, *(job for job in jobs if job.nodes == other.nodes and job.id != other.id)):
+    beside = sorted(
+        (j for j in jobs if j.nodes == other.nodes and j is not other), key=lambda j: j.consent.given not in MOVABLE
+    )
+    for job in (other, *beside):
         if not job.completing and job.gpus and sum(len(j.gpus[0]) for j in group) + len(job.gpus[0]) <= len(left):
             group.append(job)
     taken = tuple(sorted(slot for job in group for slot in job.gpus[0]))

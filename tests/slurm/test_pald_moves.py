@@ -178,7 +178,7 @@ def held(minicluster: Minicluster, job: int) -> list[tuple[str, int]]:
     for nodes, slots in minicluster.gpu_indices(job).items():
         ends = [part.partition("-") for part in slots.split(",")]
         all_slots = [slot for a, _, b in ends for slot in range(int(a), int(b or a) + 1)]
-        found += [(node, slot) for node in expand_hosts(nodes) for slot in all_slots]
+        found += [(node, slot) for node in expand_hosts(nodes) or () for slot in all_slots]
     return sorted(found)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import combinations
+from typing import cast
 
 import pytest
 
@@ -13,7 +14,7 @@ from pal_slurm.guard import Cause, MoveRules, Refusal, Rules, check
 from pal_slurm.model import Action, Decision, Ending, MoveTerms, Reason
 from pal_slurm.sim.slurm.manners import Manners
 from pal_slurm.sim.slurm.trouble import AnswerFate
-from tests.moves_faults import FAULTS
+from tests.moves_faults import FAULTS, Mover
 from tests.moving import QUICK_MOVES, Wanted, moves_of, the_move, there
 from tests.simpald import Crash, House
 from tests.unit.test_daemon_crashes import Fuse, armed
@@ -210,7 +211,7 @@ def test_after_any_fault_at_any_step_everybody_runs_who_has_room(
     while step != "begun" and not (at.state == step or (step == "pinned" and home.job(job).job().required_nodes)):
         home.live(0.05)
         assert home.now < group.since + 60
-    FAULTS[fault](at)
+    FAULTS[fault](cast("Mover", at))
     home.live(300)
     group.nobody_shares("maint")
     home.controller.reservations.clear()
