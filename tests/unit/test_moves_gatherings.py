@@ -225,7 +225,7 @@ def test_after_any_fault_at_any_step_everybody_runs_who_has_room(
     group.all_run(*gone)
 
 
-@pytest.mark.every(4)
+@pytest.mark.slow
 @pytest.mark.parametrize("rival", [False, True])
 @pytest.mark.parametrize("stays", [None, 1])
 @pytest.mark.parametrize("part", range(8))
