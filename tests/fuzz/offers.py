@@ -86,7 +86,12 @@ def _gathered(wide: Job, other: Job, jobs: Iterable[Job]) -> list[Decision]:
         (j for j in jobs if j.nodes == other.nodes and j is not other), key=lambda j: j.consent.given not in MOVABLE
     )
     for job in (other, *beside):
-        if not job.completing and job.gpus and sum(len(j.gpus[0]) for j in group) + len(job.gpus[0]) <= len(left):
+        if (
+            not job.completing
+            and job.gpus
+            and job.gpus[0]
+            and sum(len(j.gpus[0]) for j in group) + len(job.gpus[0]) <= len(left)
+        ):
             group.append(job)
     taken = tuple(sorted(slot for job in group for slot in job.gpus[0]))
     if len(group) < 2 or other not in group or len(taken) != len(left):

@@ -31,7 +31,7 @@ def test_what_is_no_cluster_is_refused(text: str) -> None:
 
 
 def test_synthetic_worlds_are_the_same_for_the_same_seed() -> None:
-    with pytest.raises(BadInput, match="jobs=7777.* must be 1 to"):
+    with pytest.raises(BadInput, match=r"jobs=7777.* must be 1 to"):
         parse_recipe(f"synthetic:jobs={'7' * 900}")
     recipe = parse_recipe("synthetic:jobs=40,per_hour=3,arrivals=diurnal")
     one, two, other = (synthetic_workload(recipe, Options(), seed) for seed in (1, 1, 2))
